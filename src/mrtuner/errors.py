@@ -1,0 +1,59 @@
+"""The errors a user can meet, and the exit code each one ends a command with.
+
+    MrTunerError            1  failed
+    ├── UsageError          2  the command or call was given something it cannot use
+    │   └── BadValue           a value, unit or name that PostgreSQL would not take
+    ├── Refused             4  it could be done, but would not be safe
+    │   └── DoesNotFit         the memory budget cannot be met
+    ├── ConnectError        1  no usable session with the server
+    ├── MissingPart         1  a program, package or permission is not there
+    └── ApplyError          1  a change did not go through; says what state the server is in
+
+Messages are lower case without a full stop; the hint is a sentence that names the next step.
+No error carries a password.
+"""
+
+from __future__ import annotations
+
+
+class MrTunerError(Exception):
+    """Base of every error raised on purpose."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MrTunerError):
+    """The call itself cannot be used as given."""
+
+    exit_code = 2
+
+
+class BadValue(UsageError):
+    """A value, unit or name that PostgreSQL or MrTuner does not know."""
+
+
+class Refused(MrTunerError):
+    """What was asked is possible but unsafe."""
+
+    exit_code = 4
+
+
+class DoesNotFit(Refused):
+    """The worst case does not fit the memory; the hint names which input must give."""
+
+
+class ConnectError(MrTunerError):
+    """No usable session with the server: address, password, pooler, start-up, permission."""
+
+
+class MissingPart(MrTunerError):
+    """A program, an optional package or a permission that this step needs is not there."""
+
+
+class ApplyError(MrTunerError):
+    """A change did not go through. The message says which settings are in force now."""

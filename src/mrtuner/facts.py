@@ -1,0 +1,25 @@
+"""A fact and where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[T]):
+    """A value and its origin, in words that a reader can check: ``/proc/meminfo: MemTotal``."""
+
+    value: T
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that could not be read, why, and what would supply it (``--memory``)."""
+
+    name: str
+    why: str
+    supply: str | None = None

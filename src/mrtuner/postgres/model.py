@@ -1,0 +1,138 @@
+"""What a running server says of itself, over SQL alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mrtuner.facts import Missing
+from mrtuner.units import Bytes
+
+#: Where a value in force comes from. "include" is any file other than postgresql.conf and
+#: postgresql.auto.conf; "computed" covers values the server works out for itself.
+Origin = Literal[
+    "default", "file", "include", "postgresql.auto.conf", "command line", "environment",
+    "role", "database", "client", "session", "computed",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of pg_settings, text as the server gives it (in base units)."""
+
+    name: str
+    setting: str
+    unit: str | None
+    vartype: str
+    context: str
+    boot_val: str | None
+    reset_val: str | None
+    min_val: str | None
+    max_val: str | None
+    enumvals: tuple[str, ...]
+    pending_restart: bool
+    origin: Origin
+    sourcefile: str | None  # None without pg_read_all_settings
+    sourceline: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """ALTER ROLE or ALTER DATABASE … SET: it beats the file for those sessions."""
+
+    role: str | None
+    database: str | None
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProblem:
+    """A line of a configuration file that the server could not use. Source: pg_file_settings."""
+
+    sourcefile: str
+    sourceline: int
+    name: str | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """Who runs the server, how we know, and how settings are changed there."""
+
+    name: Literal[
+        "self-managed", "rds", "aurora", "cloud-sql", "alloydb", "azure", "cloudnativepg",
+        "crunchy", "zalando", "patroni", "supabase", "neon", "aiven", "heroku",
+    ]  # fmt: skip
+    evidence: str
+    alter_system: bool  # may MrTuner write with ALTER SYSTEM here?
+    how: str  # one sentence: how a setting is changed on this platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """One busy table. Rows and counters since the last reset of statistics."""
+
+    database: str
+    schema: str
+    name: str
+    size: Bytes
+    live_rows: int
+    dead_rows: int
+    written: int  # inserts + updates + deletes
+    vacuums: int
+    analyzes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Counters of one window, from the last reset of statistics (or the last sample) until now.
+
+    Source: pg_stat_wal; pg_stat_checkpointer (pg_stat_bgwriter before 17); pg_stat_database;
+    pg_stat_user_tables. A counter that the version or the role cannot see is None.
+    """
+
+    window: float  # seconds
+    wal_bytes: Bytes | None
+    checkpoints_timed: int | None
+    checkpoints_requested: int | None
+    temp_files: int | None
+    temp_bytes: Bytes | None
+    dead_rows: int | None  # updates + deletes in the database we are in
+    live_rows: int | None
+    blocks_read: int | None
+    blocks_hit: int | None
+    commits: int | None
+    backend_writes: int | None  # buffers written by backends themselves
+    clean_stops: int | None  # maxwritten_clean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One running PostgreSQL."""
+
+    version_num: int  # 180006
+    version: str  # 18.6
+    settings: Mapping[str, Setting]
+    overrides: tuple[Override, ...]
+    file_problems: tuple[FileProblem, ...]
+    platform: Platform
+    standby: bool
+    standbys: int  # replicas attached to us
+    connections: int  # client backends now
+    peak_connections: int | None  # most seen, where anything records it
+    databases: Mapping[str, Bytes]
+    relations: tuple[Relation, ...]  # busiest first, of the database we are in
+    extensions: tuple[str, ...]  # installed in the database we are in
+    available_extensions: frozenset[str]
+    activity: Activity
+    data_directory: str | None
+    local_pid: int | None  # the postmaster, if it runs where we run and can be seen
+    superuser: bool
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def major(self) -> int:
+        """18 for 18.6."""
+        return self.version_num // 10000

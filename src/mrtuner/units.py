@@ -1,0 +1,92 @@
+"""Bytes and durations, in PostgreSQL's notation.
+
+PostgreSQL counts in powers of 1024 and writes kB, MB, GB, TB. Sizes here are integers
+of bytes, durations integers of milliseconds, and a parameter's value an integer of its
+own base unit (8kB pages, kB, MB, B, ms, s, min). Source: src/backend/utils/misc/guc.c,
+memory_unit_conversion_table and time_unit_conversion_table.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final, NewType
+
+from mrtuner.errors import BadValue
+
+Bytes = NewType("Bytes", int)
+Milliseconds = NewType("Milliseconds", int)
+
+KiB: Final = 1024
+MiB: Final = 1024**2
+GiB: Final = 1024**3
+TiB: Final = 1024**4
+
+#: Largest first, so that the first exact divisor is the shortest text.
+MEMORY: Final[dict[str, int]] = {"TB": TiB, "GB": GiB, "MB": MiB, "kB": KiB, "B": 1}
+#: In microseconds: PostgreSQL's smallest.
+TIME: Final[dict[str, int]] = {
+    "d": 86_400_000_000,
+    "h": 3_600_000_000,
+    "min": 60_000_000,
+    "s": 1_000_000,
+    "ms": 1_000,
+    "us": 1,
+}
+
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
+
+
+def parse_bytes(text: str | int) -> Bytes:
+    """Read what a person writes for memory: ``16GB``, ``16 GiB``, ``512mb``, ``1.5G``; bytes out.
+
+    A bare number is refused: 16 what? Zero and negative sizes are refused too.
+
+    >>> parse_bytes("16GB") == 16 * GiB == parse_bytes("16 gib")
+    True
+    """
+    if isinstance(text, int):
+        if text <= 0:
+            raise BadValue(f"size {text} is not above zero", "Give a size such as 16GB.")
+        return Bytes(text)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise BadValue(f"cannot read {text!r} as a size", "Give a size such as 16GB or 512MB.")
+    number, unit = match.groups()
+    key = _FORGIVING.get(unit.lower().removesuffix("ib").removesuffix("b") or unit.lower())
+    if key is None:
+        what = f"unknown unit {unit!r}" if unit else "no unit"
+        raise BadValue(f"{what} in size {text!r}", "Use kB, MB, GB or TB (powers of 1024).")
+    size = int(Fraction(number) * MEMORY[key])
+    if size <= 0:
+        raise BadValue(f"size {text!r} is not above zero", "Give a size such as 16GB.")
+    return Bytes(size)
+
+
+def pretty_bytes(size: int) -> str:
+    """A size for people, three figures: ``924 MB``, ``1.5 GB``. Not for configuration files.
+
+    >>> pretty_bytes(1_610_612_736), pretty_bytes(100)
+    ('1.5 GB', '100 B')
+    """
+    if size < 0:
+        return "-" + pretty_bytes(-size)
+    for unit, factor in MEMORY.items():
+        if size >= factor:
+            count = size / factor
+            return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.3g} {unit}"
+    return "0 B"
+
+
+def memory_unit(unit: str) -> int | None:
+    """Bytes in a base unit as ``pg_settings.unit`` writes it (``8kB``, ``kB``, ``MB``), or None."""
+    match = re.fullmatch(r"([0-9]*)(B|kB|MB|GB|TB)", unit)
+    if match is None:
+        return None
+    return int(match[1] or 1) * MEMORY[match[2]]
+
+
+def time_unit(unit: str) -> int | None:
+    """Microseconds in a base unit as ``pg_settings.unit`` writes it (``ms``, ``s``, ``min``)."""
+    return TIME.get(unit)
