@@ -1,0 +1,175 @@
+"""The control groups above a process: version 1, version 2, and both at once.
+
+A process is a member of one group in each mounted hierarchy; every group up to the root may
+carry a limit, and the least one counts. Source: cgroups(7), cgroup_namespaces(7), and the
+kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Literal, TypeVar
+
+from mrtuner.facts import Fact, Missing
+from mrtuner.host.mounts import Mount, mounts_seen_by
+from mrtuner.host.tree import Tree
+
+T = TypeVar("T")
+Version = Literal[1, 2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """One line of /proc/PID/cgroup."""
+
+    version: Version
+    controllers: frozenset[str]  # none in version 2: its groups say themselves what they control
+    path: PurePosixPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One control group: its name, as the kernel says it to us, and the folder with its files."""
+
+    version: Version
+    name: PurePosixPath
+    folder: PurePosixPath
+
+    def source(self, file: str) -> str:
+        """The origin of a number in one of its files, in words."""
+        return f"cgroup v{self.version} {file} of {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A process's groups for one controller, its own first, and what could not be seen of them."""
+
+    groups: tuple[Group, ...]
+    hidden: tuple[str, ...]  # sentences
+
+
+def parse_cgroup(text: str) -> Iterator[Membership]:
+    """Read /proc/PID/cgroup.
+
+    >>> [(each.version, str(each.path)) for each in parse_cgroup("4:memory:/a:b\\n0::/")]
+    [(1, '/a:b'), (2, '/')]
+    """
+    for line in text.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) != 3:
+            continue
+        number, controllers, path = fields
+        yield Membership(
+            version=2 if number == "0" else 1,
+            controllers=frozenset(controllers.split(",")),
+            path=PurePosixPath(path),
+        )
+
+
+def lineage(tree: Tree, controller: str) -> Lineage:
+    """The groups that may limit the process in question by `controller` (``memory``, ``cpu``)."""
+    text = tree.peek(f"{tree.process}/cgroup")
+    if text is None:
+        linux = tree.is_there("/proc/meminfo")
+        return Lineage((), (f"{tree.process}/cgroup cannot be read",) if linux else ())
+    member = _membership(parse_cgroup(text), controller)
+    return Lineage((), ()) if member is None else _located(member, tree, controller)
+
+
+def _membership(members: Iterable[Membership], controller: str) -> Membership | None:
+    """A controller lives in one hierarchy: in version 2 only if version 1 does not list it."""
+    unified = None
+    for member in members:
+        if controller in member.controllers:
+            return member
+        if member.version == 2:
+            unified = member
+    return unified
+
+
+def _hierarchies(tree: Tree) -> Iterator[Mount]:
+    """The cgroup mounts that we can open, from the first process that sees any.
+
+    Our own come first: the kernel tells names of groups relative to whoever reads them. After
+    `ip netns exec`, which mounts a new /sys, ours has none, but that of the first process does.
+    """
+    for process in dict.fromkeys(("/proc/self", tree.process, "/proc/1")):
+        inside = PurePosixPath("/" if process == "/proc/self" else f"{process}/root")
+        found = [m for m in mounts_seen_by(tree, process) if m.fstype in ("cgroup", "cgroup2")]
+        if found and tree.is_there(inside / "."):
+            yield from (_moved(mount, inside) for mount in found)
+            return
+
+
+def _moved(mount: Mount, inside: PurePosixPath) -> Mount:
+    """The same mount with a point that opens from where we are."""
+    return replace(mount, point=inside / mount.point.relative_to("/"))
+
+
+def _located(member: Membership, tree: Tree, controller: str) -> Lineage:
+    mounts = [each for each in _hierarchies(tree) if _carries(each, member.version, controller)]
+    if not mounts:
+        return Lineage((), ("no cgroup hierarchy is mounted where we can see it",))
+    groups, complete = _walk(member, mounts)
+    outside = f"cgroup {member.path} lies outside the hierarchy mounted here"
+    return Lineage(groups, () if complete else (outside,))
+
+
+def _carries(mount: Mount, version: Version, controller: str) -> bool:
+    if version == 2:
+        return mount.fstype == "cgroup2"
+    return mount.fstype == "cgroup" and controller in mount.options
+
+
+def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[Group, ...], bool]:
+    """The member's groups up to the mount's root, and whether its own is among them.
+
+    Of several mounts of one hierarchy the one that shows the most parents is taken.
+    """
+    for mount in sorted(mounts, key=lambda each: len(PurePosixPath(each.root).parts)):
+        root = PurePosixPath(mount.root)
+        if member.path.is_relative_to(root):
+            return tuple(_ancestors(member, mount)), True
+        if _is_outer(root, member.path):
+            return (Group(version=member.version, name=root, folder=mount.point),), False
+    return (), False
+
+
+def _ancestors(member: Membership, mount: Mount) -> Iterator[Group]:
+    root = PurePosixPath(mount.root)
+    for name in (member.path, *member.path.parents):
+        if not name.is_relative_to(root):
+            return
+        folder = mount.point / name.relative_to(root)
+        yield Group(version=member.version, name=name, folder=folder)
+
+
+def _is_outer(root: PurePosixPath, path: PurePosixPath) -> bool:
+    """Whether `root`, written ``/../..`` from inside a cgroup namespace, lies above `path`."""
+    ups = [part for part in path.parts if part == ".."]
+    return set(root.parts[1:]) == {".."} and len(root.parts) - 1 > len(ups)
+
+
+def read_limit(
+    tree: Tree, group: Group, file: str, parse: Callable[[str], T | None], *, of: str
+) -> Fact[T] | Missing | None:
+    """One limit: None where there is none, Missing where its file is unreadable or nonsense.
+
+    `parse` gives None for "unlimited" and raises ValueError for what cannot be a limit; `of`
+    is the fact that the limit is about, and the option that would supply it.
+    """
+    where = group.source(file)
+    try:
+        text = tree.read(group.folder / file)
+    except OSError as error:
+        return Missing(of, f"{where} cannot be read: {error.strerror}", f"--{of}")
+    if text is None:
+        return None
+    try:
+        value = parse(text)
+    except ValueError:
+        shown = text.splitlines()[0][:40] if text else ""
+        return Missing(of, f"{where} reads {shown!r}, which is no limit: ignored", f"--{of}")
+    return None if value is None else Fact(value, where)

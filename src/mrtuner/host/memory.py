@@ -1,0 +1,139 @@
+"""How much memory there is, how much of it we may use, swap, and huge pages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from mrtuner.facts import Fact, Missing
+from mrtuner.host.cgroup import Group, Lineage, lineage, read_limit
+from mrtuner.host.model import HugePages
+from mrtuner.host.tree import Tree
+from mrtuner.units import Bytes, KiB
+
+#: Version 1 writes "unlimited" as the largest multiple of a page below 2^63, and pages differ.
+UNLIMITED_V1 = 2**62
+
+TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+
+def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
+    """The least of RAM and of every limit above the process [bytes], and limits not understood.
+
+    memory.high counts like memory.max: beyond it the kernel does not kill, but throttles every
+    allocation, and a server sized for more would spend its time there.
+    """
+    ram = _ram(tree)
+    above = lineage(tree, "memory")
+    found = list(_limits(tree, above.groups))
+    limits = [each for each in found if isinstance(each, Fact)]
+    unclear = tuple(each for each in found if isinstance(each, Missing))
+    return _least(ram, limits), (*unclear, *_unseen(tree, above))
+
+
+def _least(ram: Fact[Bytes] | None, limits: Iterable[Fact[Bytes]]) -> Fact[Bytes] | Missing:
+    """RAM unless a limit is lower: a limit above RAM gives no memory."""
+    known = [*([ram] if ram else []), *limits]
+    if not known:
+        return Missing("memory", "this system shows neither RAM nor a limit", "--memory")
+    return min(known, key=lambda fact: fact.value)
+
+
+def _ram(tree: Tree) -> Fact[Bytes] | None:
+    total = meminfo(tree).get("MemTotal")
+    if total:
+        return Fact(Bytes(total * KiB), "/proc/meminfo: MemTotal")
+    return ram_by_sysconf() if tree.live else None
+
+
+def ram_by_sysconf() -> Fact[Bytes] | None:
+    """RAM where there is no /proc, as on macOS."""
+    try:
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return Fact(Bytes(size), "sysconf: SC_PHYS_PAGES") if size > 0 else None
+
+
+def _limits(tree: Tree, groups: Iterable[Group]) -> Iterator[Fact[Bytes] | Missing]:
+    for group in groups:
+        for file, parse in _FILES[group.version]:
+            limit = read_limit(tree, group, file, parse, of="memory")
+            if limit is not None:
+                yield limit
+
+
+def _limit_v2(text: str) -> Bytes | None:
+    return None if text == "max" else _positive(text)
+
+
+def _limit_v1(text: str) -> Bytes | None:
+    return None if text == "-1" or int(text) >= UNLIMITED_V1 else _positive(text)
+
+
+def _hierarchical_v1(text: str) -> Bytes | None:
+    """The kernel's own minimum over the parents, also those that a container cannot see."""
+    line = re.search(r"^hierarchical_memory_limit (\S+)$", text, re.MULTILINE)
+    return _limit_v1(line[1]) if line else None
+
+
+def _positive(text: str) -> Bytes:
+    if int(text) <= 0:
+        raise ValueError(text)
+    return Bytes(int(text))
+
+
+_FILES = {
+    1: (("memory.limit_in_bytes", _limit_v1), ("memory.stat", _hierarchical_v1)),
+    2: (("memory.max", _limit_v2), ("memory.high", _limit_v2)),
+}
+
+
+def _unseen(tree: Tree, above: Lineage) -> Iterator[Missing]:
+    """What kept us from seeing a limit that may exist."""
+    for why in above.hidden:
+        yield Missing("memory", f"{why}: a limit would not be seen", "--memory")
+    own = above.groups[0].name if above.groups else None
+    if own is not None and len(above.groups) > 1 and not _controlled(tree, above.groups):
+        yield Missing("memory", f"no memory controller in cgroup {own}: no limit found", "--memory")
+
+
+def _controlled(tree: Tree, groups: Iterable[Group]) -> bool:
+    return any(
+        tree.is_there(group.folder / file) for group in groups for file, _ in _FILES[group.version]
+    )
+
+
+def meminfo(tree: Tree) -> dict[str, int]:
+    """/proc/meminfo: kilobytes, or pages for HugePages_*; empty where there is none."""
+    text = tree.peek("/proc/meminfo") or ""
+    return {key: int(number) for key, number in re.findall(r"^(\w+):\s+(\d+)", text, re.MULTILINE)}
+
+
+def swap(tree: Tree) -> Fact[Bytes] | Missing:
+    """Swap of the whole machine [bytes]; a cgroup may be allowed less."""
+    total = meminfo(tree).get("SwapTotal")
+    if total is None:
+        return Missing("swap", "/proc/meminfo does not say")
+    return Fact(Bytes(total * KiB), "/proc/meminfo: SwapTotal")
+
+
+def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
+    """Huge pages of the default size; Missing on kernels built without them."""
+    info = meminfo(tree)
+    if "Hugepagesize" not in info:
+        return Missing("huge_pages", "/proc/meminfo does not show any: not Linux, or built without")
+    pages = HugePages(
+        size=Bytes(info["Hugepagesize"] * KiB),
+        reserved=info.get("HugePages_Total", 0),
+        free=info.get("HugePages_Free", 0),
+        transparent=_chosen(tree.peek(TRANSPARENT) or ""),
+    )
+    return Fact(pages, "/proc/meminfo: HugePages_Total")
+
+
+def _chosen(text: str) -> str | None:
+    """The word in brackets of ``always [madvise] never``."""
+    word = re.search(r"\[(\w+)\]", text)
+    return word[1] if word else None
