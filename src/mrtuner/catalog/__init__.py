@@ -1,0 +1,7 @@
+"""What is known of PostgreSQL's configuration parameters, as data, for majors 13 to 19."""
+
+from mrtuner.catalog.history import history
+from mrtuner.catalog.load import MAJORS, parameter, parameters
+from mrtuner.catalog.parameter import Parameter, Value
+
+__all__ = ["MAJORS", "Parameter", "Value", "history", "parameter", "parameters"]

@@ -1,0 +1,154 @@
+"""One configuration parameter of one major version."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mrtuner.catalog import notation
+from mrtuner.errors import BadValue
+from mrtuner.units import Bytes, memory_unit
+
+#: A parameter's value: integers and reals in the parameter's base unit.
+Value = int | float | bool | str
+
+#: Shown in octal, as file modes are.
+_MODES = frozenset({"data_directory_mode", "log_file_mode", "unix_socket_permissions"})
+
+#: Words that the server reads for an enum but does not list; source: guc_tables.c, hidden entries.
+_TRUE = frozenset({"true", "yes", "1"})
+_FALSE = frozenset({"false", "no", "0"})
+_HIDDEN = {"debug": "debug2", "archive": "replica", "hot_standby": "replica"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What one major version knows of one parameter.
+
+    `min`, `max` and an integer or real `default` count in `unit`. A default of None means that
+    the server or initdb works it out, or that it depends on how the server was built.
+    """
+
+    name: str
+    vartype: str  # bool, integer, real, enum, string, as pg_settings.vartype
+    unit: str | None  # 8kB, kB, MB, B, ms, s, min, as pg_settings.unit
+    min: int | float | None
+    max: int | float | None
+    enum: tuple[str, ...]  # every value this version knows, whatever the build
+    build: tuple[str, ...] = ()  # those of `enum` that a build or a platform may lack
+    context: str  # internal, postmaster, sighup, superuser, user, …
+    default: Value | None
+    summary: str  # one line of ours for the parameters that rules touch, else ""
+    major: int
+    certainty: str  # "server": read from a running one; "source": from documentation and source
+
+    @property
+    def restart(self) -> bool:
+        """Whether a change needs a restart of the server."""
+        return self.context == "postmaster"
+
+    def parse(self, text: str) -> Value:
+        """Read configuration text as this server would, rounding included; BadValue otherwise."""
+        try:
+            value = self._read(text)
+        except notation.Unreadable as reason:
+            raise BadValue(
+                f"invalid value for {self.name}: {text!r}",
+                f"{self._expected()} {reason}",
+            ) from None
+        self.check(value)
+        return value
+
+    def show(self, value: Value) -> str:
+        """The shortest exact configuration text, unquoted: ``4GB``, ``2min``, ``on``, ``0.9``.
+
+        ``parse(show(value)) == value`` for every value that `check` lets through.
+        """
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        if self.vartype == "real":
+            return notation.write_real(value, self.unit)
+        if self.name in _MODES:
+            return f"{int(value):04o}"
+        return notation.write_integer(int(value), self.unit)
+
+    def check(self, value: Value) -> None:
+        """Raise BadValue for a value of the wrong type, out of bounds or not in the list."""
+        match self.vartype:
+            case "integer" | "real":
+                self._check_number(value)
+            case "bool" if not isinstance(value, bool):
+                raise self._refused(value, "Write on or off.")
+            case "enum" if value not in self.enum:
+                raise self._refused(value, f"Use one of {', '.join(self.enum)}.")
+            case "string" if not isinstance(value, str):
+                raise self._refused(value, "Give a text.")
+
+    def size(self, value: Value) -> Bytes | None:
+        """The value in bytes; None where the unit is no memory or the value a special (-1)."""
+        factor = memory_unit(self.unit) if self.unit else None
+        if factor is None or isinstance(value, str) or value < 0:
+            return None
+        return Bytes(int(value) * factor)
+
+    def _read(self, text: str) -> Value:
+        match self.vartype:
+            case "bool":
+                return notation.read_bool(text)
+            case "integer":
+                return notation.read_integer(text, self.unit)
+            case "real":
+                return notation.read_real(text, self.unit)
+            case "enum":
+                return self._word(text)
+            case _:
+                return text
+
+    def _word(self, text: str) -> str:
+        word = text.lower()
+        if word in self.enum:
+            return word
+        for alias, known in (("on", _TRUE), ("off", _FALSE)):
+            if word in known and "on" in self.enum and "off" in self.enum:
+                return alias
+        if _HIDDEN.get(word) in self.enum:
+            return _HIDDEN[word]
+        raise notation.Unreadable(f"Use one of {', '.join(self.enum)}.")
+
+    def _check_number(self, value: Value) -> None:
+        numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not numeric or (self.vartype == "integer" and not isinstance(value, int)):
+            raise self._refused(value, self._expected())
+        below = self.min is not None and value < self.min  # type: ignore[operator]
+        above = self.max is not None and value > self.max  # type: ignore[operator]
+        if below or above or math.isnan(value):  # type: ignore[arg-type]
+            raise BadValue(
+                f"{self.name} = {self.show(value)} is outside {self._range()}",
+                f"PostgreSQL {self.major} takes {self._range()}.",
+            )
+
+    def _refused(self, value: Value, hint: str) -> BadValue:
+        return BadValue(f"invalid value for {self.name}: {value!r}", hint)
+
+    def _expected(self) -> str:
+        match self.vartype:
+            case "bool":
+                return f"{self.name} is on or off."
+            case "enum":
+                return f"{self.name} takes one word of a list."
+            case "integer" | "real":
+                kind = "a whole number" if self.vartype == "integer" else "a number"
+                return f"{self.name} is {kind}{self._counted()}, {self._range()}."
+            case _:
+                return f"{self.name} is a text."
+
+    def _counted(self) -> str:
+        return f" counted in {self.unit}" if self.unit else ""
+
+    def _range(self) -> str:
+        low, high = (
+            self.show(edge) if edge is not None else "any" for edge in (self.min, self.max)
+        )
+        return f"{low} to {high}"
