@@ -1,8 +1,95 @@
-"""How a parameter changed from major to major, in sentences."""
+"""How a parameter changed from major to major, in sentences.
+
+What pg_settings shows is derived from the spans in parameters.json; what it cannot show, a
+change of meaning, is written down in meanings.json with its source.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
+from mrtuner.catalog.load import MAJORS, Span, lifespans, parameter, table
+from mrtuner.errors import BadValue
+
+#: Field of a span → how it is called in a sentence.
+_WORDS = {
+    "vartype": "the type",
+    "unit": "the unit",
+    "context": "the context",
+    "min": "the least value",
+    "max": "the largest value",
+    "default": "the default",
+    "enum": "the values",
+}
+_CONTEXTS = {
+    "postmaster": "needs a restart",
+    "sighup": "needs only a reload",
+    "user": "can be set by every session",
+    "superuser": "can be set by a superuser's session",
+    "superuser-backend": "can be set by a superuser at connection",
+    "backend": "can be set at connection",
+    "internal": "cannot be set",
+}
+
 
 def history(name: str) -> tuple[str, ...]:
-    """When it appeared, changed or went; empty for what never changed since the oldest major."""
-    return ()
+    """When it appeared, changed or went, oldest first; empty if it never did since 13.
+
+    BadValue for a name that no supported major knows.
+    """
+    spans = lifespans().get(name)
+    if spans is None:
+        raise BadValue(
+            f"no PostgreSQL from {MAJORS[0]} to {MAJORS[-1]} has a parameter {name!r}",
+            "Names are those of pg_settings.",
+        )
+    said = [*_derived(name, spans), *_written(name)]
+    return tuple(f"{major}: {text}" for major, text in sorted(said, key=lambda pair: pair[0]))
+
+
+def _derived(name: str, spans: list[Span]) -> Iterator[tuple[int, str]]:
+    first, last = spans[0], spans[-1]
+    if first["since"] > MAJORS[0]:
+        yield first["since"], "new"
+    for before, after in pairwise(spans):
+        for change in _changes(name, before, after):
+            yield after["since"], change
+    if last["until"] < MAJORS[-1]:
+        yield last["until"] + 1, _gone(name)
+
+
+def _changes(name: str, before: Span, after: Span) -> Iterator[str]:
+    for field, words in _WORDS.items():
+        old, new = before.get(field), after.get(field)
+        if old == new:
+            continue
+        if field == "context":
+            yield f"it {_CONTEXTS[new]}; before, it {_needed(old)}"
+        else:
+            yield f"{words} went from {_text(name, before, old)} to {_text(name, after, new)}"
+
+
+def _needed(context: str) -> str:
+    return _CONTEXTS[context].replace("needs", "needed").replace("can ", "could ")
+
+
+def _text(name: str, span: Span, value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, str):
+        return value or "empty"
+    assert isinstance(value, (bool, int, float))
+    return parameter(name, span["since"]).show(value)
+
+
+def _gone(name: str) -> str:
+    instead = table("meanings.json")["replaced"].get(name)
+    return f"gone; use {instead}" if instead else "gone"
+
+
+def _written(name: str) -> Iterator[tuple[int, str]]:
+    for entry in table("meanings.json")["meanings"].get(name, ()):
+        yield entry["major"], f"{entry['says']} ({entry['source']})"

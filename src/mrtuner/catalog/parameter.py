@@ -108,11 +108,12 @@ class Parameter:
 
     def _word(self, text: str) -> str:
         word = text.lower()
-        if word in self.enum:
-            return word
-        for alias, known in (("on", _TRUE), ("off", _FALSE)):
-            if word in known and "on" in self.enum and "off" in self.enum:
-                return alias
+        for known in self.enum:
+            if word == known.lower():
+                return known
+        for name, aliases in (("on", _TRUE), ("off", _FALSE)):
+            if word in aliases and {"on", "off"} <= set(self.enum):
+                return name
         if _HIDDEN.get(word) in self.enum:
             return _HIDDEN[word]
         raise notation.Unreadable(f"Use one of {', '.join(self.enum)}.")

@@ -1,4 +1,6 @@
-"""Rewrite parameters.json from real servers: ``python -m mrtuner.catalog.refresh --server-bin DIR``.
+"""Rewrite parameters.json from real servers.
+
+``python -m mrtuner.catalog.refresh --server-bin DIR [--server-bin DIR …]``
 
 A throwaway cluster of each given server is started and its pg_settings read. Majors that are not
 given stay as they are; 19 is made anew from 18 and nineteen.json.
@@ -15,6 +17,7 @@ from typing import Any, Final
 
 from mrtuner.catalog.load import table
 from mrtuner.catalog.spans import Fields, Timeline, timeline, written
+from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
 _QUERY: Final = """
 SELECT name, vartype, unit, context, boot_val, min_val, max_val, enumvals
@@ -103,8 +106,6 @@ def _refreshed(old: Any, directories: Iterable[Path]) -> str:
 def _read(directory: Path) -> tuple[str, int, dict[str, Fields]]:
     """Version, major and every parameter of the server whose programs lie in `directory`."""
     import psycopg
-
-    from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
     binaries = find_binaries(directory)
     cluster = Cluster.create(binaries, scratch_directory())

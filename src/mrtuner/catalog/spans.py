@@ -1,4 +1,4 @@
-"""Folding what each major version knows into spans of versions, for a small file with small diffs."""
+"""What each major version knows, folded into spans of majors: a small file, small diffs."""
 
 from __future__ import annotations
 
