@@ -130,7 +130,7 @@ def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[Group, ...
     """
     for mount in sorted(mounts, key=lambda each: len(PurePosixPath(each.root).parts)):
         root = PurePosixPath(mount.root)
-        if member.path.is_relative_to(root):
+        if _is_inside(member.path, root):
             return tuple(_ancestors(member, mount)), True
         if _is_outer(root, member.path):
             return (Group(version=member.version, name=root, folder=mount.point),), False
@@ -144,6 +144,11 @@ def _ancestors(member: Membership, mount: Mount) -> Iterator[Group]:
             return
         folder = mount.point / name.relative_to(root)
         yield Group(version=member.version, name=name, folder=folder)
+
+
+def _is_inside(path: PurePosixPath, root: PurePosixPath) -> bool:
+    """Whether `path` lies below `root`: ``/../other`` does not lie below ``/``."""
+    return path.is_relative_to(root) and path.relative_to(root).parts[:1] != ("..",)
 
 
 def _is_outer(root: PurePosixPath, path: PurePosixPath) -> bool:
