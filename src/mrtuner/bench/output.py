@@ -1,0 +1,141 @@
+"""What pgbench leaves behind: its summary and its log of every transaction.
+
+The summary's labels changed over the versions; 13 to 18 are understood. Its latencies are not
+used: without --progress it divides the duration by the number of transactions. The log tells
+the true ones. Source: src/bin/pgbench/pgbench.c, printResults and doLog.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.errors import MrTunerError
+
+_UNREADABLE_HINT: Final = "Run pgbench by hand with the same options and look at what it prints."
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The closing lines of one pgbench run."""
+
+    transactions: int  # those that succeeded
+    failed: int  # given up after serialization failures or deadlocks; 0 before 15
+    tps: float  # without the time to connect
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Times of single transactions in milliseconds; percentiles by nearest rank."""
+
+    mean: float
+    stddev: float
+    p50: float
+    p95: float
+    p99: float
+    p999: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The digest of a log of transactions."""
+
+    latency: Latency | None  # None when no transaction was logged
+    per_second: tuple[int, ...]  # transactions that ended in each whole second, stalls as 0
+
+
+def read_summary(text: str) -> Summary:
+    """Read what pgbench prints at the end; MrTunerError when a line is missing."""
+    failed = re.search(r"^number of failed transactions: (\d+)", text, re.MULTILINE)
+    return Summary(
+        transactions=int(
+            _found(r"^number of transactions actually processed: (\d+)", text, "transactions")
+        ),
+        failed=int(failed[1]) if failed else 0,
+        tps=float(
+            _found(
+                # 13 says "excluding connections establishing", and has a line including them.
+                r"^tps = ([\d.]+) \((?:excluding|without initial connection)",
+                text,
+                "throughput",
+            )
+        ),
+    )
+
+
+def _found(pattern: str, text: str, what: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise MrTunerError(f"pgbench printed no {what}", _UNREADABLE_HINT)
+    return match[1]
+
+
+def complaint(stderr: str) -> str:
+    """The line of pgbench's stderr that names the cause: its last ones only repeat that it died.
+
+    >>> complaint("pgbench: error: deadlock\\npgbench: error: Run was aborted")
+    'deadlock'
+    """
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    causes = [line for line in lines if re.match(r"pgbench: (error|fatal): ", line)]
+    said = (causes or lines[-1:] or ["no reason given"])[0]
+    return re.sub(r"^pgbench: (error|fatal): ", "", said)
+
+
+def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
+    """Condense log lines ``client number time script second microsecond …``; time in µs.
+
+    `sampling` is the share of transactions logged: counts per second are scaled up by it.
+    The first and the last second are dropped from the series, for they are not whole.
+    """
+    times: Counter[bytes] = Counter()
+    seconds: Counter[bytes] = Counter()
+    for line in lines:
+        _, _, time, _, second, _ = line.split(b" ", 5)
+        times[time] += 1
+        seconds[second] += 1
+    for never_ran in (b"skipped", b"failed"):
+        times.pop(never_ran, None)
+    return Log(_latency(times), tuple(_per_second(seconds, sampling)))
+
+
+def _per_second(seconds: Counter[bytes], sampling: float) -> Iterator[int]:
+    counts = {int(second): count for second, count in seconds.items()}
+    if counts:
+        for second in range(min(counts) + 1, max(counts)):
+            yield round(counts.get(second, 0) / sampling)
+
+
+def _latency(times: Counter[bytes]) -> Latency | None:
+    if not times:
+        return None
+    ranked = sorted((int(time), count) for time, count in times.items())
+    number = times.total()
+    mean = sum(time * count for time, count in ranked) / number
+    variance = sum(count * (time - mean) ** 2 for time, count in ranked) / number
+    p50, p95, p99, p999 = (_percentile(ranked, number, p) for p in (0.5, 0.95, 0.99, 0.999))
+    return Latency(
+        mean=mean / 1000,
+        stddev=math.sqrt(variance) / 1000,
+        p50=p50 / 1000,
+        p95=p95 / 1000,
+        p99=p99 / 1000,
+        p999=p999 / 1000,
+        maximum=ranked[-1][0] / 1000,
+    )
+
+
+def _percentile(ranked: Sequence[tuple[int, int]], number: int, share: float) -> int:
+    """The least time that at least this share of the transactions did not exceed."""
+    wanted = math.ceil(round(share * number, 6))  # 0.95 * 20 is a hair above 19
+    seen = 0
+    for time, count in ranked:
+        seen += count
+        if seen >= wanted:
+            return time
+    return ranked[-1][0]
