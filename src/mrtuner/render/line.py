@@ -1,0 +1,105 @@
+"""One setting on its way into a file, and what every format needs to know of it."""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from mrtuner.errors import BadValue
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
+#: Control characters, lone surrogates, line and paragraph separators.
+_BREAKING = ("Cc", "Cs", "Zl", "Zp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A parameter, its value and why.
+
+    The value is text in PostgreSQL's notation without quotes of its own: ``4GB``, ``0.9``,
+    ``on``, ``pg_stat_statements``. Lists are written as PostgreSQL shows them: ``a, b``.
+    """
+
+    name: str
+    value: str
+    quoted: bool  # a string or list parameter, whose value always stands in quotes
+    comment: str  # the reason, one line
+    restart: bool
+
+    @property
+    def reason(self) -> str:
+        """The comment as one printable line, with a word where a restart is due."""
+        return one_line(f"{self.comment} (restart)" if self.restart else self.comment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A way to write settings down, and its inverse."""
+
+    name: str
+    summary: str  # one line for --help
+    write: Callable[[Sequence[Line], str], str]  # lines and a title
+    read: Callable[[str], dict[str, str]]  # raises BadValue
+
+
+def checked(lines: Sequence[Line]) -> Sequence[Line]:
+    """The lines, if every format can carry them; otherwise BadValue.
+
+    A value with a line break has no form that ALTER SYSTEM takes.
+    Source: guc.c, AlterSystemSetConfigFile.
+    """
+    seen: set[str] = set()
+    for line in lines:
+        if not _NAME.fullmatch(line.name):
+            raise BadValue(
+                f"{line.name!r} is not the name of a parameter",
+                "Use the name that pg_settings shows.",
+            )
+        if any(unicodedata.category(character) in _BREAKING for character in line.value):
+            raise BadValue(
+                f"the value of {line.name} holds a line break or control character",
+                "Write the value on one line.",
+            )
+        if line.name.lower() in seen:
+            raise BadValue(f"{line.name} is set twice", "Give each parameter once.")
+        seen.add(line.name.lower())
+    return lines
+
+
+def divide(lines: Iterable[Line], owned: Collection[str]) -> tuple[list[Line], list[Line]]:
+    """The lines to write, and those whose parameter somebody else owns."""
+    ours: list[Line] = []
+    theirs: list[Line] = []
+    for line in lines:
+        (theirs if line.name in owned else ours).append(line)
+    return ours, theirs
+
+
+def one_line(text: str) -> str:
+    """Text fit for a comment: one line, nothing unprintable."""
+    return "".join(character for character in " ".join(text.split()) if character.isprintable())
+
+
+def items(value: str) -> list[str]:
+    """The items of a list parameter.
+
+    >>> items('pg_stat_statements, "odd,name"')
+    ['pg_stat_statements', 'odd,name']
+    """
+    found = [item.strip() for row in csv.reader([value], skipinitialspace=True) for item in row]
+    if not all(found):
+        raise BadValue(f"list {value!r} has an empty item", "Separate items with one comma.")
+    return found
+
+
+def listing(found: Iterable[str]) -> str:
+    """The inverse of `items`, as PostgreSQL shows a list."""
+    return ", ".join(_item(item) for item in found)
+
+
+def _item(item: str) -> str:
+    plain = item == item.strip() and not set(item) & set(',"')
+    return item if plain else '"' + item.replace('"', '""') + '"'
