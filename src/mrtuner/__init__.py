@@ -1,3 +1,31 @@
-"""MrTuner: PostgreSQL settings with their reasons, their proof and the way back."""
+"""MrTuner: PostgreSQL settings with their reasons, their proof and the way back.
+
+import mrtuner
+
+advice = mrtuner.tune(memory="16GB", cpus=4, storage="ssd", workload="oltp",
+                      connections=200, postgres=17)
+advice["shared_buffers"].value        # '4GB'
+print(advice.as_conf())
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mrtuner.tune import Tuning, tune
+
+__all__ = ["Tuning", "__version__", "tune"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Load the main job on first use, so that `mrtuner --help` does not."""
+    if name in {"tune", "Tuning"}:
+        import mrtuner.tune as main_job
+
+        value = getattr(main_job, name)
+        globals()[name] = value  # `mrtuner.tune` is the function, not the package
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

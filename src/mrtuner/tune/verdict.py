@@ -1,0 +1,106 @@
+"""What a rule may answer, and how a rule is written down.
+
+A rule is a function of facts. Its signature lists what it needs by type; the engine supplies
+each from the `Situation` and answers `Unknown` itself when one is missing (unless the type
+allows None). Memory and CPUs are asked for through the expressions MEMORY and CPUS.
+The docstring's first line says how the value is chosen; `mrtuner explain` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mrtuner.formula import Expr
+
+Value = int | float | bool | str
+
+
+class Basis(StrEnum):
+    """Why anybody should believe a rule."""
+
+    MEASURED = "measured"  # from this server's own counters, or an effect shown in docs/proof
+    ARITHMETIC = "arithmetic"  # follows from the machine or from PostgreSQL's source
+    CONVENTION = "convention"  # common practice; no effect could be shown by us
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Set the parameter. Sizes are in bytes, other numbers in the parameter's base unit."""
+
+    to: Expr | Value
+    because: str
+    basis: Basis | None = None  # when it differs from the rule's own
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Leave the parameter as it is, and why that is right."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It cannot be said; `missing` names the facts, as the flags that would give them."""
+
+    missing: tuple[str, ...]
+
+    @property
+    def because(self) -> str:
+        """The gap, in words."""
+        return "needs " + " and ".join(self.missing)
+
+
+Verdict = Change | Keep | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One parameter's rule with its provenance."""
+
+    name: str
+    area: str
+    decide: Callable[..., Verdict]
+    source: str
+    risk: str
+    basis: Basis
+    suggestion: bool  # advice for people: shown, never emitted or applied
+    always: bool  # emitted for a described machine even where it equals the default
+
+    @property
+    def method(self) -> str:
+        """How the value is chosen, in one or a few sentences."""
+        return " ".join((self.decide.__doc__ or "").split())
+
+
+#: In the order in which they are decided: later rules may build on earlier choices.
+RULES: dict[str, Rule] = {}
+
+
+def rule(
+    name: str,
+    *,
+    source: str,
+    risk: str,
+    basis: Basis = Basis.CONVENTION,
+    suggestion: bool = False,
+    always: bool = False,
+) -> Callable[[Callable[..., Verdict]], Callable[..., Verdict]]:
+    """Register the function below as the rule for parameter `name`."""
+
+    def register(decide: Callable[..., Verdict]) -> Callable[..., Verdict]:
+        RULES[name] = Rule(
+            name=name,
+            area=decide.__module__.rpartition(".")[2],
+            decide=decide,
+            source=source,
+            risk=risk,
+            basis=basis,
+            suggestion=suggestion,
+            always=always,
+        )
+        return decide
+
+    return register
