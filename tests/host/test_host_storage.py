@@ -71,10 +71,10 @@ def mount(number: str, fstype: str = "ext4", point: str = "/", source: str = "/d
 
 
 def storage(root: Path, path: str = "/var/lib/postgresql") -> Fact[Storage] | str:
-    """The fact, or why there is none."""
+    """The fact, its source without the path's own part; or why there is none."""
     host = probe(root, data_directory=Path(path))
     if host.storage is not None:
-        return host.storage
+        return Fact(host.storage.value, host.storage.source.partition(" is on ")[2])
     (missing,) = [each for each in host.missing if each.name == "storage"]
     assert missing.supply == "--storage"
     return missing.why
@@ -221,7 +221,7 @@ def test_an_emulated_nvme_disk_proves_nothing(tmp_path: Path) -> None:
 def test_overlay_is_overlay(tmp_path: Path) -> None:
     mounted(tmp_path, mount("0:50", "overlay", source="overlay"))
     assert storage(tmp_path, "/data") == Fact(
-        Storage.OVERLAY, "mountinfo: /data is on overlay"
+        Storage.OVERLAY, "overlay (mountinfo)"
     )  # fmt: skip
 
 
@@ -237,9 +237,7 @@ def test_a_volume_inside_a_container_is_what_its_disk_is(tmp_path: Path) -> None
 @pytest.mark.parametrize("fstype", ["nfs", "nfs4", "ceph", "cifs", "9p", "fuse.s3fs"])
 def test_filesystems_behind_a_network_are_network(tmp_path: Path, fstype: str) -> None:
     mounted(tmp_path, mount("8:0"), mount("0:44", fstype, "/mnt/pg", "filer:/pg"))
-    assert storage(tmp_path, "/mnt/pg/data") == Fact(
-        Storage.NETWORK, f"mountinfo: /mnt/pg/data is on {fstype}"
-    )
+    assert storage(tmp_path, "/mnt/pg/data") == Fact(Storage.NETWORK, f"{fstype} (mountinfo)")
 
 
 def test_memory_is_no_storage(tmp_path: Path) -> None:
@@ -315,7 +313,13 @@ def test_another_process_has_its_own_mounts(tmp_path: Path) -> None:
     (tmp_path / "proc/4711/root").mkdir()
     (tmp_path / "proc/4711/root/data").symlink_to("/pg")
     host = probe(tmp_path, pid=4711, data_directory=Path("/data"))
-    assert host.storage == Fact(Storage.SSD, "sdb: queue/rotational is 0")
+    assert host.storage == Fact(Storage.SSD, "/pg is on sdb: queue/rotational is 0")
+
+
+def test_a_process_whose_mounts_are_closed_to_us_does_not_get_ours(tmp_path: Path) -> None:
+    disk(tmp_path, "sda", "8:0")
+    mounted(tmp_path, mount("8:0"))
+    assert probe(tmp_path, pid=4711, data_directory=Path("/data")).storage is None
 
 
 def test_garbage_in_the_mount_table_is_passed_over(tmp_path: Path) -> None:

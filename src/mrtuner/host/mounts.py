@@ -14,6 +14,7 @@ from mrtuner.host.tree import Tree, real_path
 class Mount:
     """One line of mountinfo."""
 
+    number: str  # of this mount: unique on the machine, also across namespaces
     device: str  # major:minor of the filesystem; 0:N where no single block device lies below
     root: str  # which folder of the filesystem is mounted; for cgroups the group
     point: PurePosixPath
@@ -45,6 +46,7 @@ def parse_mountinfo(text: str) -> Iterator[Mount]:
         if not dash or len(left) < 6 or len(right) < 2:
             continue
         yield Mount(
+            number=left[0],
             device=left[2],
             root=_unescaped(left[3]),
             point=PurePosixPath(_unescaped(left[4])),
@@ -82,8 +84,12 @@ def place_of(tree: Tree, path: PurePosixPath) -> Place:
 
 
 def _viewpoint(tree: Tree) -> tuple[str, Path]:
-    """Whose mounts to read and where its root opens; our own if that process is closed to us."""
-    inside = f"{tree.process}/root"
-    if tree.pid is not None and tree.is_there(f"{inside}/."):
-        return tree.process, tree.at(inside)
-    return "/proc/self", tree.root
+    """Whose mounts to read and where its root opens.
+
+    Equal tables, which number every mount, mean one namespace. In another one our own paths
+    say nothing, even where that process is closed to us.
+    """
+    own = "/proc/self"
+    if mounts_seen_by(tree, tree.process) == mounts_seen_by(tree, own):
+        return own, tree.root
+    return tree.process, tree.at(f"{tree.process}/root")

@@ -69,7 +69,10 @@ class Disk:
 
 def storage(tree: Tree, place: Place) -> Kind:
     """The kind of storage below a place; Missing, with the reason, where nothing proves it."""
-    return _kind_at(tree, place, MOST_LOOPS)
+    kind = _kind_at(tree, place, MOST_LOOPS)
+    if isinstance(kind, Missing):
+        return kind
+    return Fact(kind.value, f"{place.path} is on {kind.source}")
 
 
 def _kind_at(tree: Tree, place: Place, loops: int) -> Kind:
@@ -92,7 +95,7 @@ def _unknown(why: str) -> Missing:
 
 def _kind_of_filesystem(mount: Mount, path: PurePosixPath) -> Kind | None:
     """What the filesystem alone tells; None if its device has to be asked."""
-    source = f"mountinfo: {path} is on {mount.fstype}"
+    source = f"{mount.fstype} (mountinfo)"
     if mount.fstype in OVERLAYS:
         return Fact(Storage.OVERLAY, source)
     if mount.fstype in NETWORK_FILESYSTEMS or mount.fstype.startswith("fuse."):
