@@ -16,7 +16,6 @@ from mrtuner.errors import BadValue
 _WORDS = {
     "vartype": "the type",
     "unit": "the unit",
-    "context": "the context",
     "min": "the least value",
     "max": "the largest value",
     "default": "the default",
@@ -60,29 +59,30 @@ def _derived(name: str, spans: list[Span]) -> Iterator[tuple[int, str]]:
 
 
 def _changes(name: str, before: Span, after: Span) -> Iterator[str]:
+    if before["context"] != after["context"]:
+        yield f"it {_CONTEXTS[after['context']]}; before, it {_past(before['context'])}"
     for field, words in _WORDS.items():
-        old, new = before.get(field), after.get(field)
-        if old == new:
-            continue
-        if field == "context":
-            yield f"it {_CONTEXTS[new]}; before, it {_needed(old)}"
-        else:
-            yield f"{words} went from {_text(name, before, old)} to {_text(name, after, new)}"
+        old, new = _text(name, before, field), _text(name, after, field)
+        if old != new and None not in (old, new):
+            yield f"{words} went from {old} to {new}"
 
 
-def _needed(context: str) -> str:
-    return _CONTEXTS[context].replace("needs", "needed").replace("can ", "could ")
+def _past(context: str) -> str:
+    return _CONTEXTS[context].replace("needs", "needed").replace("can", "could")
 
 
-def _text(name: str, span: Span, value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, list):
-        return ", ".join(value)
-    if isinstance(value, str):
-        return value or "empty"
-    assert isinstance(value, (bool, int, float))
-    return parameter(name, span["since"]).show(value)
+def _text(name: str, span: Span, field: str) -> str | None:
+    """A field as a person writes it; None where this version has none."""
+    value = span.get(field)
+    match value:
+        case None:
+            return None
+        case list():
+            return ", ".join(value)
+        case str():
+            return value or "empty"
+        case _:
+            return parameter(name, span["since"]).show(value)
 
 
 def _gone(name: str) -> str:

@@ -114,6 +114,6 @@ def _moved(name: str, compact: list[Span], major: int) -> str:
 
 
 def _close(name: str, major: int) -> list[str]:
-    from difflib import get_close_matches  # noqa: PLC0415  # only for a mistyped name
+    from difflib import get_close_matches  # only for a mistyped name
 
     return get_close_matches(name, parameters(major), n=3, cutoff=0.75)

@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from functools import cache
 from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.units import MEMORY, TIME, memory_unit, time_unit
 
-#: parse_int reads C integers (0x1F is 31, 010 is 8) unless a point or an exponent follows.
-_INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)(?![0-9.eE])")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_UNIT = re.compile(r"\s*([^\s]*)\s*")
 _SPACE: Final = " \t\n\v\f\r"
+
+#: What C's strtol reads in base 0: 0x1F is 31, 010 is 8.
+_INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+#: What strtod reads, less infinities and NaN, which no parameter takes.
+_REAL = re.compile(
+    r"[+-]?(?:(?P<hex>0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)"
+    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+_UNIT = re.compile(rf"[{_SPACE}]*([^{_SPACE}]*)[{_SPACE}]*")
 
 _INT_MIN: Final = -(2**31)
 _INT_MAX: Final = 2**31 - 1
 
 _TRUE: Final = ("true", "yes")
 _FALSE: Final = ("false", "no")
+_NO_NUMBER: Final = "Write a number, with a unit where the parameter takes one."
 
 
 class Unreadable(ValueError):
@@ -50,8 +57,8 @@ def scale(base: str) -> tuple[tuple[str, float], ...]:
 
 def read_integer(text: str, base: str | None) -> int:
     """An integer in `base`, rounded as the server rounds; source: guc.c, parse_int."""
-    number, unit = _split(text, _INTEGER, _DECIMAL)
-    value = _in_base(number, unit, base)
+    number, rest = _integer(text)
+    value = _in_base(number, rest, base)
     if not math.isfinite(value):
         raise Unreadable("The number is too large.")
     whole = round(value)  # half to even, as rint does
@@ -62,18 +69,22 @@ def read_integer(text: str, base: str | None) -> int:
 
 def read_real(text: str, base: str | None) -> float:
     """A floating-point number in `base`; source: guc.c, parse_real."""
-    number, unit = _split(text, _DECIMAL)
-    return float(_in_base(number, unit, base))
+    number, rest = _real(text)
+    return float(_in_base(number, rest, base))
 
 
 def read_bool(text: str) -> bool:
     """on, off, 1, 0, or the beginning of true, false, yes, no; source: bool.c, parse_bool."""
     word = text.lower()
-    if word in ("on", "1") or (word and any(full.startswith(word) for full in _TRUE)):
+    if word in ("on", "1") or _begins(word, _TRUE):
         return True
-    if word in ("of", "off", "0") or (word and any(full.startswith(word) for full in _FALSE)):
+    if word in ("of", "off", "0") or _begins(word, _FALSE):
         return False
     raise Unreadable("Write on or off.")
+
+
+def _begins(word: str, full: tuple[str, ...]) -> bool:
+    return bool(word) and any(name.startswith(word) for name in full)
 
 
 def write_integer(value: int, base: str | None) -> str:
@@ -103,47 +114,55 @@ def _below_base(value: int, base: str) -> str:
     return str(value) if size is None else f"{value * size // 1024}kB"
 
 
-def _split(text: str, *patterns: re.Pattern[str]) -> tuple[float, str]:
-    """The number and the unit behind it."""
-    stripped = text.lstrip(_SPACE)
-    for pattern in patterns:
-        number = pattern.match(stripped)
-        if number is None:
-            continue
-        unit = _UNIT.fullmatch(stripped, number.end())
-        if unit is None:
-            break
-        return _number(number[0], pattern is _INTEGER), unit[1]
-    raise Unreadable("Write a number, with a unit where the parameter takes one.")
+def _integer(text: str) -> tuple[float, str]:
+    """The number and what follows: strtol first, strtod where a point or an exponent follows."""
+    start = len(text) - len(text.lstrip(_SPACE))
+    digits = _INTEGER.match(text, start)
+    follows = text[digits.end() :] if digits else text
+    if follows.startswith((".", "e", "E")):
+        return _real(text)
+    if digits is None:
+        raise Unreadable(_NO_NUMBER)
+    return int(digits[0], _radix(digits[0].lstrip("+-"))), follows
 
 
-def _number(text: str, integer: bool) -> float:
-    if not integer:
-        return float(text)
-    digits = text.lstrip("+-")
+def _radix(digits: str) -> int:
     if digits[:2] in ("0x", "0X"):
-        return int(text, 16)
-    try:
-        return int(text, 8 if len(digits) > 1 and digits[0] == "0" else 10)
-    except ValueError:
-        raise Unreadable("A number that begins with 0 is read as octal.") from None
+        return 16
+    return 8 if digits[0] == "0" else 10
 
 
-def _in_base(number: float, unit: str, base: str | None) -> float:
+def _real(text: str) -> tuple[float, str]:
+    """The number and what follows; source: strtod, which refuses what underflows."""
+    stripped = text.lstrip(_SPACE)
+    digits = _REAL.match(stripped)
+    if digits is None:
+        raise Unreadable(_NO_NUMBER)
+    number = float.fromhex(digits[0]) if digits["hex"] else float(digits[0])
+    if abs(number) < sys.float_info.min and re.search("[1-9]", re.split("[eE]", digits[0])[0]):
+        raise Unreadable("The number is too small.")
+    return number, stripped[digits.end() :]
+
+
+def _in_base(number: float, rest: str, base: str | None) -> float:
     """Source: guc.c, convert_to_base_unit: a fraction is rounded to the next smaller unit."""
-    if not unit:
+    unit = _UNIT.fullmatch(rest)
+    if unit is not None and not unit[1]:
         return number
     if base is None:
         raise Unreadable("This parameter takes no unit.")
     units = scale(base)
     for place, (name, factor) in enumerate(units):
-        if name == unit:
-            value = number * factor
-            if place + 1 < len(units) and math.isfinite(value):
-                smaller = units[place + 1][1]
-                value = round(value / smaller) * smaller
-            return value
+        if unit is not None and unit[1] == name:
+            return _rounded(number * factor, units[place + 1 : place + 2])
     raise Unreadable(f"Valid units for this parameter are {_listed([name for name, _ in units])}.")
+
+
+def _rounded(value: float, smaller: tuple[tuple[str, float], ...]) -> float:
+    if not smaller or not math.isfinite(value):
+        return value
+    factor = smaller[0][1]
+    return round(value / factor) * factor
 
 
 def _listed(words: list[str]) -> str:

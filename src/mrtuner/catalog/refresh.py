@@ -87,11 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     place = Path(__file__).with_name("parameters.json")
     old = json.loads(place.read_text(encoding="utf-8"))
-    place.write_text(_refreshed(old, options.server_bin), encoding="utf-8")
+    place.write_text(refreshed(old, options.server_bin), encoding="utf-8")
     sys.stdout.write(f"wrote {place.name}\n")
 
 
-def _refreshed(old: Any, directories: Iterable[Path]) -> str:
+def refreshed(old: Any, directories: Iterable[Path]) -> str:
+    """The text of parameters.json after reading the servers in `directories`."""
     majors, line = dict(old["majors"]), timeline(old["parameters"])
     for directory in directories:
         version, major, found = _read(directory)
