@@ -1,0 +1,79 @@
+"""The committed file is what the committed command makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mrtuner.catalog
+from mrtuner.catalog import parameters
+from mrtuner.catalog.refresh import refreshed
+from mrtuner.catalog.spans import Fields, fold, timeline
+from servers import binaries
+
+DIRECTORY = Path(mrtuner.catalog.__file__).parent
+
+
+def committed() -> Any:
+    return json.loads((DIRECTORY / "parameters.json").read_text(encoding="utf-8"))
+
+
+def test_reading_a_server_again_changes_nothing() -> None:
+    again = json.loads(refreshed(committed(), [binaries(18).directory]))
+    assert again["parameters"] == committed()["parameters"]
+
+
+def test_writing_without_a_server_gives_the_same_text() -> None:
+    text = (DIRECTORY / "parameters.json").read_text(encoding="utf-8")
+    assert refreshed(committed(), []) == text
+
+
+def test_an_unchanged_parameter_is_one_span_and_a_change_carries_only_itself() -> None:
+    by_major: dict[int, Fields] = {
+        13: {"vartype": "integer", "max": 1},
+        14: {"vartype": "integer", "max": 1},
+        15: {"vartype": "enum"},
+    }
+    folded = fold(by_major)
+    assert folded == [
+        {"since": 13, "until": 14, "vartype": "integer", "max": 1},
+        {"since": 15, "until": 15, "vartype": "enum", "max": None},
+    ]
+    assert timeline({"p": folded}) == {"p": by_major}
+
+
+def test_a_parameter_that_went_and_came_back_has_a_gap() -> None:
+    by_major: dict[int, Fields] = {13: {"max": 1}, 15: {"max": 1}}
+    folded = fold(by_major)
+    assert [(span["since"], span["until"]) for span in folded] == [(13, 13), (15, 15)]
+    assert timeline({"p": folded}) == {"p": by_major}
+
+
+def hand_written(file: str) -> Any:
+    return json.loads((DIRECTORY / file).read_text(encoding="utf-8"))
+
+
+def test_every_hand_written_entry_names_its_source() -> None:
+    nineteen, builds = hand_written("nineteen.json"), hand_written("builds.json")
+    entries = [*nineteen["added"].values(), *nineteen["changed"].values()]
+    entries += [entry for name, entry in builds.items() if name != "//"]
+    entries += [e for said in hand_written("meanings.json")["meanings"].values() for e in said]
+    assert all(entry["source"] for entry in entries)
+    assert all(nineteen["absent"].values())
+
+
+def test_every_hand_written_name_is_known_to_some_major() -> None:
+    nineteen = hand_written("nineteen.json")
+    names = hand_written("summaries.json").keys() | hand_written("meanings.json")["meanings"].keys()
+    names |= hand_written("builds.json").keys() - {"//"}
+    names |= nineteen["added"].keys() | nineteen["changed"].keys() | nineteen["absent"].keys()
+    assert names <= committed()["parameters"].keys()
+
+
+def test_every_parameter_of_19_that_is_new_or_changed_can_read_its_own_default() -> None:
+    """No server judges 19 here: at least bounds, type and default agree with one another."""
+    for known in parameters(19).values():
+        if known.default is not None:
+            known.check(known.default)
+            assert known.parse(known.show(known.default)) == known.default
