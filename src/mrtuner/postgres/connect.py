@@ -1,0 +1,260 @@
+"""A session with a server, or one clear reason why there is none.
+
+libpq's rules hold: URI or key=value strings, PGHOST and its family, service files, ~/.pgpass.
+psycopg's errors are translated here, at the edge. No password appears in any message: libpq
+puts none into what it says of a connection, and what it says of a string that it could not
+read (which may quote a piece of a password) is shown without its quotations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import ConnectError, MrTunerError, UsageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+OLDEST: Final = 130000
+SUPPORTED: Final = "13 to 19"
+
+_STRING_HINT: Final = (
+    "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD or ~/.pgpass."
+)
+_POOLER_HINT: Final = (
+    "Connect to the server itself, usually port 5432: through a pooler, settings and statistics "
+    "may be those of different sessions."
+)
+
+#: What libpq, the server or a pooler says, what we call it, and the next step. First match wins.
+#: A server whose lc_messages is not English falls through to its own words and a plain hint.
+_CAUSES: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        r"unsupported startup parameter|pgbouncer|FATAL: +not allowed$",
+        "a pooler is in between (pgbouncer)",
+        _POOLER_HINT,
+    ),
+    (
+        r"(password|SASL) authentication failed|no password supplied|empty password",
+        "the password was not accepted",
+        "Set PGPASSWORD or add the server to ~/.pgpass; check the user name too.",
+    ),
+    (
+        r"no pg_hba\.conf entry|pg_hba\.conf rejects|authentication failed",
+        "the server does not let this user in from here",
+        "Add a line for this user, database and address to pg_hba.conf and reload, "
+        "or connect as another user.",
+    ),
+    (
+        r'database "[^"]*" does not exist|no such database',
+        "there is no such database",
+        "Name an existing one, such as postgres, at the end of the connection string.",
+    ),
+    (
+        r'role "[^"]*" does not exist|no such user',
+        "there is no such user",
+        "Name an existing one: postgresql://user@host/dbname.",
+    ),
+    (
+        r"too many clients|remaining connection slots|too many connections|no more connections",
+        "the server has no free connection",
+        "Close some sessions, or connect as a superuser: some slots are reserved for them.",
+    ),
+    (
+        r"starting up|not yet accepting|not accepting connections|shutting down|in recovery mode",
+        "the server is starting or stopping",
+        "Wait until it takes connections, then run again.",
+    ),
+    (
+        r"translate host name|resolve host|Name or service not known|nodename nor servname",
+        "there is no such host",
+        "Check the host's name and the resolver.",
+    ),
+    (
+        r"Connection refused|No such file or directory",
+        "nothing listens there",
+        "Check the host, the port and that the server runs.",
+    ),
+    (
+        r"timeout expired|timed out|unreachable|No route to host",
+        "the server does not answer",
+        "Check the address, the network and its firewalls (on a cloud: the security group).",
+    ),
+    (
+        r"server closed the connection unexpectedly",
+        "the server hung up",
+        "Check that PostgreSQL is what listens there, and its log.",
+    ),
+    (
+        r'definition of service "[^"]*" not found',
+        "there is no such service",
+        "Check the service's name and ~/.pg_service.conf.",
+    ),
+    (
+        r"SSL|TLS|certificate",
+        "no secure connection came about",
+        "Check sslmode and sslrootcert, and whether the server offers TLS.",
+    ),
+)
+_BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \d+ (port|host)"
+
+
+def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Connection:
+    """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
+
+    `timeout` [s] is for each address tried; `connect_timeout` and PGCONNECT_TIMEOUT beat it.
+    Raises UsageError for a string that cannot be read and for a server older than 13;
+    ConnectError, with the cause, for everything that keeps us from a session with the server
+    itself, a pooler in between included unless `through_pooler`.
+    """
+    import psycopg
+
+    parameters = _patience(timeout) | _parsed(dsn)
+    parameters |= {"application_name": "mrtuner", "client_encoding": "UTF8"}
+    try:
+        conn = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+    except psycopg.Error as error:
+        raise _no_session(str(error), parameters) from None
+    try:
+        _examine(conn, parameters, through_pooler)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn psycopg's errors inside the block into ConnectError; ours pass unchanged."""
+    import psycopg
+
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise ConnectError(
+            f"the session with the server was lost: {_first_line(str(error))}",
+            "The server may have restarted; run again.",
+        ) from error
+    except psycopg.Error as error:
+        raise ConnectError(
+            f"the server refused a query: {_first_line(str(error))}",
+            "Check the role's permissions and the server's version.",
+        ) from error
+
+
+def masked(dsn: str) -> str:
+    """The connection string without its secrets, for people to read.
+
+    >>> masked("postgresql://app:hunter2@db:5432/shop")
+    'postgresql://app:***@db:5432/shop'
+    >>> masked("host=db password='hunter 2' dbname=shop")
+    'host=db password=*** dbname=shop'
+    """
+    shown = re.sub(r"^(\w+://[^:@/?]*):.*@", r"\1:***@", dsn, flags=re.DOTALL)
+    value = r"[^&\s]*" if "://" in dsn else r"(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)"
+    name = r"\b\w*(?:password|secret|_key)\s*=\s*"
+    return re.sub(f"({name}){value}", r"\1***", shown, flags=re.IGNORECASE)
+
+
+def _patience(timeout: int) -> dict[str, Any]:
+    return {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": timeout}
+
+
+def _parsed(dsn: str) -> dict[str, Any]:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parameters = conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise _bad_string(str(error)) from None
+    _refuse_spilt_password(dsn, parameters)
+    return parameters
+
+
+def _refuse_spilt_password(dsn: str, parameters: dict[str, Any]) -> None:
+    """An unescaped @, : or / in a URI's password spills it into other parts; do not echo those."""
+    ports = str(parameters.get("port", "")).split(",")
+    if not all(re.fullmatch(r"\d*", port) for port in ports):
+        raise UsageError("the port in the connection string is not a number", _STRING_HINT)
+    if "://" in dsn and any("@" in str(parameters.get(name, "")) for name in ("host", "dbname")):
+        raise UsageError(
+            "the connection string has more than one @",
+            "Write @ as %40 in the password, or keep the password in PGPASSWORD or ~/.pgpass.",
+        )
+
+
+def _bad_string(reason: str) -> UsageError:
+    unquoted = re.sub(r"""(["'])[^"']*["']?""", "…", _first_line(reason))
+    return UsageError(f"cannot read the connection string: {unquoted}", _STRING_HINT)
+
+
+def _no_session(text: str, parameters: dict[str, Any]) -> MrTunerError:
+    """The error for a connection that failed, from the text that libpq gathered."""
+    detail = _first_line(text)
+    if re.search(_BROKEN, detail):
+        return _bad_string(detail)
+    for pattern, what, hint in _CAUSES:
+        if re.search(pattern, text):
+            return ConnectError(f"{what}: {detail}", hint)
+    where = parameters.get("host", "the default host")
+    return ConnectError(f"no session with {where}: {detail}", "Check the connection string.")
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, without libpq's preamble."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = lines[0] if lines else "no reason given"
+    if line.startswith("Multiple connection attempts failed") and len(lines) > 1:
+        line = lines[1].removeprefix("- ")
+    return line.removeprefix("connection failed: ").removeprefix("connection is bad: ").rstrip(".")
+
+
+def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool) -> None:
+    """Refuse what is not a session of a supported server."""
+    with translated():
+        pooler = _pooler(conn, parameters)
+    if pooler and not through_pooler:
+        raise ConnectError(f"a pooler is in between ({pooler})", _POOLER_HINT)
+    if conn.info.server_version < OLDEST:
+        version = conn.info.parameter_status("server_version")
+        raise UsageError(
+            f"PostgreSQL {version} is too old", f"PostgreSQL {SUPPORTED} are supported."
+        )
+
+
+def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
+    """The name of what stands between us and the server, or None.
+
+    A server tells the process id of our backend at log-in (BackendKeyData) and in
+    pg_backend_pid(). A pooler has to make up the first. So does Neon's front door, which keeps
+    one session for one client unless the host's name says -pooler.
+    """
+    if "bouncer" in (conn.info.parameter_status("server_version") or ""):
+        return "pgbouncer"  # its own console
+    row = conn.execute(
+        "SELECT pg_backend_pid(), current_setting('neon.timeline_id', true)"
+    ).fetchone()
+    pid, neon = row or (None, None)
+    if pid == conn.info.backend_pid:
+        return None
+    if neon and "-pooler" not in conn.info.host:
+        return None
+    return "pgbouncer" if _has_console(parameters) else "of an unknown kind"
+
+
+def _has_console(parameters: dict[str, Any]) -> bool:
+    """Whether the database pgbouncer is the console of one: there, or closed to this user."""
+    import psycopg
+
+    try:
+        with psycopg.connect(**{**parameters, "dbname": "pgbouncer"}, autocommit=True) as conn:
+            return "bouncer" in (conn.info.parameter_status("server_version") or "")
+    except psycopg.Error as error:
+        return "not allowed" in str(error) or "no such user" in str(error)
