@@ -196,6 +196,34 @@ def test_what_needs_a_reload_or_restart_is_read_as_the_server_reads_it(
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("vacuum_buffer_usage_limit", "0"),
+        ("vacuum_buffer_usage_limit", "1kB"),
+        ("vacuum_buffer_usage_limit", "127kB"),
+        ("vacuum_buffer_usage_limit", "128kB"),
+        ("io_max_concurrency", "-1"),
+        ("io_max_concurrency", "0"),
+        ("io_max_concurrency", "1"),
+        ("transaction_buffers", "0"),
+        ("transaction_buffers", "31"),
+        ("transaction_buffers", "256kB"),
+        ("notify_buffers", "17"),
+        ("serializable_buffers", "33"),
+        ("multixact_member_buffers", "33"),
+        ("multixact_offset_buffers", "33"),
+        ("subtransaction_buffers", "33"),
+        ("commit_timestamp_buffers", "33"),
+    ],
+)
+def test_what_a_check_hook_refuses_within_the_bounds_we_refuse_too(
+    embedded: Cluster, name: str, text: str
+) -> None:
+    answer = embedded.run("postgres", "-D", str(embedded.data), "-C", name, "-c", f"{name}={text}")
+    assert (read_by_us(name, text) is not None) == (answer.returncode == 0), answer.stderr
+
+
+@pytest.mark.parametrize(
     ("name", "value", "text"),
     [
         ("shared_buffers", 524288, "4GB"),

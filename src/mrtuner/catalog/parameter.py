@@ -15,6 +15,15 @@ Value = int | float | bool | str
 #: Shown in octal, as file modes are.
 _MODES = frozenset({"data_directory_mode", "log_file_mode", "unix_socket_permissions"})
 
+#: Whole numbers within the bounds that a check hook refuses all the same: from, to.
+#: Source: vacuum.c, check_vacuum_buffer_usage_limit; aio.c, check_io_max_concurrency.
+_REFUSED = {"vacuum_buffer_usage_limit": (1, 127), "io_max_concurrency": (0, 0)}
+#: Taken in multiples of 16 only. Source: slru.c, check_slru_buffers.
+_BANKED = frozenset({
+    "commit_timestamp_buffers", "multixact_member_buffers", "multixact_offset_buffers",
+    "notify_buffers", "serializable_buffers", "subtransaction_buffers", "transaction_buffers",
+})  # fmt: skip
+
 #: Words that the server reads for an enum but does not list; source: guc_tables.c, hidden entries.
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0"})
@@ -119,16 +128,28 @@ class Parameter:
         raise notation.Unreadable(f"Use one of {', '.join(self.enum)}.")
 
     def _check_number(self, value: Value) -> None:
-        numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not numeric or (self.vartype == "integer" and not isinstance(value, int)):
+        whole = self.vartype == "integer"
+        if isinstance(value, (bool, str)) or (whole and isinstance(value, float)):
             raise self._refused(value, self._expected())
-        below = self.min is not None and value < self.min  # type: ignore[operator]
-        above = self.max is not None and value > self.max  # type: ignore[operator]
-        if below or above or math.isnan(value):  # type: ignore[arg-type]
+        self._check_bounds(value)
+        self._check_hooks(value)
+
+    def _check_bounds(self, value: int | float) -> None:
+        low = -math.inf if self.min is None else self.min
+        high = math.inf if self.max is None else self.max
+        if not low <= value <= high:  # NaN fails both
             raise BadValue(
                 f"{self.name} = {self.show(value)} is outside {self._range()}",
                 f"PostgreSQL {self.major} takes {self._range()}.",
             )
+
+    def _check_hooks(self, value: int | float) -> None:
+        low, high = _REFUSED.get(self.name, (0, -1))
+        if low <= value <= high:
+            below, above = self.show(low - 1), self.show(high + 1)
+            raise self._refused(value, f"Use {below}, or {above} and more.")
+        if self.name in _BANKED and value % 16:
+            raise self._refused(value, "Use a multiple of 16 pages: 128kB, 256kB, …")
 
     def _refused(self, value: Value, hint: str) -> BadValue:
         return BadValue(f"invalid value for {self.name}: {value!r}", hint)
