@@ -12,7 +12,8 @@ from typing import Final
 from mrtuner.render import manifest
 from mrtuner.render.line import Format, Line, divide
 
-#: Set from listen, scope and the replication state, or forced on.
+#: Set from listen, scope and the replication state, or forced on (wal_log_hints: not by the
+#: newest versions).
 OWNED: Final = frozenset({
     "cluster_name", "hot_standby", "listen_addresses", "port", "primary_conninfo",
     "primary_slot_name", "wal_log_hints",
