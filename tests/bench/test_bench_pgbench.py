@@ -147,12 +147,15 @@ def test_other_secrets_are_refused(program: Path) -> None:
         run("host=h sslpassword=x", Load(seconds=1), program=program)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"scale": 0}, {"clients": 0}, {"seconds": -1}, {"threads": 0}, {"script": "no.sql"}]
-)
+@pytest.mark.parametrize("wrong", [{"scale": 0}, {"clients": 0}, {"seconds": -1}, {"threads": 0}])
 def test_a_load_that_cannot_be_run_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(BadValue):
         Load(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_script_that_is_not_there_is_named() -> None:
+    with pytest.raises(BadValue, match=r"no\.sql"):
+        run("", Load(script="no.sql"), program=Path("pgbench"))
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -42,11 +42,19 @@ class Load:
                 raise BadValue(
                     f"{name} {getattr(self, name)} is below 1", "Give a whole number from 1 up."
                 )
-        if self.script not in BUILTIN and not Path(self.script).is_file():
+
+    @property
+    def script_file(self) -> Path | None:
+        """The script of one's own, None for one that pgbench brings; BadValue if it is missing."""
+        if self.script in BUILTIN:
+            return None
+        path = Path(self.script)
+        if not path.is_file():
             raise BadValue(
                 f"no pgbench script {self.script!r}",
                 f"Give {', '.join(BUILTIN)} or the path of a script.",
             )
+        return path
 
     @property
     def reads_only(self) -> bool:
@@ -149,11 +157,11 @@ def _load_options(load: Load) -> list[str]:
         *("--no-vacuum", "--log", f"--time={load.seconds}", f"--protocol={load.protocol}"),
         *(f"--client={load.clients}", f"--jobs={min(load.threads, load.clients)}"),
     ]
-    builtin = BUILTIN.get(load.script)
-    if builtin is not None:
-        return [*options, f"--builtin={builtin}"]
+    own = load.script_file
+    if own is None:
+        return [*options, f"--builtin={BUILTIN[load.script]}"]
     # pgbench finds the scale by itself only for the scripts that it brings.
-    return [*options, f"--file={load.script}", f"--scale={load.scale}"]
+    return [*options, f"--file={own}", f"--scale={load.scale}"]
 
 
 def _lines(directory: Path) -> Iterator[bytes]:

@@ -1,0 +1,125 @@
+"""Was the machine ours while we measured? Steal, and CPU that went to neither us nor the server.
+
+Source: /proc/stat and /proc/PID/stat (proc(5)). Elsewhere than on Linux nothing can be told,
+and the readings are None.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Seconds of CPU time so far, summed over all CPUs of this machine."""
+
+    total: float
+    steal: float
+    busy: float  # user, nice and system; interrupts belong to nobody in particular
+    own: float  # this process and the programs it ran
+    server: float | None  # None when the server runs here, but out of our sight
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Shares of this machine's CPU time, 0 to 1; None where they cannot be told."""
+
+    steal: float | None
+    foreign: float | None
+
+
+def read(postmaster: int | None, *, local: bool, proc: Path = _PROC) -> Reading | None:
+    """Take a reading; `local` says whether the server runs on this machine."""
+    try:
+        line = (proc / "stat").read_text().split("\n", 1)[0]
+    except OSError:
+        return None
+    user, nice, system, idle, iowait, irq, softirq, steal = map(int, line.split()[1:9])
+    total = user + nice + system + idle + iowait + irq + softirq + steal
+    return Reading(
+        total=total / _ticks(),
+        steal=steal / _ticks(),
+        busy=(user + nice + system) / _ticks(),
+        own=_own(),
+        server=_server(postmaster, proc) if local else 0.0,
+    )
+
+
+def noise_between(before: Reading | None, after: Reading | None) -> Noise:
+    """What others took from the machine between two readings."""
+    if before is None or after is None or after.total <= before.total:
+        return Noise(None, None)
+    total = after.total - before.total
+    steal = (after.steal - before.steal) / total
+    if before.server is None or after.server is None:
+        return Noise(steal, None)
+    known = after.own - before.own + after.server - before.server
+    return Noise(steal, max(0.0, (after.busy - before.busy - known) / total))
+
+
+def postmaster_of(backend: int, proc: Path = _PROC) -> int | None:
+    """The parent of one of the server's processes, if both are PostgreSQL's and visible here.
+
+    A server in a container shows process ids of its own; by chance such a number may exist
+    here too, so the names are compared.
+    """
+    child = _process(proc / str(backend))
+    parent = _process(proc / str(child.parent)) if child else None
+    if child is None or parent is None:
+        return None
+    return child.parent if {child.name, parent.name} <= {"postgres", "postmaster"} else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    name: str
+    parent: int
+    used: int  # ticks
+    reaped: int  # ticks of children that have ended
+
+
+def _process(directory: Path) -> _Process | None:
+    try:
+        text = (directory / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # "pid (name) state ppid …": the name may hold blanks and brackets, the rest cannot.
+    name = text[text.index("(") + 1 : text.rindex(")")]
+    fields = text[text.rindex(")") + 1 :].split()
+    utime, stime, cutime, cstime = map(int, fields[11:15])
+    return _Process(name, int(fields[1]), utime + stime, cutime + cstime)
+
+
+def _server(postmaster: int | None, proc: Path) -> float | None:
+    """The postmaster, its living children, and those it has buried."""
+    if postmaster is None:
+        return None
+    main = _process(proc / str(postmaster))
+    if main is None:
+        return None
+    living = sum(child.used for child in _children(postmaster, proc))
+    return (main.used + main.reaped + living) / _ticks()
+
+
+def _children(parent: int, proc: Path) -> Iterator[_Process]:
+    for directory in proc.glob("[0-9]*"):
+        process = _process(directory)
+        if process is not None and process.parent == parent:
+            yield process
+
+
+def _own() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK")

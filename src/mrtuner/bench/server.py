@@ -1,0 +1,72 @@
+"""What a proof asks of the server: its settings, its counters, a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import ConnectError
+
+if TYPE_CHECKING:
+    from typing import Any, LiteralString
+
+    from mrtuner.postgres.connect import Connection
+
+_STATISTICS_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Since the cluster was made, or since its statistics were reset."""
+
+    wal: int  # bytes
+    timed: int  # checkpoints started by the clock
+    requested: int  # by WAL volume or by command
+
+
+def one_row(session: Connection, query: LiteralString, *values: str) -> tuple[Any, ...]:
+    """The first row of a query that always has one."""
+    row = session.execute(query, values).fetchone()
+    if row is None:
+        raise ConnectError(
+            "the server gave an empty answer", "Connect to the server itself, then run again."
+        )
+    return row
+
+
+def settings(session: Connection) -> dict[str, str]:
+    """pg_settings as this session sees it, in base units."""
+    return dict(session.execute("SELECT name, setting FROM pg_settings").fetchall())
+
+
+def counters(session: Connection) -> Counters:
+    """Source: pg_stat_checkpointer, which took over from pg_stat_bgwriter in 17."""
+    if session.info.server_version >= 170000:
+        view: LiteralString = "SELECT num_timed, num_requested FROM pg_stat_checkpointer"
+    else:
+        view = "SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter"
+    wal = one_row(session, "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint")[0]
+    return Counters(wal, *one_row(session, view))
+
+
+def counted_checkpoint(session: Connection) -> None:
+    """CHECKPOINT, and wait until the statistics know, lest the next run be charged with it."""
+    before = counters(session).requested
+    session.execute("CHECKPOINT")
+    deadline = time.monotonic() + _STATISTICS_S
+    while counters(session).requested == before and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def timed_checkpoint(session: Connection) -> float:
+    """How long a CHECKPOINT takes now, in seconds."""
+    began = time.monotonic()
+    session.execute("CHECKPOINT")
+    return time.monotonic() - began
+
+
+def is_local(session: Connection) -> bool:
+    """Whether we came over a socket, or from an address of the machine to that same address."""
+    query: LiteralString = "SELECT coalesce(inet_server_addr() = inet_client_addr(), true)"
+    return bool(one_row(session, query)[0])
