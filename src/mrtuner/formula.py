@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from mrtuner.units import MiB
+
 
 class MissingVariable(KeyError):
     """The machine's fact that an expression needs was not given; the argument names it."""
@@ -104,8 +106,13 @@ class Term(Expr):
         if self.factor.numerator != 1:
             text += f" * {self.factor.numerator}"
         if self.factor.denominator != 1:
-            text += f" / {self.factor.denominator}"
+            text += f" / {_divisor(self.factor.denominator)}"
         return text
+
+
+def _divisor(number: int) -> str:
+    """Memory is also divided by sizes: a session for each 32 MB."""
+    return f"{number // MiB} MB" if number % MiB == 0 else str(number)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -25,12 +25,11 @@ from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 #: Private memory and page tables of one backend. Measured on 18.6 after 25 s of pgbench with
 #: prepared statements: 2.2 to 2.5 MB. A session that has touched 1,000 tables took 24 MB.
 BACKEND: Final = 2560 * KiB
-#: Beside buffers, PostgreSQL's shared memory holds descriptors, lock tables and statistics.
-#: Read from `postgres -C shared_memory_size` on 15 and 18 over 128 MB to 8 GB and 20 to 5,000
-#: connections: at most 3 % of shared_buffers + 80 kB a connection + 20 MB at the default
-#: max_locks_per_transaction.
+#: Beside buffers, PostgreSQL's shared memory holds descriptors, lock tables, I/O handles and
+#: statistics. A bound above `postgres -C shared_memory_size` of 15 to 18 (a test compares them):
+#: 3 % of shared_buffers, 112 kB for each connection and worker process, 20 MB.
 SHARED_SHARE: Final = Fraction(103, 100)
-SHARED_PER_CONNECTION: Final = 80 * KiB
+SHARED_PER_PROCESS: Final = 112 * KiB
 SHARED_FIXED: Final = 20 * MiB
 #: Postmaster, checkpointer, writers, launcher, archiver, logical launcher, a few senders.
 AUXILIARY: Final = 10
@@ -157,11 +156,11 @@ def fixed_parts(chosen: Chosen, major: int) -> list[Part]:
 
 
 def _shared(chosen: Chosen) -> Expr:
-    sessions = chosen.count("max_connections")
+    processes = chosen.count("max_connections") + chosen.count("max_worker_processes")
     return total(
         chosen.size("shared_buffers") * SHARED_SHARE,
         chosen.size("wal_buffers"),
-        sessions * SHARED_PER_CONNECTION + SHARED_FIXED,
+        processes * SHARED_PER_PROCESS + SHARED_FIXED,
     )
 
 

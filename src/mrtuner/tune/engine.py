@@ -237,7 +237,7 @@ def _remember_untouched(
     situation: Situation, known: Mapping[str, Parameter], chosen: Chosen
 ) -> None:
     """Parameters that the budget needs before their own rule has spoken."""
-    for name in ("max_parallel_workers", "hash_mem_multiplier", "autovacuum_max_workers"):
+    for name in ("max_worker_processes", "max_parallel_workers", "autovacuum_max_workers"):
         if name in known:
             value, _ = _in_force(known[name], situation)
             if value is not None:

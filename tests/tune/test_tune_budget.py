@@ -1,0 +1,130 @@
+"""The memory budget is enforced on every machine, judged by a sum of the test's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mrtuner
+from mrtuner.errors import DoesNotFit
+
+if TYPE_CHECKING:
+    from mrtuner.tuning import Tuning
+
+MIB, GIB, TIB = 2**20, 2**30, 2**40
+UNITS = {"8kB": 8192, "kB": 1024, "MB": MIB, None: 1}
+
+MACHINES = st.fixed_dictionaries(
+    {
+        "memory": st.one_of(
+            st.integers(512 * MIB, 4 * TIB),
+            st.integers(9, 22).map(lambda power: 2**power * MIB),
+        ),
+        "cpus": st.integers(1, 256),
+        "connections": st.one_of(st.none(), st.integers(10, 5000)),
+        "postgres": st.integers(13, 19),
+        "workload": st.sampled_from(["web", "oltp", "olap", "mixed", "desktop"]),
+        "storage": st.sampled_from(["hdd", "ssd", "nvme", "ebs", "network", None]),
+    }
+)
+
+
+def in_bytes(tuning: Tuning, name: str) -> int:
+    """What configuration text says, read with the parameter's own unit."""
+    item = tuning[name]
+    assert isinstance(item.target, int)
+    return item.target * UNITS[item.parameter.unit]
+
+
+def worst_case(tuning: Tuning) -> float:
+    """Design decision 4, written down again: the peers' survey counts the same way."""
+    major = tuning.situation.major
+    sessions, workers = (
+        in_bytes(tuning, "max_connections"),
+        in_bytes(tuning, "max_parallel_workers"),
+    )
+    multiplier = float(tuning["hash_mem_multiplier"].value)
+    vacuum = in_bytes(tuning, "autovacuum_work_mem")
+    if major < 17:
+        vacuum = min(vacuum, GIB)
+    return (
+        in_bytes(tuning, "shared_buffers")
+        + (sessions + workers) * in_bytes(tuning, "work_mem") * multiplier
+        + in_bytes(tuning, "autovacuum_max_workers") * vacuum
+        + in_bytes(tuning, "maintenance_work_mem")
+        + sessions * 2 * MIB  # what a backend takes at least
+    )
+
+
+def tuned(machine: dict[str, Any]) -> tuple[str, Tuning | None]:
+    """The tuning, or the hint of its refusal."""
+    try:
+        return "", mrtuner.tune(**machine)
+    except DoesNotFit as refusal:
+        return refusal.hint or "", None
+
+
+@settings(max_examples=1500, deadline=None)
+@given(MACHINES)
+def test_the_worst_case_is_never_above_the_ceiling(machine: dict[str, Any]) -> None:
+    refusal, tuning = tuned(machine)
+    if tuning is None:
+        assert machine["connections"] is not None, "the default must always fit"
+        assert "--connections" in refusal
+        assert "memory" in refusal
+        return
+    share = 0.5 if machine["workload"] == "desktop" else 0.9
+    assert worst_case(tuning) <= share * machine["memory"]
+    budget = tuning.budget
+    assert budget is not None
+    assert budget.total <= budget.ceiling
+    assert sum(part.size for part in budget.parts) == budget.total
+
+
+@settings(max_examples=300, deadline=None)
+@given(MACHINES, st.integers(0, 64 * GIB))
+def test_more_memory_never_gives_less(machine: dict[str, Any], more: int) -> None:
+    try:
+        small = mrtuner.tune(**machine)
+        large = mrtuner.tune(**(machine | {"memory": machine["memory"] + more}))
+    except DoesNotFit:
+        return
+    names = ("shared_buffers", "effective_cache_size", "maintenance_work_mem", "max_wal_size")
+    for name in names:
+        assert in_bytes(small, name) <= in_bytes(large, name), name
+
+
+@settings(max_examples=300, deadline=None)
+@given(MACHINES)
+def test_more_connections_never_give_more_work_mem(machine: dict[str, Any]) -> None:
+    sessions = machine["connections"] or 100
+    try:
+        few = mrtuner.tune(**(machine | {"connections": sessions}))
+        many = mrtuner.tune(**(machine | {"connections": sessions + 100}))
+    except DoesNotFit:
+        return
+    assert in_bytes(few, "work_mem") >= in_bytes(many, "work_mem")
+
+
+@settings(max_examples=400, deadline=None)
+@given(MACHINES)
+def test_every_value_is_one_that_its_version_takes(machine: dict[str, Any]) -> None:
+    try:
+        tuning = mrtuner.tune(**machine)
+    except DoesNotFit:
+        return
+    for item in tuning.changes:
+        parameter = item.parameter
+        assert parameter.major == machine["postgres"]
+        if isinstance(item.target, (int, float)) and not isinstance(item.target, bool):
+            assert parameter.min is None or item.target >= parameter.min
+            assert parameter.max is None or item.target <= parameter.max
+        if parameter.enum:
+            assert item.target in parameter.enum
+            assert item.target not in parameter.build
+        assert item.reason
+        assert item.rule.source
+        assert item.rule.risk
+        assert item.rule.method
