@@ -1,0 +1,227 @@
+"""`mrtuner explain`: what a parameter is, how its value is chosen, and what is known of it."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import BadValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mrtuner.catalog import Parameter
+    from mrtuner.report.text import Look
+    from mrtuner.tune.verdict import Rule
+
+SCHEMA: Final = "mrtuner.explain/1"
+_NO_RULE: Final = "MrTuner has no rule for it and leaves it alone."
+
+
+@options.command("explain")
+@click.argument("name", metavar="[PARAMETER]", required=False)
+@click.option(
+    "--pg", "major", type=int, metavar="MAJOR",
+    help="PostgreSQL version.  [default: the one advised for, or the newest that has it]",
+)  # fmt: skip
+@options.json_option
+def command(name: str | None, major: int | None, as_json: bool) -> None:
+    """What a parameter is, how MrTuner chooses it, on what ground, at what risk.
+
+    \b
+    Examples:
+      mrtuner explain                     every parameter with a rule, by area
+      mrtuner explain work_mem
+      mrtuner explain io_method --pg 18
+      mrtuner explain work_mem --json
+    """
+    if name is None:
+        data, lines = _everything(major)
+    else:
+        parameter = _find(name, major)
+        data, lines = _document(parameter), _page(parameter, terminal.look(sys.stdout))
+    if as_json:
+        terminal.document(data)
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _rules() -> dict[str, Rule]:
+    from mrtuner.tune import engine  # noqa: F401 - registers the rules
+    from mrtuner.tune.verdict import RULES
+
+    return RULES
+
+
+def _default_major() -> int:
+    from mrtuner.tune.gather import NEWEST
+
+    return NEWEST
+
+
+def _find(name: str, major: int | None) -> Parameter:
+    """The parameter in the version asked for; else in the one advised for, else the newest."""
+    from mrtuner.catalog import MAJORS, parameter
+
+    if major is not None:
+        return parameter(name, major)
+    for candidate in (_default_major(), *reversed(MAJORS)):
+        try:
+            return parameter(name, candidate)
+        except BadValue:
+            continue
+    return parameter(name, _default_major())  # raises, naming close matches
+
+
+def _everything(major: int | None) -> tuple[dict[str, Any], Iterator[str]]:
+    from mrtuner.catalog import parameters
+
+    major = major or _default_major()
+    known = parameters(major)
+    rules = [rule for name, rule in _rules().items() if name in known]
+    data = {
+        "schema": SCHEMA,
+        "postgres": major,
+        "parameters": [
+            {"name": rule.name, "area": rule.area, "summary": known[rule.name].summary}
+            for rule in rules
+        ],
+    }
+    return data, _contents(rules, {rule.name: known[rule.name].summary for rule in rules})
+
+
+def _contents(rules: list[Rule], summaries: dict[str, str]) -> Iterator[str]:
+    from mrtuner.report.text import sections
+
+    areas = groupby(rules, key=lambda rule: rule.area)
+    listed = [
+        (area, [(item.name, summaries[item.name]) for item in items]) for area, items in areas
+    ]
+    yield from sections(listed, terminal.look(sys.stdout))
+
+
+def _document(parameter: Parameter) -> dict[str, Any]:
+    from mrtuner.catalog import history
+
+    rule = _rules().get(parameter.name)
+    return {
+        "schema": SCHEMA,
+        "postgres": parameter.major,
+        "name": parameter.name,
+        "summary": parameter.summary,
+        "type": parameter.vartype,
+        "unit": parameter.unit,
+        "min": parameter.min,
+        "max": parameter.max,
+        "values": list(parameter.enum),
+        "context": parameter.context,
+        "restart": parameter.restart,
+        "default": _default(parameter),
+        "certainty": parameter.certainty,
+        "rule": _rule_document(rule) if rule else None,
+        "defaults": [{"since": first, "until": last, "default": text}
+                     for first, last, text in _defaults(parameter.name)],
+        "history": list(history(parameter.name)),
+    }  # fmt: skip
+
+
+def _rule_document(rule: Rule) -> dict[str, Any]:
+    return {
+        "area": rule.area,
+        "method": rule.method,
+        "basis": str(rule.basis),
+        "source": rule.source,
+        "risk": rule.risk,
+        "suggestion": rule.suggestion,
+    }
+
+
+def _page(parameter: Parameter, look: Look) -> Iterator[str]:
+    from mrtuner.catalog import history
+    from mrtuner.report.text import entries
+
+    rule = _rules().get(parameter.name)
+    yield look.painted(f"{parameter.name} (PostgreSQL {parameter.major})", "heading")
+    yield from entries(
+        [
+            ("what", parameter.summary or "see PostgreSQL's documentation"),
+            *(_chosen(rule) if rule else [("how", _NO_RULE)]),
+            ("change", _when(parameter)),
+            ("type", _type(parameter)),
+            ("range", _range(parameter)),
+            *_default_lines(parameter.name),
+            *(("history", text) for text in history(parameter.name)),
+            *([] if parameter.certainty == "server" else [("certainty", _FROM_SOURCE)]),
+        ],
+        look,
+    )
+
+
+_FROM_SOURCE: Final = "from documentation and source: no server of this version was read"
+
+
+def _chosen(rule: Rule) -> list[tuple[str, str]]:
+    applied = "; advice for people, never applied" if rule.suggestion else ""
+    return [
+        ("how", rule.method),
+        ("basis", f"{rule.basis}{applied}"),
+        ("source", rule.source),
+        ("risk", rule.risk),
+    ]
+
+
+_CONTEXTS: Final = {
+    "internal": "cannot be changed",
+    "postmaster": "needs a restart",
+    "sighup": "needs a reload",
+    "superuser-backend": "needs a reload; counts for new sessions",
+    "backend": "needs a reload; counts for new sessions",
+    "superuser": "needs a reload; a superuser's session can set it too",
+    "user": "needs a reload; every session can set it too",
+}
+
+
+def _when(parameter: Parameter) -> str:
+    return f"{_CONTEXTS[parameter.context]} ({parameter.context})"
+
+
+def _type(parameter: Parameter) -> str:
+    unit = f", counted in {parameter.unit}" if parameter.unit else ""
+    return parameter.vartype + unit
+
+
+def _range(parameter: Parameter) -> str:
+    if parameter.enum:
+        absent = f"; some builds lack {', '.join(parameter.build)}" if parameter.build else ""
+        return ", ".join(parameter.enum) + absent
+    if parameter.min is None or parameter.max is None:
+        return "on, off" if parameter.vartype == "bool" else "any text"
+    return f"{parameter.show(parameter.min)} to {parameter.show(parameter.max)}"
+
+
+def _default(parameter: Parameter) -> str | None:
+    return None if parameter.default is None else parameter.show(parameter.default)
+
+
+def _default_lines(name: str) -> Iterator[tuple[str, str]]:
+    for first, last, text in _defaults(name):
+        span = f"{first}" if first == last else f"{first} to {last}"
+        shown = "worked out by the server, by initdb or by the build" if text is None else text
+        yield "default", f"{span}: {shown or 'empty'}"
+
+
+def _defaults(name: str) -> Iterator[tuple[int, int, str | None]]:
+    """The default in each run of versions that share it: first, last, text."""
+    from mrtuner.catalog import MAJORS, parameters
+
+    known = [
+        (major, _default(parameters(major)[name])) for major in MAJORS if name in parameters(major)
+    ]
+    for text, run in groupby(known, key=lambda pair: pair[1]):
+        majors = [major for major, _ in run]
+        yield majors[0], majors[-1], text

@@ -1,0 +1,199 @@
+"""A group of commands that loads each one when it is called, and ends in one way.
+
+Errors go to stderr as ``error: message`` and ``HINT: sentence`` with the error's exit code; a
+traceback is shown with ``--debug`` only.
+"""
+# ruff: noqa: ARG002 - click hands every hook more than it needs
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import click
+
+from mrtuner import __version__
+from mrtuner.errors import MissingPart, MrTunerError
+
+INTERRUPTED: Final = 130
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+_DEBUG: Final = "mrtuner.debug"
+
+
+class Command(click.Command):
+    """A command that takes --debug like every other."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(debug_option())
+
+
+class Commands(click.Group):
+    """Commands by name; module `mrtuner.cli.NAME` holds the `command` of that name."""
+
+    def __init__(self, name: str, summaries: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(name, context_settings=dict(_CONTEXT), **kwargs)
+        self.params += [version_option(), debug_option()]
+        self.summaries = summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are used, not of the alphabet."""
+        return list(self.summaries)
+
+    def get_command(
+        self,
+        ctx: click.Context,
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Load the command's module; None for a name we do not have."""
+        if cmd_name not in self.summaries:
+            return None
+        command: click.Command = importlib.import_module(f"mrtuner.cli.{cmd_name}").command
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """List the commands without loading them."""
+        if self.summaries:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(self.summaries.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name what was probably meant instead of an unknown command."""
+        if args and args[0] not in self.summaries and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}{_meant(args[0], self.summaries)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it raises becomes two lines and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except MrTunerError as error:
+            _trace(ctx)
+            complain(error.message, error.hint)
+            ctx.exit(error.exit_code)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read our output has gone; click ends quietly
+            _trace(ctx)
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            complain(f"unexpected {what}", "Run it again with --debug and report what it shows.")
+            ctx.exit(1)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run as a program: parse, call, exit."""
+        prog_name = prog_name or self.name
+
+        def run() -> Any:
+            return super(Commands, self).main(
+                args, prog_name, complete_var, standalone_mode=False, **extra
+            )
+
+        return sys.exit(_exit_code(run)) if standalone_mode else run()
+
+
+class NotYet(Commands):
+    """A program whose commands are still to come: it says so, whatever it is asked."""
+
+    def __init__(self, name: str, message: str, hint: str, **kwargs: Any) -> None:
+        super().__init__(name, {}, callback=self._refuse, invoke_without_command=True, **kwargs)
+        self.answer = MissingPart(message, hint)
+
+    def resolve_command(
+        self,
+        ctx: click.Context,
+        args: list[str],
+    ) -> NoReturn:
+        """No command is known."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise self.answer
+
+
+def version_option() -> click.Option:
+    """The --version of the group."""
+    return click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
+        help="Show the version and exit.",
+    )  # fmt: skip
+
+
+def debug_option() -> click.Option:
+    """The --debug of the group and of every command."""
+    return click.Option(
+        ["--debug"], is_flag=True, expose_value=False, callback=_remember, help="Show tracebacks."
+    )
+
+
+def complain(message: str, hint: str | None) -> None:
+    """An error as two lines on stderr."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    if hint:
+        click.echo(f"{click.style('HINT:', bold=True)} {hint}", err=True)
+
+
+def _exit_code(run: Callable[[], Any]) -> int:
+    try:
+        code = run()
+    except click.UsageError as error:
+        complain(_lowered(error.format_message()), _usage_hint(error))
+        return error.exit_code
+    except click.ClickException as error:
+        complain(_lowered(error.format_message()), None)
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_DEBUG] = True
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"mrtuner {__version__}")
+        ctx.exit()
+
+
+def _trace(ctx: click.Context) -> None:
+    if ctx.meta.get(_DEBUG):
+        traceback.print_exc()
+
+
+def _lowered(message: str) -> str:
+    """click's sentence in our form: lower case, no full stop."""
+    first, rest = message[:1], message[1:]
+    return (first.lower() + rest).strip().removesuffix(".")
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx else "mrtuner"
+    return f"Run {path} --help for examples and options."
+
+
+def _meant(name: str, known: Mapping[str, str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,122 @@
+"""Options that several commands share, and the kinds of values they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from mrtuner.cli.group import Command
+from mrtuner.cli.terminal import talk
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+STORAGES: Final = ("hdd", "ssd", "nvme", "ebs", "network", "overlay")
+WORKLOADS: Final = ("web", "oltp", "olap", "mixed", "desktop")
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A part of one: ``0.9``, ``90%``."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The share as a number; a value without a % sign is taken as it stands."""
+        text = str(value).strip()
+        try:
+            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{text!r} is not a share such as 3% or 0.03", param, ctx)
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """Seconds: ``30s``, ``5min``, ``1h``; a bare number is seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The duration in seconds, above zero."""
+        from mrtuner.units import TIME
+
+        text = str(value).strip()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        factor = TIME.get(text[len(number) :].strip() or "s")
+        try:
+            seconds = float(number) * (factor or 0) / TIME["s"]
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < 86_400 * 7:
+            self.fail(f"{text!r} is not a duration such as 30s or 5min", param, ctx)
+        return seconds
+
+
+def machine_options(function: Function) -> Function:
+    """What `mrtuner.tune` can be told of a machine; the names are its arguments."""
+    for option in reversed(_MACHINE):
+        function = option(function)
+    return function
+
+
+_MACHINE: Final = (
+    click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),
+    click.option("--cpus", type=int, metavar="N", help="CPUs it may use."),
+    click.option("--storage", metavar="KIND", help=f"One of {', '.join(STORAGES)}."),
+    click.option("--disk", metavar="SIZE", help="Size of the volume below the data directory."),
+    click.option("--data", metavar="SIZE", help="Size of all databases together."),
+    click.option(
+        "--workload",
+        default="mixed",
+        show_default=True,
+        metavar="KIND",
+        help=f"One of {', '.join(WORKLOADS)}.",
+    ),
+    click.option("--connections", type=int, metavar="N", help="Sessions wanted at once."),
+    click.option("--pg", "postgres", type=int, metavar="MAJOR", help="PostgreSQL version, 13-19."),
+    click.option(
+        "--ceiling",
+        type=Share(),
+        metavar="SHARE",
+        help="Most of the memory that the worst case may take.  [default: 90%]",
+    ),
+)
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else there."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+server_bin_option = click.option(
+    "--server-bin",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Use this PostgreSQL installation for the embedded server.",
+)
+journal_option = click.option(
+    "--journal",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the journal of changes here.  [default: the user's state directory]",
+)
+
+
+def command(name: str) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command; its docstring is the help, examples first."""
+    return click.command(name, cls=Command)
+
+
+def careful(dsn: str | None) -> str | None:
+    """The connection string as given, after a warning when it shows a password to everybody."""
+    if dsn is not None:
+        from mrtuner.postgres.connect import masked
+
+        if masked(dsn) != dsn:
+            talk(
+                "warning: the password on the command line can be read by every user of this "
+                "machine: use PGPASSWORD or ~/.pgpass"
+            )
+    return dsn

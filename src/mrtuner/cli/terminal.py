@@ -1,0 +1,95 @@
+"""Streams and terminals: documents on stdout, talk and questions on stderr."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+
+from mrtuner.errors import MrTunerError, Refused
+
+if TYPE_CHECKING:
+    from mrtuner.report.text import Look
+
+#: Where nobody looks at a terminal, lines are this wide, the same everywhere.
+WIDTH: Final = 100
+
+
+def talk(text: str = "") -> None:
+    """A line for the person, not for a program."""
+    click.echo(text, err=True)
+
+
+def document(data: dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    click.echo(as_json(data), nl=False)
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """The text of a document."""
+    import json
+
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file in one piece: the old one stays until the new one is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise MrTunerError(
+            f"cannot write {path}: {error.strerror}", "Name another file with -o."
+        ) from error
+
+
+def colourful(stream: TextIO) -> bool:
+    """Whether colour is wanted there: a terminal, no NO_COLOR, not a dumb one."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def look(stream: TextIO) -> Look:
+    """How text for people is to look on this stream."""
+    from mrtuner.report.text import Look
+
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
+    blocks = (stream.encoding or "").lower().replace("-", "").startswith("utf")
+    return Look(
+        width=width, bar="█" if blocks else "#", paint=_paint if colourful(stream) else None
+    )
+
+
+def _paint(text: str, style: str) -> str:
+    return click.style(text, **_STYLES[style])
+
+
+_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "heading": {"bold": True},
+    "change": {"fg": "green"},
+    "warning": {"fg": "yellow"},
+    "quiet": {"dim": True},
+}
+
+
+def someone_there() -> bool:
+    """Whether a question would be read and answered."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agree(question: str, *, yes: bool) -> None:
+    """Return when the user agrees, here or by --yes. Refused when there is nobody to ask."""
+    if yes:
+        return
+    if not someone_there():
+        raise Refused(
+            "nobody can be asked: this is not a terminal",
+            "Look at the plan above and say --yes if it is right.",
+        )
+    if not click.confirm(question, default=False, err=True):
+        raise MrTunerError("not agreed, so nothing was done")

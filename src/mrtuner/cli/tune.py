@@ -1,0 +1,129 @@
+"""`mrtuner tune`: advice for a described machine, this machine, or a running server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.tune import Tuning
+
+FORMATS: Final = (
+    "text", "json", "conf", "sql", "markdown",
+    "patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm",
+)  # fmt: skip
+
+#: Exit code of --check when there is something to change.
+FOUND: Final = 3
+
+
+@options.command("tune")
+@click.argument("dsn", required=False)
+@options.machine_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"One of {', '.join(FORMATS)}.  [default: text]",
+)
+@options.json_option
+@click.option("--all", "everything", is_flag=True, help="List what stays as it is, too.")
+@click.option(
+    "--watch",
+    type=options.Duration(),
+    metavar="TIME",
+    help="Sample a running server's counters for this long, under load, such as 30s.",
+)
+@click.option("--check", is_flag=True, help="Exit with 3 when there is something to change.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write there instead of to stdout.",
+)  # fmt: skip
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    dsn: str | None,
+    form: str | None,
+    as_json: bool,
+    everything: bool,
+    watch: float | None,
+    check: bool,
+    output: Path | None,
+    **machine: Any,
+) -> None:
+    """Advise settings, with reasons, that the server accepts and the memory holds.
+
+    \b
+    Examples:
+      mrtuner tune                                   this machine
+      mrtuner tune --memory 16GB --cpus 4 --storage ssd --workload oltp --pg 18
+      mrtuner tune postgresql://postgres@db/app      a running server
+      mrtuner tune postgresql://postgres@db/app --watch 60s
+      mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
+      mrtuner tune postgresql://postgres@db/app --check
+
+    DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass count as for
+    psql. Without it and without --memory or --cpus, the machine we run on is meant.
+    """
+    form = _one_format(form, as_json)
+    tuning = advise(options.careful(dsn), watch, **machine)
+    text = _written(tuning, form, everything, output)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        terminal.save(output, text)
+        terminal.talk(f"written: {output}")
+    if check and tuning.changes:
+        ctx.exit(FOUND)
+
+
+def advise(dsn: str | None, watch: float | None, **machine: Any) -> Tuning:
+    """The tuning for the options given, watching the server first if asked to."""
+    from mrtuner.tune import tune
+
+    if watch is None:
+        return tune(dsn, **machine)
+    if dsn is None:
+        raise UsageError("--watch needs a running server", "Give its connection string.")
+    return _watched(dsn, watch, **machine)
+
+
+def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
+    """Advice from what the counters did while we watched, not since their last reset."""
+    from dataclasses import replace
+
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read, watch
+    from mrtuner.tune import tune_server
+    from mrtuner.tune.gather import flags
+
+    said = flags(**machine)
+    with connect(dsn) as connection:
+        server = read(connection)
+        terminal.talk(f"watching the server's counters for {seconds:g} s; let it work meanwhile")
+        return tune_server(replace(server, activity=watch(connection, seconds)), said)
+
+
+def _one_format(form: str | None, as_json: bool) -> str:
+    if as_json and form not in {None, "json"}:
+        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
+    return "json" if as_json else form or "text"
+
+
+def _written(tuning: Tuning, form: str, everything: bool, output: Path | None) -> str:
+    if form == "json":
+        return terminal.as_json(tuning.to_dict())
+    if form != "text":
+        return tuning.as_(form)
+    from mrtuner.report.text import Look, screen
+
+    look = terminal.look(sys.stdout) if output is None else Look(width=terminal.WIDTH)
+    return "".join(f"{line}\n" for line in screen(tuning, look, everything=everything))
