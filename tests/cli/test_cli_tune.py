@@ -1,0 +1,148 @@
+"""`mrtuner tune` through the real command line, for described machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrtuner.cli import main
+from mrtuner.render import FORMATS, parse
+
+GOLDEN = Path(__file__).with_name("tune_screen.txt")
+MACHINE = (
+    "--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--disk", "200GB",
+    "--workload", "oltp", "--connections", "200", "--pg", "18",
+)  # fmt: skip
+
+
+def tune(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["tune", *arguments])
+
+
+def test_the_screen_of_a_described_machine() -> None:
+    """After a change of a rule look at the new screen, then write it over the old one."""
+    shown = tune(*MACHINE)
+    assert shown.exit_code == 0
+    assert shown.stderr == ""
+    assert shown.stdout == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_screen_with_all_lists_what_stays() -> None:
+    short, long = tune(*MACHINE).stdout, tune(*MACHINE, "--all").stdout
+    assert "  full_page_writes" not in short
+    assert "  full_page_writes" in long
+    assert "--all lists them" not in long
+
+
+def test_json_is_one_document_and_nothing_else() -> None:
+    shown = tune(*MACHINE, "--json")
+    document = json.loads(shown.stdout)
+    assert document["schema"] == "mrtuner.tune/1"
+    advice = {item["name"]: item for item in document["advice"]}
+    assert advice["shared_buffers"]["value"] == "4GB"  # a quarter of 16 GB
+    assert advice["max_connections"]["value"] == "200"
+    assert shown.stderr == ""
+    assert tune(*MACHINE, "--format", "json").stdout == shown.stdout
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_every_format_comes_out_whole(form: str) -> None:
+    values = parse(form, tune(*MACHINE, "--format", form).stdout)
+    assert values["shared_buffers"] == "4GB"
+    assert values["random_page_cost"] == "1.1"
+    assert "statement_timeout" not in values  # a suggestion
+
+
+def test_the_choices_are_the_formats_that_can_be_written() -> None:
+    from mrtuner.cli.tune import FORMATS as offered
+
+    assert set(offered) == {"text", "json", *FORMATS}
+
+
+def test_the_choices_in_help_are_those_that_the_library_knows() -> None:
+    from mrtuner.cli.options import STORAGES, WORKLOADS
+    from mrtuner.host.model import Storage
+    from mrtuner.tune.situation import Workload
+
+    assert tuple(Storage) == STORAGES
+    assert tuple(Workload) == WORKLOADS
+
+
+def test_a_file_gets_what_stdout_would_have_got(tmp_path: Path) -> None:
+    target = tmp_path / "mrtuner.conf"
+    done = tune(*MACHINE, "--format", "conf", "-o", str(target))
+    assert done.stdout == ""
+    assert done.stderr == f"written: {target}\n"
+    assert target.read_text(encoding="utf-8") == tune(*MACHINE, "--format", "conf").stdout
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    done = tune(*MACHINE, "-o", str(tmp_path / "absent" / "x"))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"error: cannot write {tmp_path}/absent/x: No such file")
+
+
+def test_check_tells_by_its_exit_code_that_there_is_something_to_change() -> None:
+    done = tune(*MACHINE, "--check")
+    assert done.exit_code == 3
+    assert done.stdout == tune(*MACHINE).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--memory", "16"], "no unit in size '16'", "Use kB, MB, GB or TB (powers of 1024)."),
+        (["--memory", "0GB"], "size '0GB' is not above zero", "Give a size such as 16GB."),
+        (["--memory", "-4GB"], "cannot read '-4GB' as a size", "Give a size such as 16GB or"),
+        (["--cpus", "0"], "cpus 0 is out of range", "Give a number from 1 to"),
+        (["--cpus", "-2"], "cpus -2 is out of range", "Give a number from 1 to"),
+        (["--connections", "0"], "connections 0 is out of range", "Give a number from 1 to"),
+        (["--pg", "8"], "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19."),
+        (["--storage", "floppy"], "unknown storage 'floppy'", "Use one of hdd, ssd,"),
+        (["--workload", "games"], "unknown workload 'games'", "Use one of web, oltp,"),
+        (["--ceiling", "190%"], "ceiling 1.9 is not a share", "Give a share from 0.1 to 1."),
+        (["--json", "--format", "sql"], "--json and --format sql exclude", "Leave one away."),
+        (["--watch", "30s"], "--watch needs a running server", "Give its connection string."),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line_and_a_hint(
+    arguments: list[str], message: str, hint: str
+) -> None:
+    done = tune("--memory", "8GB", *arguments) if arguments[0] != "--memory" else tune(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    error, advice = done.stderr.splitlines()
+    assert error.startswith(f"error: {message}")
+    assert advice.startswith(f"HINT: {hint}")
+
+
+def test_connections_that_do_not_fit_are_refused_with_4() -> None:
+    done = tune("--memory", "512MB", "--cpus", "1", "--connections", "5000")
+    assert done.exit_code == 4
+    assert done.stderr.startswith("error: 5000 connections do not fit into 512 MB")
+    assert "HINT: Lower --connections to " in done.stderr
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5min", 300), ("2", 2), ("1h", 3600)])
+def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
+    from mrtuner.cli.options import Duration
+
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "-5s", "5 parsecs", "s", "", "900h"])
+def test_a_duration_that_means_nothing_is_refused(text: str) -> None:
+    done = tune("--watch", text, "postgresql://nowhere")
+    assert done.exit_code == 2
+    assert "is not a duration such as 30s or 5min" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "share"), [("3%", 0.03), ("0.03", 0.03), ("90 %", 0.9)])
+def test_a_share_is_read_with_and_without_a_per_cent_sign(text: str, share: float) -> None:
+    from mrtuner.cli.options import Share
+
+    assert Share().convert(text, None, None) == pytest.approx(share)
