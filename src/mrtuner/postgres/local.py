@@ -1,0 +1,59 @@
+"""Whether a server runs where we run, so that the facts of this host are the server's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+#: A backend notes its start a little after the fork; the two clocks are read one after the other.
+_SLACK_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    name: str
+    parent: int
+    started: float  # seconds after boot
+
+
+def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
+    """The postmaster's process id, if our `backend`, `age` seconds old, runs here; else None.
+
+    A server elsewhere may have a backend with the id of some process here, so the process has
+    to be a PostgreSQL one, as old as the server says, and the child of another.
+    Source: proc(5), /proc/PID/stat: comm, ppid, starttime; /proc/uptime.
+    """
+    found = _process(proc, backend)
+    uptime = _uptime(proc)
+    if found is None or uptime is None or not _is_postgres(found):
+        return None
+    if abs(uptime - found.started - age) > _SLACK_SECONDS:
+        return None
+    parent = _process(proc, found.parent)
+    return found.parent if parent is not None and _is_postgres(parent) else None
+
+
+def _process(proc: Path, pid: int) -> _Process | None:
+    """One process, or None when it is not there or not ours to see."""
+    try:
+        text = (proc / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    before, _, after = text.rpartition(")")  # a name may hold blanks and brackets
+    fields = after.split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return _Process(before.partition("(")[2], int(fields[1]), int(fields[19]) / ticks)
+
+
+def _uptime(proc: Path) -> float | None:
+    try:
+        return float((proc / "uptime").read_text().split()[0])
+    except OSError:
+        return None
+
+
+def _is_postgres(process: _Process) -> bool:
+    return process.name in ("postgres", "postmaster")

@@ -1,0 +1,355 @@
+"""Reading a running server over SQL alone.
+
+What a role may not see, a fork does not have, or a version does not count becomes a Missing
+with its reason; it is never an exception and never passes for "fine".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.facts import Missing
+from mrtuner.postgres.connect import translated
+from mrtuner.postgres.local import postmaster
+from mrtuner.postgres.model import (
+    Activity,
+    FileProblem,
+    Origin,
+    Override,
+    Platform,
+    Relation,
+    Server,
+    Setting,
+)
+from mrtuner.postgres.platform import Clues, platform
+from mrtuner.postgres.sql import query
+from mrtuner.units import Bytes
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+    Row = dict[str, Any]
+
+#: pg_settings.source in our words. Source: guc_tables.c, GucSource_Names.
+_ORIGINS: Final[dict[str, Origin]] = {
+    "default": "default",
+    "environment variable": "environment",
+    "configuration file": "file",
+    "command line": "command line",
+    "global": "role",  # ALTER ROLE ALL
+    "database": "database",
+    "user": "role",
+    "database user": "role",
+    "client": "client",
+    "override": "computed",
+    "interactive": "session",
+    "test": "session",
+    "session": "session",
+}
+_SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
+_SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
+#: In pg_file_settings.error this also stands for a change that waits for a restart.
+_NOT_APPLIED: Final = "setting could not be applied"
+
+
+def read(conn: Connection) -> Server:
+    """Everything MrTuner wants to know of the server behind `conn`, an autocommit session.
+
+    Reads only; the settings are those of this session, so an override for its role or database
+    shows with that origin. Raises ConnectError when the session breaks or the server is lost.
+    """
+    with translated():
+        return _server(_Reader(conn, conn.info.server_version))
+
+
+def watch(
+    conn: Connection, seconds: float, *, sleep: Callable[[float], None] = time.sleep
+) -> Activity:
+    """What the server did in the `seconds` from now: the difference of two samples.
+
+    A counter that was reset meanwhile is None. WAL is measured by its position, in bytes, so
+    PostgreSQL 13 has it too. Raises ConnectError when the session breaks.
+    """
+    with translated():
+        reader = _Reader(conn, conn.info.server_version)
+        before = _sample(reader)
+        sleep(seconds)
+        return _difference(before, _sample(reader))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Runs queries by name and remembers what could not be read."""
+
+    conn: Connection
+    version_num: int
+    missing: list[Missing] = field(default_factory=list)
+
+    def rows(self, name: str) -> list[Row]:
+        """All rows of a query that every role may run."""
+        from psycopg.rows import dict_row
+
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name, self.version_num)).fetchall()
+
+    def row(self, name: str) -> Row:
+        """The only row of such a query."""
+        return self.rows(name)[0]
+
+    def rows_if_allowed(self, name: str, fact: str, supply: str | None = None) -> list[Row]:
+        """The rows, or none and a Missing `fact` when the role, a lock or the server forbids."""
+        from psycopg import errors
+
+        try:
+            with self.conn.transaction():
+                # Never wait behind somebody's ALTER TABLE, and never for long.
+                self.conn.execute("SET LOCAL lock_timeout = '2s'")
+                self.conn.execute("SET LOCAL statement_timeout = '30s'")
+                return self.rows(name)
+        except errors.InsufficientPrivilege as error:
+            self.lacks(fact, _reason(error), supply)
+        except (errors.LockNotAvailable, errors.QueryCanceled) as error:
+            self.lacks(fact, _reason(error), "Run again when the server is less busy.")
+        except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
+            self.lacks(fact, f"this server does not have it: {_reason(error)}")
+        except errors.FeatureNotSupported as error:
+            self.lacks(fact, _reason(error))
+        return []
+
+    def lacks(self, fact: str, why: str, supply: str | None = None) -> None:
+        self.missing.append(Missing(fact, why, supply))
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _server(reader: _Reader) -> Server:
+    # Settings first: some of the later queries run with limits of their own.
+    settings = {row["name"]: row for row in reader.rows("settings")}
+    about = reader.row("server")
+    typed = _settings(settings.values(), _text(settings, "config_file"))
+    if not about["reads_settings"]:
+        why = "the role may not see where settings come from, and some settings not at all"
+        reader.lacks("sourcefile", why, _SEE_SETTINGS)
+        reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
+    extensions = reader.rows("extensions")
+    return Server(
+        version_num=about["version_num"],
+        version=about["version"],
+        settings=typed,
+        overrides=tuple(Override(**row) for row in reader.rows("overrides")),
+        file_problems=_file_problems(reader),
+        platform=_platform(reader, typed),
+        standby=about["standby"],
+        standbys=about["standbys"],
+        connections=about["connections"],
+        peak_connections=_peak(reader),
+        databases=_databases(reader),
+        relations=_relations(reader),
+        extensions=tuple(row["name"] for row in extensions if row["installed"]),
+        available_extensions=frozenset(row["name"] for row in extensions),
+        activity=_activity(reader, about, typed),
+        data_directory=_text(settings, "data_directory"),
+        local_pid=_local_pid(reader),
+        superuser=about["superuser"],
+        missing=tuple(reader.missing),
+    )
+
+
+def _text(settings: Mapping[str, Row], name: str) -> str | None:
+    """A setting's value, or None when it is hidden from the role."""
+    return settings[name]["setting"] if name in settings else None
+
+
+def _settings(rows: Iterable[Row], config_file: str | None) -> dict[str, Setting]:
+    return {row["name"]: _setting(row, config_file) for row in rows}
+
+
+def _setting(row: Row, config_file: str | None) -> Setting:
+    kept = {name: value for name, value in row.items() if name != "source"}
+    origin = _origin(row["source"], row["sourcefile"], config_file)
+    return Setting(**{**kept, "enumvals": tuple(row["enumvals"]), "origin": origin})
+
+
+def _origin(source: str, sourcefile: str | None, config_file: str | None) -> Origin:
+    """Where a value comes from; a file that the role may not see is just a "file"."""
+    origin = _ORIGINS.get(source, "session")
+    if origin != "file" or sourcefile is None or sourcefile == config_file:
+        return origin
+    auto = sourcefile.rpartition("/")[2] == "postgresql.auto.conf"
+    return "postgresql.auto.conf" if auto else "include"
+
+
+def _file_problems(reader: _Reader) -> tuple[FileProblem, ...]:
+    """Lines that the server could not use; not those that only wait for a restart.
+
+    Reading pg_file_settings tries every line, which marks the waiting ones in this session.
+    """
+    rows = reader.rows_if_allowed("file_problems", "file_problems", _SEE_FILES)
+    pending = {row["name"] for row in reader.rows("pending")}
+    return tuple(
+        FileProblem(**row)
+        for row in rows
+        if row["error"] != _NOT_APPLIED or row["name"] not in pending
+    )
+
+
+_SEE_FILES: Final = (
+    "Connect as a superuser, or GRANT SELECT ON pg_file_settings and "
+    "EXECUTE ON FUNCTION pg_show_all_file_settings() to the role."
+)
+
+
+def _platform(reader: _Reader, settings: Mapping[str, Setting]) -> Platform:
+    row = reader.row("clues")
+    clues = Clues(
+        settings=settings,
+        roles=frozenset(row["roles"]),
+        schemas=frozenset(row["schemas"]),
+        applications=frozenset(row["applications"]),
+        aurora=row["aurora"],
+    )
+    return platform(clues)
+
+
+def _peak(reader: _Reader) -> int | None:
+    """PostgreSQL does not record the most connections it ever had."""
+    why = "PostgreSQL does not record how many connections were open at most"
+    reader.lacks("peak_connections", why, "Give the number your monitoring knows: --connections.")
+    return None
+
+
+def _databases(reader: _Reader) -> dict[str, Bytes]:
+    rows = reader.rows_if_allowed("databases", "databases", _SEE_STATS)
+    hidden = [row["name"] for row in rows if row["size"] is None]
+    if hidden:
+        why = f"the role may not see the size of {', '.join(hidden)}"
+        reader.lacks("databases", why, _SEE_STATS)
+    return {row["name"]: Bytes(row["size"]) for row in rows if row["size"] is not None}
+
+
+def _relations(reader: _Reader) -> tuple[Relation, ...]:
+    return tuple(Relation(**row) for row in reader.rows_if_allowed("relations", "relations"))
+
+
+def _local_pid(reader: _Reader) -> int | None:
+    row = reader.row("backend")
+    return postmaster(row["pid"], row["age"])
+
+
+#: Activity's counters. live_rows is a state, not a counter.
+_COUNTERS: Final = (
+    "wal_bytes", "checkpoints_timed", "checkpoints_requested", "temp_files", "temp_bytes",
+    "dead_rows", "blocks_read", "blocks_hit", "commits", "backend_writes", "clean_stops",
+)  # fmt: skip
+
+#: Views that were reset together, or when the cluster was made, differ by no more than this.
+_SAME_SECONDS: Final = 10
+_SAME_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Counters with a common reset: how long ago [s], None when never reset."""
+
+    seconds: float | None
+    counts: Mapping[str, int | None]
+
+
+def _counts(row: Row) -> _Counts:
+    counts = {name: value for name, value in row.items() if name != "seconds"}
+    return _Counts(row["seconds"], counts)
+
+
+def _views(reader: _Reader) -> list[_Counts]:
+    """The statistics views, the one that sets the window first."""
+    one_row = [
+        row
+        for name in ("wal", "checkpoints", "backend_writes")
+        for row in reader.rows_if_allowed(name, f"activity: {name}", _SEE_STATS)
+    ]
+    return [_counts(row) for row in (*one_row, *reader.rows("database_counters"))]
+
+
+def _activity(reader: _Reader, about: Row, settings: Mapping[str, Setting]) -> Activity:
+    """Counters since the last reset of statistics.
+
+    Views may have been reset at different times. The window is that of WAL and checkpoints;
+    others are brought to it at their own average rate.
+    """
+    views = _views(reader)
+    window = next((view.seconds for view in views if view.seconds), 0.0)
+    totals = _total(_brought_to(view, window) for view in views)
+    live = reader.row("live_rows")["live_rows"]
+    _note_gaps(reader, about)
+    if about["standby"]:
+        totals["wal_bytes"] = None
+    if settings["track_counts"].setting == "off":
+        reader.lacks("activity: rows", "track_counts is off", "Turn track_counts on.")
+        totals["dead_rows"] = live = None
+    return _as_activity(window, totals, live)
+
+
+def _note_gaps(reader: _Reader, about: Row) -> None:
+    if about["standby"]:
+        reader.lacks("activity: wal", "a standby writes no WAL of its own", "Read the primary.")
+    elif reader.version_num < 140000:
+        reader.lacks("activity: wal", "PostgreSQL 13 does not count WAL", "Watch it for a while.")
+
+
+def _brought_to(view: _Counts, window: float) -> _Counts:
+    """The same rates over another window, unless it is the same one."""
+    if not view.seconds or abs(view.seconds - window) <= max(_SAME_SECONDS, _SAME_SHARE * window):
+        return view
+    scale = window / view.seconds
+    scaled = {
+        name: None if count is None else round(count * scale) for name, count in view.counts.items()
+    }
+    return _Counts(window, scaled)
+
+
+def _total(views: Iterable[_Counts]) -> dict[str, int | None]:
+    """Sums by name over all views; a counter that no view knows is None."""
+    totals: dict[str, int | None] = dict.fromkeys(_COUNTERS)
+    for view in views:
+        for name, count in view.counts.items():
+            if count is not None:
+                totals[name] = (totals[name] or 0) + count
+    return totals
+
+
+def _as_activity(window: float, totals: Mapping[str, int | None], live: int | None) -> Activity:
+    wal, temp = totals["wal_bytes"], totals["temp_bytes"]
+    sizes = {
+        "wal_bytes": None if wal is None else Bytes(wal),
+        "temp_bytes": None if temp is None else Bytes(temp),
+    }
+    return Activity(window=window, live_rows=live, **{**totals, **sizes})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float  # seconds, the server's clock
+    totals: Mapping[str, int | None]
+    live_rows: int
+
+
+def _sample(reader: _Reader) -> _Sample:
+    now = reader.row("now")
+    totals = {**_total(_views(reader)), "wal_bytes": now["written"]}
+    return _Sample(now["at"], totals, reader.row("live_rows")["live_rows"])
+
+
+def _difference(before: _Sample, after: _Sample) -> Activity:
+    grown = {name: _growth(before.totals[name], after.totals[name]) for name in _COUNTERS}
+    return _as_activity(after.at - before.at, grown, after.live_rows)
+
+
+def _growth(before: int | None, after: int | None) -> int | None:
+    if before is None or after is None or after < before:
+        return None
+    return after - before

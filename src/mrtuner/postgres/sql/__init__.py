@@ -1,0 +1,30 @@
+"""Queries, one a file. `name.sql` is for 13 and later, `name.170000.sql` for 17 and later."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from mrtuner.errors import MissingPart
+
+
+@cache
+def query(name: str, version_num: int) -> bytes:
+    """The text of a query for this server: of its variants, the nearest one not above it."""
+    variants = _variants(name)
+    usable = [since for since in variants if since <= version_num]
+    if not usable:
+        raise MissingPart(
+            f"no query {name} for server version {version_num}", "Install mrtuner again."
+        )
+    return variants[max(usable)]
+
+
+def _variants(name: str) -> dict[int, bytes]:
+    """Every variant by the version it begins with; the plain one begins with 13."""
+    found = {}
+    for file in files(__name__).iterdir():
+        stem, _, since = file.name.removesuffix(".sql").partition(".")
+        if stem == name and file.name.endswith(".sql"):
+            found[int(since or 130000)] = file.read_bytes()
+    return found

@@ -1,0 +1,4 @@
+SELECT name, setting, unit, vartype, context, boot_val, reset_val, min_val, max_val,
+       coalesce(enumvals, '{}') AS enumvals, pending_restart, source, sourcefile, sourceline
+FROM pg_catalog.pg_settings
+ORDER BY name
