@@ -72,7 +72,7 @@ class Expr(ABC):
 class Constant(Expr):
     """A number that does not change with the machine."""
 
-    value: Fraction
+    value: Fraction | int
 
     def evaluate(self, machine: Mapping[str, int]) -> int:  # noqa: ARG002
         return self.value.numerator // self.value.denominator
@@ -101,18 +101,18 @@ class Term(Expr):
     def scaled(self, factor: Fraction) -> Expr:
         return Term(self.variable, self.factor * factor)
 
-    def prose(self, number: Callable[[int], str] = str) -> str:  # noqa: ARG002
+    def prose(self, number: Callable[[int], str] = str) -> str:
         text = self.variable
         if self.factor.numerator != 1:
             text += f" * {self.factor.numerator}"
         if self.factor.denominator != 1:
-            text += f" / {_divisor(self.factor.denominator)}"
+            text += f" / {_divisor(self.factor.denominator, number)}"
         return text
 
 
-def _divisor(number: int) -> str:
-    """Memory is also divided by sizes: a session for each 32 MB."""
-    return f"{number // MiB} MB" if number % MiB == 0 else str(number)
+def _divisor(divisor: int, number: Callable[[int], str]) -> str:
+    """Memory is divided by plain numbers, or by sizes: one session for each 32 MB."""
+    return number(divisor) if divisor % MiB == 0 else str(divisor)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,7 +157,7 @@ CPUS: Final[Expr] = Term("cpus")
 
 def as_expr(value: Expr | int) -> Expr:
     """An expression as it is; a number as a constant."""
-    return value if isinstance(value, Expr) else Constant(Fraction(value))
+    return value if isinstance(value, Expr) else Constant(value)
 
 
 def least(*parts: Expr | int) -> Expr:
@@ -173,7 +173,8 @@ def greatest(*parts: Expr | int) -> Expr:
 def total(*parts: Expr | int) -> Expr:
     """The sum; like terms and constants are folded so that a formula stays short."""
     terms: dict[str, Fraction] = {}
-    constant, others = Fraction(0), []
+    constant: Fraction | int = 0
+    others = []
     for part in _flat(map(as_expr, parts)):
         match part:
             case Term(variable, factor):

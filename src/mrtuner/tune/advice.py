@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog import Parameter
 from mrtuner.facts import Missing
-from mrtuner.formula import Expr
+from mrtuner.formula import Constant, Expr
 from mrtuner.render import Line, render
 from mrtuner.tune.budget import Budget
 from mrtuner.tune.situation import Situation
 from mrtuner.tune.verdict import Basis, Change, Rule, Value, Verdict
-from mrtuner.units import pretty_bytes
+from mrtuner.units import MiB, memory_unit, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
@@ -65,8 +65,7 @@ class Advice:
     now: Value | None  # in force, or the version's default for a described machine
     origin: str  # where `now` comes from: "default", "file", "postgresql.auto.conf", …
     target: Value | None  # in force afterwards
-    expression: Expr | None  # over the machine, in the parameter's base unit
-    formula: str | None  # the same in words, sizes in bytes
+    scales: Expr | None  # what `target` was worked out from: sizes in bytes, counts as they are
 
     @property
     def name(self) -> str:
@@ -99,6 +98,26 @@ class Advice:
         return self.verdict.because
 
     @property
+    def unit(self) -> int | None:
+        """Bytes in the parameter's base unit; None where it is no size."""
+        return memory_unit(self.parameter.unit) if self.parameter.unit else None
+
+    @property
+    def expression(self) -> Expr | None:
+        """The value over the machine in the parameter's base unit, as a parameter group needs it.
+
+        On one machine it may be a little above `target`, which is rounded down for people.
+        """
+        return self.scales.in_unit(self.unit) if self.scales and self.unit else self.scales
+
+    @property
+    def formula(self) -> str | None:
+        """The same in words, sizes in bytes; None for a constant."""
+        if self.scales is None or isinstance(self.scales, Constant):
+            return None
+        return self.scales.prose(pretty_bytes if self.unit else _count)
+
+    @property
     def basis(self) -> Basis:
         """Measured, arithmetic or convention."""
         own = self.verdict.basis if isinstance(self.verdict, Change) else None
@@ -125,6 +144,10 @@ class Advice:
             "risk": self.rule.risk,
             "restart": self.parameter.restart,
         }
+
+
+def _count(number: int) -> str:
+    return pretty_bytes(number) if number % MiB == 0 else str(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
-from mrtuner.formula import Constant, Expr, MissingVariable, as_expr
+from mrtuner.formula import Constant, Expr, MissingVariable
 from mrtuner.host.model import Storage
 from mrtuner.tune import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tune.advice import Advice
@@ -31,7 +30,7 @@ from mrtuner.tune.situation import (
     Workload,
 )
 from mrtuner.tune.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
-from mrtuner.units import KiB, MiB, memory_unit, pretty_bytes
+from mrtuner.units import KiB, MiB, memory_unit
 
 #: A value this little below the advice is left alone: no restart for nothing.
 NEAR = 0.95
@@ -50,28 +49,35 @@ def decide(situation: Situation) -> tuple[dict[str, Advice], Chosen]:
     known = parameters(situation.major)
     chosen = Chosen()
     _remember_untouched(situation, known, chosen)
+    machine = situation.machine
     advice: dict[str, Advice] = {}
     for name, rule in RULES.items():
         parameter = known.get(name)
         if parameter is not None:
-            advice[name] = _settle(rule, parameter, situation, chosen)
+            advice[name] = _settle(rule, parameter, situation, chosen, machine)
             _remember(advice[name], chosen)
     return advice, chosen
 
 
-def _settle(rule: Rule, parameter: Parameter, situation: Situation, chosen: Chosen) -> Advice:
+def _settle(
+    rule: Rule,
+    parameter: Parameter,
+    situation: Situation,
+    chosen: Chosen,
+    machine: Mapping[str, int],
+) -> Advice:
     now, origin = _in_force(parameter, situation)
     verdict = _answer(rule, situation, chosen)
-    target, expression, formula = now, None, None
+    target, scales = now, None
     if isinstance(verdict, Change):
         try:
-            target, expression, formula = _evaluate(verdict.to, parameter, situation.machine)
+            target, scales = _evaluate(verdict.to, parameter, machine)
         except MissingVariable as gap:
             verdict, target = Unknown((SUPPLY[gap.args[0]],)), now
         else:
             verdict = _unless_settled(verdict, rule, parameter, situation, now, target)
             if isinstance(verdict, Keep):
-                target, expression = now, None
+                target, scales = now, None
     return Advice(
         rule=rule,
         parameter=parameter,
@@ -79,8 +85,7 @@ def _settle(rule: Rule, parameter: Parameter, situation: Situation, chosen: Chos
         now=now,
         origin=origin,
         target=target,
-        expression=expression,
-        formula=formula,
+        scales=scales,
     )
 
 
@@ -142,19 +147,16 @@ def _fact(kind: type, situation: Situation, chosen: Chosen) -> object:
 
 def _evaluate(
     to: Expr | Value, parameter: Parameter, machine: Mapping[str, int]
-) -> tuple[Value, Expr | None, str | None]:
-    """A rule's answer as a value, as an expression in base units, and in words."""
+) -> tuple[Value, Expr | None]:
+    """A rule's answer as a value in base units, and the expression that it came from."""
     if isinstance(to, str):
-        return parameter.parse(to), None, None
+        return parameter.parse(to), None
     unit = memory_unit(parameter.unit) if parameter.unit else None
     if unit is None and not isinstance(to, Expr):
-        return _bounded(to, parameter), None, None
-    whole = as_expr(to) if isinstance(to, (Expr, int)) else as_expr(int(to))
-    expression = whole.in_unit(unit) if unit else whole
-    value = _bounded(_tidy(expression.evaluate(machine), unit), parameter)
-    if isinstance(whole, Constant):
-        return value, expression, None
-    return value, expression, whole.prose(pretty_bytes if unit else str)
+        return _bounded(to, parameter), None
+    scales = to if isinstance(to, Expr) else Constant(int(to))
+    value = scales.evaluate(machine) // (unit or 1)
+    return _bounded(_tidy(value, unit), parameter), scales
 
 
 def _tidy(value: int, unit: int | None) -> int:
@@ -228,9 +230,9 @@ def _remember(advice: Advice, chosen: Chosen) -> None:
     unit = memory_unit(parameter.unit) if parameter.unit else None
     if unit is None or isinstance(value, str):
         return
-    exact = Constant(Fraction(value) * unit)
+    exact = Constant(int(value) * unit)
     chosen.actual[parameter.name] = exact
-    chosen.sizes[parameter.name] = exact if advice.expression is None else advice.expression * unit
+    chosen.sizes[parameter.name] = exact if advice.scales is None else advice.scales
 
 
 def _remember_untouched(

@@ -1,0 +1,293 @@
+"""Does the advice earn its place? The default's, PgTune's and our settings on one machine.
+
+    python bench/worth.py --scenario memory            # everything fits, storage is fast
+    python bench/worth.py --scenario small             # 2 GiB, 3,000 IOPS, data three times that
+    python bench/worth.py --scenario small --seconds 960 --blocks 3   # a whole checkpoint cycle
+
+Each arm is a server of its own on a copy of the same data, warmed up once, idle while another
+is measured. Order is random within blocks; every run starts behind a CHECKPOINT and is followed
+by a timed one, whose seconds are charged in a second column. Durability is the same for all.
+Ratios by the paired t on log ratios; records go to a JSON file. Nothing here is a promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from instance import Volume, inside, memory_limit, volume
+
+import mrtuner
+from mrtuner.bench.order import blocks
+from mrtuner.bench.pgbench import Load, Run, initialise, run
+from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries
+from mrtuner.stats.paired import compare
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A machine, its load, and what PgTune's page gives for it."""
+
+    memory: int
+    cpus: int
+    iops: int | None
+    scale: int
+    clients: int
+    seconds: int
+    blocks: int
+    warm_up: int  # once, for each arm
+    pgtune: dict[str, str]
+
+
+#: By PgTune's formulas of July 2026 (commit 7caef27) for oltp, SSD, 100 connections, 18. The two
+#: lines that a build without lz4 and liburing refuses to start with are left out, as its user
+#: would have to: wal_compression = lz4, io_method = io_uring.
+PGTUNE_2G = {
+    "max_connections": "100",
+    "shared_buffers": "512MB",
+    "effective_cache_size": "1536MB",
+    "maintenance_work_mem": "128MB",
+    "checkpoint_completion_target": "0.9",
+    "wal_buffers": "16MB",
+    "default_statistics_target": "100",
+    "random_page_cost": "1.1",
+    "effective_io_concurrency": "200",
+    "work_mem": "4369kB",
+    "huge_pages": "off",
+    "jit": "off",
+    "min_wal_size": "2GB",
+    "max_wal_size": "8GB",
+}
+PGTUNE_16G = PGTUNE_2G | {
+    "shared_buffers": "4GB",
+    "effective_cache_size": "12GB",
+    "maintenance_work_mem": "1GB",
+    "work_mem": "37282kB",
+    "huge_pages": "try",
+}
+SCENARIOS = {
+    "memory": Scenario(
+        memory=16 * GIB,
+        cpus=2,
+        iops=None,
+        scale=100,
+        clients=8,
+        seconds=120,
+        blocks=6,
+        warm_up=30,
+        pgtune=PGTUNE_16G,
+    ),
+    "small": Scenario(
+        memory=2 * GIB,
+        cpus=2,
+        iops=3000,
+        scale=400,
+        clients=16,
+        seconds=180,
+        blocks=6,
+        warm_up=120,
+        pgtune=PGTUNE_2G,
+    ),
+}
+
+
+def advised(scenario: Scenario) -> dict[str, str]:
+    """What we say for the same machine, as a caller would ask."""
+    tuning = mrtuner.tune(
+        memory=scenario.memory,
+        cpus=scenario.cpus,
+        storage="ssd",
+        workload="oltp",
+        connections=100,
+        postgres=18,
+    )
+    return {item.name: item.value for item in tuning.changes}
+
+
+@dataclass
+class Arm:
+    """One running server and where its memory is limited."""
+
+    name: str
+    cluster: Cluster
+
+    def dsn(self) -> str:
+        return self.cluster.dsn("bench")
+
+    def sql(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def checkpoint(self) -> float:
+        began = time.monotonic()
+        self.sql("CHECKPOINT")
+        return time.monotonic() - began
+
+
+def main() -> None:
+    options = _options()
+    scenario = SCENARIOS[options.scenario]
+    changed = {
+        name: getattr(options, name)
+        for name in ("seconds", "blocks", "clients", "scale", "warm_up")
+        if getattr(options, name) is not None
+    }
+    scenario = replace(scenario, **changed)
+    arms = {"default": {"max_connections": "100"}, "pgtune": scenario.pgtune}
+    arms["mrtuner"] = advised(scenario)
+    for extra in options.extra or []:  # name:base:key=value,key=value
+        name, base, pairs = extra.split(":")
+        arms[name] = arms[base] | dict(pair.split("=") for pair in pairs.split(",") if pair)
+    if options.arms:
+        arms = {name: arms[name] for name in options.arms.split(",")}
+    with ExitStack() as stack:
+        disk = stack.enter_context(volume(options.gib, scenario.iops))
+        servers = _servers(stack, disk, scenario, arms)
+        rows = _measure(servers, scenario, options.seed)
+    Path(options.output).write_text(
+        json.dumps({"scenario": vars(scenario), "arms": arms, "runs": rows}, indent=1)
+    )
+    _tell(rows, list(arms))
+
+
+def _servers(
+    stack: ExitStack, disk: Volume, scenario: Scenario, arms: dict[str, dict[str, str]]
+) -> list[Arm]:
+    """A server for each arm on a copy of the same data, started inside its own limit."""
+    binaries = find_binaries()
+    template = _template(binaries, disk.place / "template", scenario.scale)
+    servers = []
+    for name, settings in arms.items():
+        cluster = _copy(template, disk.place / name)
+        cluster.configure(settings | {"port": cluster.port})
+        group = stack.enter_context(memory_limit(name, scenario.memory)) if scenario.iops else None
+        with inside(group):
+            cluster.start()
+        stack.callback(cluster.stop)
+        servers.append(Arm(name, cluster))
+    shutil.rmtree(template.directory)
+    disk.throttle(disk.iops)
+    return servers
+
+
+def _template(binaries: Binaries, directory: Path, scale: int) -> Cluster:
+    _say(f"loading scale {scale}")
+    cluster = Cluster.create(binaries, directory, {"max_wal_size": "8GB", "shared_buffers": "1GB"})
+    with cluster:
+        with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE bench")
+        initialise(cluster.dsn("bench"), scale, program=binaries.program("pgbench"))
+        with psycopg.connect(cluster.dsn("bench"), autocommit=True) as connection:
+            connection.execute("VACUUM (FREEZE, ANALYZE)")
+            connection.execute("CHECKPOINT")
+    return cluster
+
+
+def _copy(template: Cluster, directory: Path) -> Cluster:
+    _say(f"copying to {directory.name}")
+    subprocess.run(["cp", "-a", str(template.directory), str(directory)], check=True)
+    cluster = replace(template, directory=directory)
+    lines = (cluster.data / "postgresql.conf").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("max_wal_size", "shared_buffers"))]
+    moved = "".join(kept).replace(str(template.directory), str(directory))
+    (cluster.data / "postgresql.conf").write_text(moved)
+    return cluster
+
+
+def _measure(servers: list[Arm], scenario: Scenario, seed: int) -> list[dict[str, Any]]:
+    load = Load(
+        script="tpcb", scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
+    )
+    pgbench = servers[0].cluster.binaries.program("pgbench")
+    for arm in servers:
+        _say(f"warming {arm.name}")
+        run(arm.dsn(), replace(load, seconds=scenario.warm_up), seed=seed, program=pgbench)
+        arm.checkpoint()
+    load = replace(load, seconds=scenario.seconds)
+    by_name = {arm.name: arm for arm in servers}
+    rows = []
+    for number, order in enumerate(blocks(list(by_name), scenario.blocks, seed), start=1):
+        for name in order:
+            rows.append(_one(by_name[name], load, number, seed + number, pgbench))
+            _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
+    return rows
+
+
+def _one(arm: Arm, load: Load, block: int, seed: int, pgbench: Path) -> dict[str, Any]:
+    arm.sql("VACUUM pgbench_branches, pgbench_tellers")
+    arm.checkpoint()
+    wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0])
+    done = run(arm.dsn(), load, seed=seed, program=pgbench)
+    wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0]) - wal
+    debt = arm.checkpoint()
+    return _row(arm.name, block, done, debt, wal)
+
+
+def _row(name: str, block: int, done: Run, debt: float, wal: int) -> dict[str, Any]:
+    latency = done.latency
+    assert latency is not None
+    return {
+        "block": block,
+        "arm": name,
+        "tps": round(done.tps, 1),
+        "charged": round(done.transactions / (done.elapsed + debt), 1),
+        "debt_s": round(debt, 1),
+        "p99_ms": round(latency.p99, 2),
+        "max_ms": round(latency.maximum, 1),
+        "worst_second": done.worst_second,
+        "wal_per_transaction": round(wal / done.transactions),
+    }
+
+
+def _tell(rows: list[dict[str, Any]], names: list[str]) -> None:
+    def series(name: str, key: str) -> list[float]:
+        found = sorted((row for row in rows if row["arm"] == name), key=lambda row: row["block"])
+        return [float(row[key]) for row in found]
+
+    for other in names:
+        for base in names[: names.index(other)]:
+            for key in ("tps", "charged", "p99_ms"):
+                pairs = list(zip(series(base, key), series(other, key), strict=True))
+                if len(pairs) < 3:
+                    continue
+                found = compare(pairs, higher_is_better=key != "p99_ms")
+                sys.stdout.write(
+                    f"{other} / {base} {key:8} {found.ratio:.2f} "
+                    f"({found.low:.2f} to {found.high:.2f}, {len(pairs)} pairs) {found.verdict}\n"
+                )
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scenario", choices=SCENARIOS, default="memory")
+    for name in ("seconds", "blocks", "clients", "scale"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--warm-up", type=int)
+    parser.add_argument("--arms", help="only these, separated by commas")
+    parser.add_argument("--extra", action="append", help="NAME:BASE:setting=value,…")
+    parser.add_argument("--gib", type=int, default=48, help="size of the volume")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", default="worth.json")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
