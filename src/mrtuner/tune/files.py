@@ -1,0 +1,100 @@
+"""Replacing a configuration file that we can reach, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+from mrtuner.errors import MissingPart
+
+
+def read_text(path: Path) -> str | None:
+    """The file's text, any bytes kept as they are; None if there is no such file."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+def replace_file(path: Path, text: str | None) -> None:
+    """Put a whole text in a file's place, on disk before this returns; None removes the file.
+
+    The new file has the old one's owner and mode, or its directory's owner and mode 0644.
+    MissingPart when the directory cannot be written.
+    """
+    try:
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write_aside(path, text)
+        _sync(path.parent)
+    except OSError as error:
+        raise MissingPart(
+            f"cannot write {path}: {error.strerror or error}",
+            "Give a directory that you may write, or run as its owner.",
+        ) from error
+
+
+def _write_aside(path: Path, text: str) -> None:
+    # The name starts with a dot and does not end in .conf, so include_dir never reads it.
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            _take_after(file.fileno(), path)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _take_after(number: int, path: Path) -> None:
+    """Give an open file the owner and mode of the one that it replaces."""
+    try:
+        like, mode = path.stat(), path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        like, mode = path.parent.stat(), 0o644
+    os.fchmod(number, mode)
+    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()) and os.geteuid() == 0:
+        os.fchown(number, like.st_uid, like.st_gid)
+
+
+def _sync(directory: Path) -> None:
+    number = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def runs_here(data_directory: Path, port: int, started: str) -> bool:
+    """Whether the server that answered runs from this directory of this machine.
+
+    Its postmaster.pid must name the same port and start. A copy of it on another machine, or
+    another machine's server with the same paths, differs. Source: miscadmin.h, LOCK_FILE_LINE_*.
+    """
+    try:
+        lines = (data_directory / "postmaster.pid").read_text().splitlines()
+        since, listens = int(lines[2]), int(lines[3])
+    except (OSError, ValueError, IndexError):
+        return False
+    # pg_postmaster_start_time() is taken a little later than the time in the file.
+    apart = abs(float(started) - since)
+    return listens == port and apart < 10
+
+
+def belongs_to(data_directory: Path, system_identifier: str | None) -> bool:
+    """Whether a stopped server's directory is that server's, and ours to write.
+
+    Its identifier is the first field of pg_control. Source: pg_control.h, ControlFileData.
+    """
+    try:
+        with (data_directory / "global" / "pg_control").open("rb") as file:
+            (found,) = struct.unpack("=Q", file.read(8))
+    except (OSError, struct.error):
+        return False
+    return str(found) == system_identifier and os.access(data_directory, os.W_OK)
