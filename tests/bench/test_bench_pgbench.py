@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
-import psycopg  # noqa: TID253 - the ban is for the package
+import psycopg
 import pytest
 
 from conftest import PASSWORD, NewCluster

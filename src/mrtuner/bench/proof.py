@@ -252,12 +252,14 @@ class _Proof:
 
     def listen_for_others(self) -> None:
         """Warn of a busy machine while the server is idle."""
+        if not self.plan.gated:
+            return
         arm = next(iter(self.arms.values()))
         with connect(arm.dsn) as session:
             before = self.reading(session)
             time.sleep(_QUIET_S)
             noise = noise_between(before, self.reading(session))
-        for reason in _reasons(self.plan, noise):
+        for reason in self.plan.disturbances(noise.steal, noise.foreign):
             self.note(f"the machine is not quiet before the first run: {reason}")
 
     # Blocks
@@ -269,7 +271,11 @@ class _Proof:
     def run_block(self, phase: Phase, number: int, labels: Sequence[str]) -> None:
         """Run a block, and once more if others disturbed it. The second time counts anyway."""
         first = self.attempt(phase, number, labels, 1)
-        reasons = [reason for sample in first for reason in disturbances(self.plan, sample)]
+        reasons = [
+            reason
+            for sample in first
+            for reason in self.plan.disturbances(sample.steal, sample.foreign)
+        ]
         if not reasons:
             return
         self.reject(first, f"block repeated: {'; '.join(dict.fromkeys(reasons))}")
@@ -414,20 +420,6 @@ class _Outcome:
             steal=self.noise.steal,
             foreign=self.noise.foreign,
         )
-
-
-def disturbances(plan: Plan, sample: Sample) -> list[str]:
-    """Why others disturbed a run, by the plan's limits; empty for a quiet one."""
-    return list(_reasons(plan, Noise(sample.steal, sample.foreign)))
-
-
-def _reasons(plan: Plan, noise: Noise) -> Iterator[str]:
-    for name, share, limit in (
-        ("steal", noise.steal, plan.steal_limit),
-        ("CPU used by others", noise.foreign, plan.foreign_limit),
-    ):
-        if share is not None and share > limit:
-            yield f"{name} {share * 100:.1f} %, limit {limit * 100:g} %"
 
 
 def _sampling(expected: float) -> float:

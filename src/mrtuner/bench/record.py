@@ -57,6 +57,23 @@ class Plan:
                 "Use up to 59 lower-case letters, digits and underscores.",
             )
 
+    @property
+    def gated(self) -> bool:
+        """Whether any disturbance could cause a block to be repeated."""
+        return min(self.steal_limit, self.foreign_limit) < 1
+
+    def disturbances(self, steal: float | None, foreign: float | None) -> list[str]:
+        """What exceeded its limit, in words; a share that could not be told exceeds nothing."""
+        shares = (
+            ("steal", steal, self.steal_limit),
+            ("CPU used by others", foreign, self.foreign_limit),
+        )
+        return [
+            f"{name} {share * 100:.1f} %, limit {limit * 100:g} %"
+            for name, share, limit in shares
+            if share is not None and share > limit
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:

@@ -1,0 +1,68 @@
+"""A /proc of our own making, 100 ticks a second, and the real one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mrtuner.bench.machine import Noise, Reading, noise_between, postmaster_of, read
+from mrtuner.postgres.cluster import Cluster
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def add_process(proc: Path, pid: int, name: str, parent: int, *ticks: int) -> None:
+    """ticks: utime, stime, cutime, cstime; the fields between are of no account."""
+    between = " ".join("0" for _ in range(9))
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "stat").write_text(
+        f"{pid} ({name}) S {parent} {between} {' '.join(map(str, ticks))} 20 0\n"
+    )
+
+
+def test_the_server_is_the_postmaster_its_children_and_the_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10+20+300+70 of the postmaster, 40+60 of its child: 500 ticks, 5 s at 100 a second."""
+    monkeypatch.setattr(os, "sysconf", lambda name: 100)
+    (tmp_path / "stat").write_text("cpu  600 100 300 8000 500 30 70 400 0 0\ncpu0 1\n")
+    add_process(tmp_path, 7, "postgres", 1, 10, 20, 300, 70)
+    add_process(tmp_path, 8, "postgres", 7, 40, 60, 0, 0)
+    add_process(tmp_path, 9, "odd (name) 7", 1, 5000, 0, 0, 0)
+    seen = read(7, local=True, proc=tmp_path)
+    assert seen is not None
+    assert (seen.total, seen.steal, seen.busy, seen.server) == (100, 4, 10, 5)
+
+
+def test_what_is_neither_ours_nor_the_servers_is_foreign() -> None:
+    """Of 200 s: 6 stolen; 120 busy less 20 of ours and 90 of the server leaves 10."""
+    before = Reading(total=1000, steal=0, busy=500, own=0, server=50)
+    after = Reading(total=1200, steal=6, busy=620, own=20, server=140)
+    assert noise_between(before, after) == Noise(steal=0.03, foreign=0.05)
+
+
+def test_a_server_out_of_sight_leaves_the_foreign_share_unknown() -> None:
+    before = Reading(total=1000, steal=0, busy=500, own=0, server=None)
+    after = Reading(total=1200, steal=6, busy=620, own=20, server=None)
+    assert noise_between(before, after) == Noise(steal=0.03, foreign=None)
+
+
+def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
+    assert read(None, local=False, proc=tmp_path) is None
+    assert noise_between(None, None) == Noise(None, None)
+
+
+def test_a_pid_that_only_looks_like_our_backend_is_not_taken_for_it(tmp_path: Path) -> None:
+    add_process(tmp_path, 57, "bash", 50, 0, 0, 0, 0)
+    add_process(tmp_path, 50, "sshd", 1, 0, 0, 0, 0)
+    assert postmaster_of(57, tmp_path) is None
+    assert postmaster_of(4711, tmp_path) is None
+
+
+def test_the_postmaster_of_a_real_backend_is_found(embedded: Cluster) -> None:
+    with psycopg.connect(embedded.dsn()) as connection:
+        assert postmaster_of(connection.info.backend_pid) == embedded.pid
