@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import CPUS, MEMORY, greatest, least
+from mrtuner.formula import CPUS, MEMORY, Expr, greatest, least
 from mrtuner.tune.situation import Memory, Workload
 from mrtuner.tune.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB
@@ -22,8 +22,11 @@ def one_worker_for_each_cpu(memory: Memory | None) -> Verdict:
     """One for each CPU, two at least: more cannot run at the same time. Never more than one for
     each 64 MB of memory: a small container on a large host sees many CPUs.
     """
-    workers = CPUS if memory is None else least(CPUS, MEMORY / A_WORKER)
-    return Change(greatest(2, workers), "one for each CPU, more could not run at once")
+    return Change(greatest(2, _workers(memory)), "one for each CPU, more could not run at once")
+
+
+def _workers(memory: Memory | None) -> Expr:
+    return CPUS if memory is None else least(CPUS, MEMORY / A_WORKER)
 
 
 @rule(
@@ -32,12 +35,13 @@ def one_worker_for_each_cpu(memory: Memory | None) -> Verdict:
     source=DOC + "; a standby needs at least its primary's value",
     risk="restart; on a standby it may not be lower than on the primary",
 )
-def parallel_workers_and_some_more() -> Verdict:
+def parallel_workers_and_some_more(memory: Memory | None) -> Verdict:
     """The parallel workers plus four for extensions and logical replication, never below the
     server's own default of 8 (PgTune goes below it on four to seven CPUs).
     """
     return Change(
-        greatest(8, CPUS + 4), "all parallel workers, and four for extensions and replication"
+        greatest(8, _workers(memory) + 4),
+        "all parallel workers, and four for extensions and replication",
     )
 
 
