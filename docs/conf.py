@@ -1,0 +1,19 @@
+"""Sphinx: Markdown in, one HTML site out. Build it with `make docs`."""
+
+from mrtuner import __version__
+
+project = "MrTuner"
+author = "the MrTuner authors"
+release = version = __version__
+
+extensions = ["myst_parser"]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"MrTuner {release}"
+html_copy_source = False
+html_show_copyright = False
+# Console blocks hold a shell's prompt and what came out; the lexer trips over neither of them.
+highlight_options = {"console": {"stripnl": False}}

@@ -1,0 +1,446 @@
+"""Write the pages and pictures that are made from the code: `python -m docs.generate`.
+
+They are committed; a test fails when this would change one of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from mrtuner import cli, errors, render
+from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
+from mrtuner.catalog.load import table
+from mrtuner.journal import store
+from mrtuner.render import crunchy
+from mrtuner.report import charts
+from mrtuner.tune import Tuning, tune
+from mrtuner.tune.verdict import RULES, Rule
+
+DOCS: Final = Path(__file__).resolve().parent
+HEAD: Final = "<!-- Made from the code by `python -m docs.generate`: do not edit. -->\n\n"
+GIB: Final = 1024**3
+WIDTH: Final = 96
+
+#: The machine of the README.
+EXAMPLE: Final[dict[str, Any]] = {
+    "memory": "16GB",
+    "cpus": 4,
+    "storage": "ssd",
+    "workload": "oltp",
+    "connections": 200,
+    "postgres": 18,
+}
+
+
+def main() -> None:
+    """Write every file that differs."""
+    for path, text in files().items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its text."""
+    return pages() | pictures()
+
+
+def pages() -> dict[Path, str]:
+    """The generated pages."""
+    made = {
+        "reference/parameters-and-rules.md": rules_page(),
+        "reference/cli.md": cli_page(),
+        "reference/formats.md": formats_page(),
+        "reference/errors.md": errors_page(),
+        "reference/catalog.md": catalog_page(),
+        "comparison.md": comparison_page(),
+    }
+    return {DOCS / name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
+
+
+def pictures() -> dict[Path, str]:
+    """The budget of the README's machine, once for light pages and once for dark ones."""
+    budget = tune(**EXAMPLE).budget
+    assert budget is not None  # noqa: S101 - the machine has a memory
+    parts = [(part.name, part.size) for part in budget.parts]
+    drawn = charts.budget(parts, ceiling=budget.ceiling, memory=budget.memory, key="budget")
+    return {
+        DOCS / "images" / f"budget-{mode}.svg": stand_alone(drawn, mode)
+        for mode in ("light", "dark")
+    }
+
+
+def stand_alone(svg: str, mode: str) -> str:
+    """A picture with its colours and paper written in: a file has no page to take them from."""
+
+    def colour(match: re.Match[str]) -> str:
+        chosen: str = getattr(charts.PALETTE[match[1]], mode)
+        return chosen
+
+    svg = re.sub(r"var\(--([\w-]+), #[0-9a-f]+\)", colour, svg)
+    svg = svg.replace("inherit", "system-ui, sans-serif")
+    ink, paper = (getattr(charts.PALETTE[name], mode) for name in ("ink", "paper"))
+    sheet = f'<rect width="100%" height="100%" fill="{paper}"/>'
+    svg = re.sub(r"<svg ", f'<svg fill="{ink}" ', svg, count=1)
+    return re.sub(r"(</desc>)", rf"\1{sheet}", svg, count=1) + "\n"
+
+
+# Rules
+
+
+def rules_page() -> Iterator[str]:
+    """Every rule with its provenance, by area."""
+    yield "# Parameters and rules"
+    yield ""
+    yield f"MrTuner has rules for {len(RULES)} parameters; every other one is left alone."
+    yield "How a value is chosen, on what ground ([basis](../concepts/verdicts.md)), from which"
+    yield "source and at what risk: the same that `mrtuner explain NAME` says."
+    for area, rules in groupby(RULES.values(), key=lambda rule: rule.area):
+        yield f"\n## {area.capitalize()}"
+        for rule in rules:
+            yield from rule_section(rule)
+
+
+def rule_section(rule: Rule) -> Iterator[str]:
+    """One rule."""
+    known = {
+        major: parameters(major)[rule.name] for major in MAJORS if rule.name in parameters(major)
+    }
+    newest = known[max(known)]
+    yield f"\n### `{rule.name}`"
+    yield ""
+    if newest.summary:
+        yield f"{newest.summary}\n"
+    yield f"{prose(rule.method)}\n"
+    yield f"- Basis: {rule.basis}{'; advice for people, never applied' * rule.suggestion}"
+    yield f"- Source: {prose(rule.source)}"
+    yield f"- Risk: {prose(rule.risk)}"
+    yield f"- Takes effect: {'after a restart' if newest.restart else 'after a reload'}"
+    yield f"- Versions: {span(known)}; default {defaults(known)}"
+    for sentence in history(rule.name):
+        yield f"- In {prose(sentence)}"
+
+
+def prose(text: str) -> str:
+    """Words of ours with parameter names and signs kept from Markdown."""
+    return re.sub(r"(?<![`\w])((?:\w+_)+\w+(?:\.\w+)*)(?![`\w])", r"`\1`", text).replace("*", r"\*")
+
+
+def span(majors: Iterable[int]) -> str:
+    """13 to 19."""
+    first, *rest = sorted(majors)
+    return f"{first} to {rest[-1]}" if rest else str(first)
+
+
+def defaults(known: dict[int, Parameter]) -> str:
+    """The default of each run of versions that share it."""
+    runs = groupby(known, key=lambda major: shown_default(known[major]))
+    texts = [(list(majors), text) for text, majors in runs]
+    if len(texts) == 1:
+        return texts[0][1]
+    return ", ".join(f"{text} ({span(majors)})" for majors, text in texts)
+
+
+def shown_default(parameter: Parameter) -> str:
+    """The default as a person writes it."""
+    if parameter.default is None:
+        return "worked out by the server, by initdb or by the build"
+    return f"`{parameter.show(parameter.default)}`" if parameter.default != "" else "empty"
+
+
+# Commands
+
+
+def cli_page() -> Iterator[str]:
+    """Every command with its help, as `--help` prints it."""
+    yield "# Commands"
+    yield ""
+    yield "What `--help` prints. Data go to stdout, talk and progress to stderr. Exit codes and"
+    yield "errors: [errors](errors.md); documents of `--json`: [JSON](json.md)."
+    for group in (cli.main, cli.rdstune):
+        name = str(group.name)
+        context = click.Context(group, info_name=name, terminal_width=WIDTH)
+        yield from help_section(f"## {name}", context)
+        for command in group.list_commands(context):
+            found = group.get_command(context, command)
+            assert found is not None  # noqa: S101 - it was listed
+            inner = click.Context(found, context, info_name=command, terminal_width=WIDTH)
+            yield from help_section(f"### {name} {command}", inner)
+
+
+def help_section(heading: str, context: click.Context) -> Iterator[str]:
+    """One command's help in a block."""
+    yield f"\n{heading}"
+    yield ""
+    yield "```text"
+    yield "\n".join(line.rstrip() for line in context.get_help().splitlines())
+    yield "```"
+
+
+# Formats
+
+
+def formats_page() -> Iterator[str]:
+    """Every format, with three settings written in it."""
+    lines = tune(**EXAMPLE).lines()[:3]
+    yield "# Formats"
+    yield ""
+    yield "`mrtuner tune … --format NAME` and `advice.as_(NAME)` write the changes in one of these."
+    yield "Each reads back what it wrote (`mrtuner.render.parse`), which the tests check for every"
+    yield "parameter and for many nasty texts. A parameter that an operator owns is left out and"
+    yield "named in a comment. `text` is the screen; `json` is described in [JSON](json.md)."
+    for name, summary in render.FORMATS.items():
+        module = inspect.getmodule(render._FORMATS[name].write)
+        yield f"\n## `{name}`"
+        yield ""
+        yield f"{summary[0].upper()}{summary[1:].rstrip('.')}."
+        yield ""
+        yield f"```{_LANGUAGES.get(name, 'yaml')}"
+        yield render.render(name, lines, title="three settings of an example").rstrip()
+        yield "```"
+        yield from owned(module)
+
+
+_LANGUAGES: Final = {"conf": "ini", "sql": "sql", "markdown": "text"}
+
+
+def owned(module: Any) -> Iterator[str]:
+    """The parameters that somebody else sets."""
+    names = sorted(getattr(module, "OWNED", ()))
+    if not names:
+        return
+    families = [f"{prefix}*" for prefix in crunchy.OWNED_FAMILIES] if module is crunchy else []
+    yield ""
+    yield (
+        "Left out, because the operator owns them: "
+        + ", ".join(f"`{name}`" for name in names + families)
+        + "."
+    )
+
+
+# Errors
+
+
+def errors_page() -> Iterator[str]:
+    """Every class of error with its exit code, and the codes that are no errors."""
+    yield "# Errors and exit codes"
+    yield ""
+    yield "An error is two lines on stderr, `error: …` and `HINT: …`, and an exit code. The hint"
+    yield "names the next step. No error carries a password. `--debug` adds a traceback."
+    yield ""
+    yield "| Exit code | Meaning |"
+    yield "|--:|:--|"
+    for code, meaning in EXIT_CODES.items():
+        yield f"| {code} | {meaning} |"
+    yield ""
+    yield "In Python every error on purpose is a `mrtuner.errors.MrTunerError` with `message`,"
+    yield "`hint` and `exit_code`."
+    for kind in error_classes():
+        base = kind.__base__
+        yield f"\n## `{kind.__name__}`"
+        yield ""
+        yield f"{inspect.getdoc(kind)}"
+        yield ""
+        below = (
+            f" A kind of `{base.__name__}`."
+            if base and issubclass(base, errors.MrTunerError)
+            else ""
+        )
+        yield f"Exit code {kind.exit_code}.{below}"
+
+
+EXIT_CODES: Final = {
+    0: "done; for a check: nothing to do",
+    1: "failed",
+    2: "usage: the command or call was given something it cannot use",
+    3: "`--check` found something to change",
+    4: "refused: possible, but not safe",
+    5: "measured worse",
+    130: "interrupted",
+}
+
+
+def error_classes() -> list[type[errors.MrTunerError]]:
+    """The classes of the ground floor, and the journal's."""
+    found = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.MrTunerError)
+    ]
+    return [*found, store.JournalError]
+
+
+# Catalogue
+
+
+def catalog_page() -> Iterator[str]:
+    """What is known of each major, and what differs in 19."""
+    majors = table("parameters.json")["majors"]
+    yield "# Parameter catalogue"
+    yield ""
+    yield "Names, types, units, bounds, values, contexts and defaults come from `pg_settings` of"
+    yield "running servers (`make catalog`); a test compares them with those servers again. 19"
+    yield "rests on its release notes and source alone: no server of it was started. Where a live"
+    yield "server is read, its own word counts, not this catalogue."
+    yield ""
+    yield "| Major | Parameters | Read from | New | Gone |"
+    yield "|--:|--:|:--|:--|:--|"
+    before: frozenset[str] | None = None
+    for major in MAJORS:
+        names = frozenset(parameters(major))
+        new = "" if before is None else code_list(names - before)
+        gone = "" if before is None else code_list(before - names)
+        kind = majors[str(major)]
+        read = f"a server, {kind['version']}" if kind["certainty"] == "server" else "source only"
+        yield f"| {major} | {len(names)} | {read} | {new} | {gone} |"
+        before = names
+    yield from nineteen()
+    yield from builds()
+
+
+def code_list(names: Iterable[str]) -> str:
+    """Names in order, as code."""
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def nineteen() -> Iterator[str]:
+    """The differences of 19, each with its source."""
+    known = table("nineteen.json")
+    yield "\n## What differs in 19"
+    yield ""
+    yield "| Parameter | Difference from 18 | Source |"
+    yield "|:--|:--|:--|"
+    for name, source in known["absent"].items():
+        yield f"| `{name}` | gone | {prose(source)} |"
+    for name, change in known["changed"].items():
+        yield f"| `{name}` | {changed(name, change)} | {prose(change['source'])} |"
+    for name, entry in known["added"].items():
+        new = f"new, default {shown_default(parameter(name, 19))}"
+        yield f"| `{name}` | {new} | {prose(entry['source'])} |"
+
+
+def changed(name: str, change: dict[str, Any]) -> str:
+    """A difference in words: what 18 has, what 19 has."""
+    old, new = parameter(name, 18), parameter(name, 19)
+    words = {
+        "default": (shown_default(old), shown_default(new)),
+        "context": (old.context, new.context),
+        "vartype": (old.vartype, new.vartype),
+    }
+    return ", ".join(
+        f"{field} {words[field][0]} → {words[field][1]}" for field in change if field in words
+    )
+
+
+def builds() -> Iterator[str]:
+    """Values that a build or a platform may lack."""
+    yield "\n## Values that a build may lack"
+    yield ""
+    yield "They are advised only where a running server lists them."
+    yield ""
+    yield "| Parameter | Since | May be missing | Source |"
+    yield "|:--|--:|:--|:--|"
+    for name, entry in table("builds.json").items():
+        if name != "//":
+            lacking = ", ".join(f"`{value}`" for value in entry["build"])
+            since = max(entry["since"], MAJORS[0])
+            yield f"| `{name}` | {since} | {lacking} | {prose(entry['source'])} |"
+
+
+# Comparison
+
+
+#: The shapes of the survey, and what the peers gave for them: work_mem, max_wal_size, worst case.
+SHAPES: Final[tuple[tuple[str, dict[str, Any], tuple[str, str, str]], ...]] = (
+    (
+        "4 GB, 2 CPUs, 100 connections, web, 17",
+        {"memory": "4GB", "cpus": 2, "connections": 100, "workload": "web", "postgres": 17},
+        ("9.5 MB, 4 GB, 90 %", "16 MB, 1 GB, 228 %", "10 MB, 3 GB, 89 %"),
+    ),
+    (
+        "4 GB, 2 CPUs, 500 connections, web, 17",
+        {"memory": "4GB", "cpus": 2, "connections": 500, "workload": "web", "postgres": 17},
+        ("4 MB, 4 GB, 141 %", "3.2 MB, 1 GB, 228 %", "2 MB, 3 GB, 89 %"),
+    ),
+    (
+        "16 GB, 4 CPUs, 100 connections, web, 17",
+        {"memory": "16GB", "cpus": 4, "connections": 100, "workload": "web", "postgres": 17},
+        ("39 MB, 4 GB, 92 %", "32 MB, 1 GB, 189 %", "41 MB, 3 GB, 90 %"),
+    ),
+    (
+        "32 GB, 8 CPUs, 200 connections, oltp, 18",
+        {"memory": "32GB", "cpus": 8, "connections": 200, "workload": "oltp", "postgres": 18},
+        ("39 MB, 8 GB, 92 %", "16 MB, 1 GB, 107 %", "57 MB, 3 GB, 113 %"),
+    ),
+    (
+        "256 GB, 64 CPUs, 500 connections, oltp, 18",
+        {"memory": "256GB", "cpus": 64, "connections": 500, "workload": "oltp", "postgres": 18},
+        ("105 MB, 8 GB, 69 %", "6.4 MB, 1 GB, 35 %", "184 MB, 3 GB, 110 %"),
+    ),
+    (
+        "256 GB, 64 CPUs, 40 connections, olap, 18",
+        {"memory": "256GB", "cpus": 64, "connections": 40, "workload": "olap", "postgres": 18},
+        ("284 MB, 16 GB, 38 %", "80 MB, 1 GB, 35 %", "3 GB, 3 GB, 134 %"),
+    ),
+)
+
+
+def comparison_page() -> Iterator[str]:
+    """The hand-written page around the table of six machines."""
+    template = (DOCS / "comparison.in").read_text(encoding="utf-8")
+    yield template.replace("@TABLE@", "\n".join(comparison_table()))
+
+
+def comparison_table() -> Iterator[str]:
+    """The six machines: ours beside the peers'."""
+    yield "| Machine | MrTuner | our own budget | PgTune | timescaledb-tune | pgconfig |"
+    yield "|:--|:--|--:|:--|:--|:--|"
+    for name, machine, peers in SHAPES:
+        tuning = tune(storage="ssd", **machine)
+        assert tuning.budget is not None  # noqa: S101 - the machine has a memory
+        own = share(tuning.budget.total, tuning.budget.memory)
+        yield f"| {name} | {ours(tuning)} | {own} | {' | '.join(peers)} |"
+
+
+def ours(tuning: Tuning) -> str:
+    """work_mem, max_wal_size, and the worst case by the survey's formula."""
+    work_mem, max_wal = spaced(tuning["work_mem"].value), spaced(tuning["max_wal_size"].value)
+    budget = tuning.budget
+    assert budget is not None  # noqa: S101 - the machine has a memory
+    worst = share(survey_worst_case(tuning), budget.memory)
+    return f"{work_mem}, {max_wal}, {worst}"
+
+
+def survey_worst_case(tuning: Tuning) -> int:
+    """shared_buffers + connections * work_mem * 2 + autovacuum workers at their memory [bytes]."""
+
+    def size(name: str) -> int:
+        target = tuning[name].target
+        return 0 if target is None else int(tuning[name].parameter.size(target) or 0)
+
+    connections, workers = (
+        int(tuning[name].value) for name in ("max_connections", "autovacuum_max_workers")
+    )
+    sorts = connections * size("work_mem") * 2
+    return size("shared_buffers") + sorts + workers * size("autovacuum_work_mem")
+
+
+def share(part: int, whole: int) -> str:
+    """84 %."""
+    return f"{part / whole:.0%}".replace("%", " %")
+
+
+def spaced(text: str) -> str:
+    """`16GB` as a table of the survey writes it: 16 GB."""
+    return re.sub(r"(\d)([a-zA-Z])", r"\1 \2", text)
+
+
+if __name__ == "__main__":
+    main()
