@@ -8,7 +8,7 @@ from mrtuner.report.text import Look, entries, screen, sections
 from mrtuner.tune import tune
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("width", [72, 80, 100, 200])
 def test_no_line_is_wider_than_the_terminal_except_commands_to_copy(width: int) -> None:
     tuning = tune(memory="16GB", cpus=4, storage="ssd", connections=200, postgres=18)
     commands = {command for step in tuning.steps for command in step.commands}

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGHUP, SIGTERM
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
@@ -93,3 +98,18 @@ def agree(question: str, *, yes: bool) -> None:
         )
     if not click.confirm(question, default=False, err=True):
         raise MrTunerError("not agreed, so nothing was done")
+
+
+@contextmanager
+def gentle_end() -> Iterator[None]:
+    """Let a request to end do what Ctrl-C does: unwind, put back, then go."""
+    before = {number: signal.signal(number, _interrupt) for number in (SIGTERM, SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(f"signal {number}")

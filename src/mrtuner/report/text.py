@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
+    from mrtuner.bench.judge import Judgement
+    from mrtuner.facts import Missing
+    from mrtuner.stats.paired import Comparison
     from mrtuner.tune.advice import Advice, Recovery, Tuning
     from mrtuner.tune.budget import Budget
+    from mrtuner.tune.plan import Plan, Step
 
 #: Text and the name of a style: heading, change, warning, quiet.
 Paint = Callable[[str, str], str]
@@ -166,15 +170,20 @@ def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
 
 
 def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
-    gaps = [
-        f"{gap.name}: {gap.why}" + (f" (give {gap.supply})" if gap.supply else "")
-        for gap in tuning.missing
-    ]
+    told = {item.name for item in tuning.given}
+    gaps = [_gap(gap) for gap in tuning.missing if gap.name not in told]
     gaps += [f"{item.name}: {item.reason}" for item in tuning.values() if _is_unknown(item)]
     if gaps:
         yield from _heading("unknown", look)
     for text in gaps:
         yield from _wrapped(text, look)
+
+
+def _gap(gap: Missing) -> str:
+    """What is missing, why, and the flag or the sentence that helps."""
+    supply = gap.supply or ""
+    remedy = f" (give {supply})" if supply.startswith("--") else f". {supply}" if supply else ""
+    return f"{gap.name}: {gap.why}{remedy}"
 
 
 def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
@@ -235,9 +244,11 @@ def _row(
         textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
         for cell, width in zip(cells[:-1], widths, strict=True)
     ]
-    words = textwrap.wrap(cells[-1], max(beside, _NARROW), break_on_hyphens=False)
-    below = [] if beside >= _NARROW else words
-    columns.append([] if below else words)
+    fits = beside >= _NARROW
+    room = beside if fits else max(look.width - len(_GAP) * 3, _NARROW)
+    words = textwrap.wrap(cells[-1], room, break_on_hyphens=False)
+    below = [] if fits else words
+    columns.append(words if fits else [])
     for number in range(max(map(len, columns))):
         figures = [column[number] if number < len(column) else "" for column in columns]
         line = _line(figures, widths, right)
@@ -275,3 +286,64 @@ def sections(
         yield look.painted(title, "heading")
         for pair in pairs:
             yield from _row(pair, [width], look)
+
+
+def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
+    """What an apply would write, what it leaves alone and why, what it must not do."""
+    header = ("setting", "now", "becomes", "in force after")
+    rows = [_step_cells(step) for step in plan.steps]
+    if rows:
+        yield from _heading("the plan", look)
+        widths = _widths([header, *rows])
+        yield from _row(header, widths, look, style="quiet")
+        for row in rows:
+            yield from _row(row, widths, look)
+    for title, left in (("left alone", plan.left_alone), ("must not be done", plan.refused)):
+        if left:
+            yield from _heading(title, look)
+        for item in left:
+            yield from _wrapped(f"{item.name} = {item.value}: {item.why}", look)
+    if plan.elsewhere:
+        yield from _wrapped(plan.elsewhere, look, style="warning")
+
+
+def _step_cells(step: Step) -> tuple[str, ...]:
+    when = "a restart" if step.restart else "a reload"
+    return (step.name, step.before or "-", step.value, "; ".join([when, *step.notes]))
+
+
+def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
+    """A proof's outcome in words, then every number and caution behind it."""
+    seen = judgement.throughput
+    yield look.painted(f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}", "heading")
+    if seen.more_blocks:
+        yield from _wrapped(f"some {seen.more_blocks} more blocks would decide", look)
+    if judgement.charged:
+        yield from _wrapped(
+            f"charged with the checkpoint that each run leaves behind: {_times(judgement.charged)}",
+            look,
+        )
+    if judgement.p99:
+        ratio = judgement.p99
+        yield from _wrapped(
+            f"99th percentile of latency: {ratio.ratio:.2f} times "
+            f"(95 % interval {ratio.low:.2f} to {ratio.high:.2f}; less is better)",
+            look,
+        )
+    if judgement.calibration:
+        same = judgement.calibration
+        yield from _wrapped(
+            f"calibration, the same settings twice in {same.pairs} blocks: {same.ratio:.2f} times "
+            f"(95 % interval {same.low:.2f} to {same.high:.2f})",
+            look,
+        )
+    yield from _wrapped(f"{seen.pairs} blocks find {seen.mde:.1%} with 80 % power", look)
+    for caution in judgement.cautions:
+        yield from _wrapped(f"caution: {caution}", look, style="warning")
+
+
+def _times(seen: Comparison) -> str:
+    return (
+        f"{seen.ratio:.2f} times the throughput "
+        f"(95 % interval {seen.low:.2f} to {seen.high:.2f}, {seen.pairs} blocks)"
+    )

@@ -1,0 +1,132 @@
+"""`mrtuner apply`: put the advice into force, with a way back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import change, options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.journal.store import Journal
+    from mrtuner.tune import Tuning
+    from mrtuner.tune.apply import Outcome, Plan
+
+SCHEMA: Final = "mrtuner.apply/1"
+
+
+@options.command("apply")
+@click.argument("dsn")
+@options.machine_options
+@change.restart_option
+@click.option(
+    "--conf-dir",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Write mrtuner.conf in this include_dir of the server instead of ALTER SYSTEM.",
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
+)
+@options.journal_option
+@options.yes_option
+@options.json_option
+def command(
+    dsn: str,
+    restart: str,
+    conf_dir: Path | None,
+    source: Path | None,
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
+    **machine: Any,
+) -> None:
+    """Put the advice into force: all of it verified, or everything as it was.
+
+    \b
+    Examples:
+      mrtuner apply postgresql://postgres@db/app
+      mrtuner apply postgresql://postgres@db/app --restart 'systemctl restart postgresql'
+      mrtuner apply postgresql://postgres@db/app --restart ask --workload oltp
+      mrtuner apply postgresql://postgres@db/app --from mrtuner.conf --yes
+
+    The plan is shown first. Every step goes to a journal before it is taken, so that an
+    interrupted change is finished or taken back by the next run, and mrtuner undo restores
+    exactly what was there.
+    """
+    from mrtuner.journal.store import Journal
+
+    options.careful(dsn)
+    with terminal.gentle_end(), Journal(journal) as book:
+        recovered = change.clean_up(dsn, book, restart)
+        tuning, plan = _prepare(dsn, source, machine)
+        for line in _shown(plan):
+            terminal.talk(line)
+        outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, yes)
+    undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
+    if as_json:
+        terminal.document(_document(plan, recovered, outcome, undo))
+        return
+    change.say(outcome)
+    if undo:
+        terminal.talk(f"to take it back: {undo}")
+
+
+def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:
+    from mrtuner.tune import tune
+    from mrtuner.tune.apply import plan
+
+    tuning = tune(dsn, **machine)
+    assert tuning.server is not None  # noqa: S101 - a dsn was given
+    settings = change.wanted(tuning) if source is None else change.wanted_in(source)
+    return tuning, plan(tuning.server, settings)
+
+
+def _shown(plan: Plan) -> list[str]:
+    from mrtuner.report.text import plan_of_change
+
+    return list(plan_of_change(plan, terminal.look(sys.stderr)))
+
+
+def _carried_out(
+    dsn: str,
+    plan: Plan,
+    book: Journal,
+    tuning: Tuning,
+    restart: str,
+    conf_dir: Path | None,
+    yes: bool,
+) -> Outcome:
+    """Ask, unless there is nothing to agree to, and apply."""
+    from mrtuner.tune.apply import apply
+
+    if plan.steps and not plan.refused and not plan.elsewhere:
+        terminal.agree(f"Change {len(plan.steps)} settings?", yes=yes)
+    return apply(
+        dsn,
+        plan,
+        book,
+        restart=change.consent(restart, restarts=bool(plan.restart)),
+        conf_dir=conf_dir,
+        fits=change.fits(tuning),
+        at=change.observed,
+    )
+
+
+def _document(
+    plan: Plan, recovered: Outcome | None, outcome: Outcome, undo: str | None
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "recovered": change.outcome_document(recovered),
+        "plan": change.plan_document(plan),
+        "outcome": change.outcome_document(outcome),
+        "undo": undo,
+    }

@@ -1,0 +1,183 @@
+"""What apply, undo, prove and demo share: the way from advice to a change, and its words."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mrtuner.cli import terminal
+from mrtuner.errors import BadValue, MrTunerError, Refused
+
+if TYPE_CHECKING:
+    from mrtuner.journal.store import Journal
+    from mrtuner.tune import Tuning
+    from mrtuner.tune.apply import Outcome, Plan, Restart, Wanted
+
+restart_option = click.option(
+    "--restart",
+    default="never",
+    show_default=True,
+    metavar="never|ask|COMMAND",
+    help="How to restart: not at all, as I answer, or by this shell command.",
+)
+
+
+def wanted(tuning: Tuning) -> list[Wanted]:
+    """The changes that were advised, as they are to be written."""
+    from mrtuner.tune.apply import Wanted
+
+    return [
+        Wanted(name=item.name, value=item.value, restart=item.parameter.restart)
+        for item in tuning.changes
+    ]
+
+
+def wanted_in(path: Path) -> list[Wanted]:
+    """The settings in a conf or JSON file that `mrtuner tune` wrote."""
+    from mrtuner.render import parse
+    from mrtuner.tune.apply import Wanted
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise MrTunerError(
+            f"cannot read {path}: {error}", "Name a file of mrtuner tune."
+        ) from error
+    values = _advised(text) if text.lstrip().startswith("{") else parse("conf", text)
+    return [Wanted(name=name, value=value) for name, value in values.items()]
+
+
+def _advised(text: str) -> dict[str, str]:
+    import json
+
+    try:
+        advice = json.loads(text)["advice"]
+        return {
+            item["name"]: item["value"]
+            for item in advice
+            if item["verdict"] == "change" and not item["suggestion"]
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadValue(
+            "the JSON is not an advice of mrtuner tune", "Write it with mrtuner tune --json."
+        ) from error
+
+
+def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
+    """Whether values may be in force together with the rest of what the server has.
+
+    They may when the worst case stays below the ceiling, or takes no more than it does now.
+    """
+    from mrtuner.tune.fit import solve
+
+    running = tuning.situation.running
+
+    def worst(values: Mapping[str, str]) -> Any:
+        fixed = dict.fromkeys(running, "as it is")
+        return solve(replace(tuning.situation, running={**running, **values}, fixed=fixed)).budget
+
+    def check(values: Mapping[str, str]) -> bool:
+        then, now = worst(values), worst({})
+        return then is None or then.fits or then.total <= now.total
+
+    return check
+
+
+def consent(given: str, *, restarts: bool) -> Restart:
+    """The restart that --restart allows. With `ask` the user names the command, if one is due."""
+    from mrtuner.tune.apply import NEVER, Restart
+
+    if given == "never":
+        return NEVER
+    if given != "ask":
+        return Restart(run=given)
+    if not restarts:
+        return NEVER
+    if not terminal.someone_there():
+        raise Refused(
+            "nobody can be asked about a restart: this is not a terminal",
+            "Say --restart never, or --restart 'COMMAND'.",
+        )
+    answer = click.prompt(
+        "The command that restarts this server (empty: not now)", default="", err=True,
+        show_default=False,
+    )  # fmt: skip
+    return Restart(run=answer) if answer.strip() else NEVER
+
+
+def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
+    """Finish or revert what an interrupted run left half-done, and say so."""
+    from mrtuner.tune.apply import recover
+
+    outcome = recover(dsn, journal, restart=consent(restart, restarts=False))
+    if outcome is not None:
+        names = ", ".join(outcome.changed) or "nothing was in force yet"
+        terminal.talk(f"an interrupted change was found and {outcome.did}: {names}")
+        _say_waiting(outcome.waiting)
+    return outcome
+
+
+def say(outcome: Outcome) -> None:
+    """What became of it, on stdout."""
+    if outcome.did == "nothing":
+        click.echo("nothing to change")
+        return
+    number = len(outcome.changed)
+    click.echo(f"{number} setting{'s' * (number != 1)} {outcome.did} and verified")
+    _say_waiting(outcome.waiting)
+
+
+def _say_waiting(names: Sequence[str]) -> None:
+    if names:
+        terminal.talk(f"in force only after the next restart: {', '.join(names)}")
+
+
+def observed(step: str) -> None:
+    """Tell of the steps that a person would want to know of."""
+    if step in {"reload", "restart", "verify"} or step.startswith("put back"):
+        terminal.talk(f"  {step}")
+
+
+def undo_command(dsn: str, restart: str, journal: Path | None) -> str:
+    """How to take a change back; passwords are left out."""
+    from mrtuner.postgres.connect import masked
+
+    words = ["mrtuner", "undo", masked(dsn)]
+    words += [] if restart == "never" else ["--restart", restart]
+    words += [] if journal is None else ["--journal", str(journal)]
+    return shlex.join(words)
+
+
+def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
+    """Plain data of an outcome."""
+    if outcome is None:
+        return None
+    return {
+        "did": outcome.did,
+        "change": outcome.change,
+        "changed": list(outcome.changed),
+        "waiting": list(outcome.waiting),
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Plain data of a plan."""
+    return {
+        "steps": [
+            {"name": step.name, "before": step.before, "value": step.value,
+             "restart": step.restart, "notes": list(step.notes)}
+            for step in plan.steps
+        ],
+        "left_alone": [
+            {"name": item.name, "value": item.value, "why": item.why} for item in plan.left_alone
+        ],
+        "refused": [
+            {"name": item.name, "value": item.value, "why": item.why} for item in plan.refused
+        ],
+        "elsewhere": plan.elsewhere,
+    }  # fmt: skip

@@ -1,0 +1,112 @@
+"""`mrtuner undo`: put back exactly what the last apply changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import change, options, terminal
+from mrtuner.errors import Refused
+
+if TYPE_CHECKING:
+    from mrtuner.journal.record import Change
+    from mrtuner.journal.store import Journal
+    from mrtuner.tune.apply import Outcome
+
+SCHEMA: Final = "mrtuner.undo/1"
+
+
+@options.command("undo")
+@click.argument("dsn")
+@change.restart_option
+@click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
+@options.journal_option
+@options.yes_option
+@options.json_option
+def command(
+    dsn: str, restart: str, force: bool, journal: Path | None, yes: bool, as_json: bool
+) -> None:
+    """Take the last change of a server back: a value that was unset becomes unset again.
+
+    \b
+    Examples:
+      mrtuner undo postgresql://postgres@db/app
+      mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
+      mrtuner undo postgresql://postgres@db/app --force --yes
+
+    A change that was interrupted is finished or reverted first; when that reverted it, there
+    is nothing more to undo.
+    """
+    from mrtuner.journal.store import Journal
+
+    options.careful(dsn)
+    with terminal.gentle_end(), Journal(journal) as book:
+        recovered = change.clean_up(dsn, book, restart)
+        if recovered is not None and recovered.did == "reverted":
+            outcome = recovered
+        else:
+            outcome = _undone(dsn, book, restart, force, yes)
+    if as_json:
+        terminal.document(_document(recovered, outcome))
+    else:
+        change.say(outcome)
+
+
+def _undone(dsn: str, book: Journal, restart: str, force: bool, yes: bool) -> Outcome:
+    from mrtuner.tune.apply import undo
+
+    last = _last(dsn, book)
+    if last is not None:
+        for line in _shown(last):
+            terminal.talk(line)
+        terminal.agree(f"Put back {len(last.entries)} settings?", yes=yes)
+    how = change.consent(
+        restart, restarts=last is not None and any(e.restart for e in last.entries)
+    )
+    return undo(dsn, book, restart=how, fits=_fits(dsn), force=force, at=change.observed)
+
+
+def _last(dsn: str, book: Journal) -> Change | None:
+    """The change that would be taken back."""
+    from mrtuner.postgres.connect import connect
+    from mrtuner.tune.live import identify
+
+    with connect(dsn) as connection:
+        return book.last(identify(connection).server)
+
+
+def _shown(last: Change) -> Iterator[str]:
+    from mrtuner.report.text import sections
+
+    pairs = [
+        (entry.name, f"{_text(entry.after)} becomes {_text(entry.before)} again")
+        for entry in last.entries
+    ]
+    title = f"change {last.id} of {last.began}"
+    yield from sections([(title, pairs)], terminal.look(sys.stderr))
+
+
+def _text(value: str | None) -> str:
+    return "unset" if value is None else value or "empty"
+
+
+def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
+    """The memory check of apply, where it can be made; a way back is not barred by its lack."""
+    from mrtuner.tune import tune
+
+    try:
+        return change.fits(tune(dsn))
+    except Refused:
+        return lambda _values: True
+
+
+def _document(recovered: Outcome | None, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "recovered": change.outcome_document(recovered),
+        "outcome": change.outcome_document(outcome),
+    }
