@@ -1,0 +1,395 @@
+"""The page a database administrator keeps: one HTML file that needs nothing but itself.
+
+Everything in it comes from the plain data of a tuning (``mrtuner.tune/1``) and of a proof
+(``mrtuner.proof/1``), so it can be built again from the JSON alone, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from math import isfinite
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.bench.judge import Judgement, covers_a_cycle
+from mrtuner.bench.record import Record, from_dict
+from mrtuner.errors import BadValue, MissingPart
+from mrtuner.postgres.connect import masked
+from mrtuner.report import charts
+from mrtuner.report.evidence import Evidence, differences, evidence
+from mrtuner.stats.paired import Calibration, Comparison, Verdict
+from mrtuner.units import pretty_bytes
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TUNE: Final = "mrtuner.tune/1"
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+#: Facts of a host that count bytes.
+_SIZES: Final = frozenset({"memory", "disk_size", "disk_free", "swap", "size"})
+#: Connection strings and passwords inside any text, up to where a shell's word ends.
+_SECRET: Final = re.compile(
+    r"""(?P<uri>\b\w+://\S+?(?=["']?(?:\s|$)))"""
+    r"""|(?P<name>\w*(?:password|secret)\s*=\s*)(?:'(?:\\.|[^'\\])*'?|\S+?(?=["']?(?:\s|$)))""",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict in words: one word, one line, one sentence."""
+
+    word: str
+    line: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """One arm against the first, ready for the page."""
+
+    evidence: Evidence
+    headline: Headline
+    picture: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proof, ready for the page."""
+
+    record: Record
+    duels: tuple[Duel, ...]
+    differences: tuple[tuple[str, tuple[str, ...]], ...]  # setting, its value in every arm
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What the first arm against itself said of the machine."""
+        return self.duels[0].evidence.judgement.calibration if self.duels else None
+
+
+def page(
+    tuning: Mapping[str, Any],
+    proof: Mapping[str, Any] | None = None,
+    *,
+    commands: Sequence[tuple[str, str]] = (),
+    applied: Mapping[str, Any] | None = None,
+) -> str:
+    """The whole report as one HTML document; the same input gives the same text.
+
+    `tuning` is ``Tuning.to_dict()``, `proof` ``Record.to_dict()``. `commands` are (purpose,
+    command) to do the same on one's own server and to undo it. `applied` tells what was written:
+    ``steps`` and ``left_alone`` as in an apply's plan (name, value, before, restart; name, why),
+    ``method``, ``restarted``, ``undo``; each may be missing. Passwords in any text are masked.
+
+    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    """
+    if tuning.get("schema") != _TUNE:
+        raise BadValue(
+            f"not a tuning: schema {tuning.get('schema')!r}", f"Give a document of {_TUNE!r}."
+        )
+    shown = None if proof is None else _proof(from_dict(proof), tuning["postgres"])
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            tuning=tuning,
+            advice=_sorted_out(tuning["advice"]),
+            budget_picture=_budget_picture(tuning["budget"]),
+            proof=shown,
+            headlines=_headlines(shown),
+            commands=commands,
+            applied=applied,
+            limits=list(_limits(tuning, shown)),
+            palette=charts.PALETTE,
+        )
+    )
+
+
+# The advice
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The advice by what is to be done with it; changes and suggestions by area."""
+
+    changes: tuple[dict[str, Any], ...]
+    suggestions: tuple[dict[str, Any], ...]
+    kept: tuple[dict[str, Any], ...]
+    unknown: tuple[dict[str, Any], ...]
+
+    @property
+    def restarts(self) -> int:
+        """How many of the changes wait for a restart."""
+        return sum(1 for item in self.changes if item["restart"])
+
+
+def _sorted_out(advice: Iterable[dict[str, Any]]) -> Sorted:
+    items = list(advice)
+    changes = [item for item in items if item["verdict"] == "change"]
+    return Sorted(
+        changes=tuple(item for item in changes if not item["suggestion"]),
+        suggestions=tuple(item for item in changes if item["suggestion"]),
+        kept=tuple(item for item in items if item["verdict"] == "keep"),
+        unknown=tuple(item for item in items if item["verdict"] == "unknown"),
+    )
+
+
+def by_area(advice: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Areas in the order of their first parameter."""
+    items = list(advice)
+    order = list(dict.fromkeys(item["area"] for item in items))
+    items.sort(key=lambda item: order.index(item["area"]))
+    for area, group in groupby(items, key=itemgetter("area")):
+        yield area, list(group)
+
+
+def _budget_picture(budget: Mapping[str, Any] | None) -> str:
+    if budget is None:
+        return ""
+    parts = [(part["name"], part["bytes"]) for part in budget["parts"]]
+    return charts.budget(parts, ceiling=budget["ceiling"], memory=budget["memory"], key="budget")
+
+
+# The proof
+
+
+def _proof(record: Record, major: int) -> Proof:
+    duels = (_duel(item, record, number) for number, item in enumerate(evidence(record), 1))
+    written = (
+        (name, tuple(_as_written(name, value, major) for value in values))
+        for name, values in differences(record)
+    )
+    return Proof(record, tuple(duels), tuple(written))
+
+
+def _duel(item: Evidence, record: Record, number: int) -> Duel:
+    key = f"pairs-{number}"
+    picture = charts.pairs(_picture(item, record.plan.delta), key=key)
+    return Duel(item, _headline(item.judgement), picture, key)
+
+
+def _picture(item: Evidence, delta: float) -> charts.Duel:
+    seen = item.judgement.throughput
+    return charts.Duel(
+        name_a=item.a,
+        name_b=item.b,
+        blocks=[
+            charts.Block(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
+            for block in item.blocks
+        ],
+        ratio=seen.ratio,
+        low=seen.low,
+        high=seen.high,
+        delta=delta,
+        unit="transactions per second",
+    )
+
+
+def _as_written(name: str, value: str, major: int) -> str:
+    from mrtuner.catalog import parameters
+
+    known = parameters(major).get(name)
+    if known is None:
+        return value
+    try:
+        return known.show(known.parse(value))
+    except BadValue:
+        return value
+
+
+# Words
+
+
+def _headlines(proof: Proof | None) -> list[Headline]:
+    if proof is None:
+        return [
+            Headline("Not measured", "Advice without a proof run", "Nothing was measured here.")
+        ]
+    if not proof.duels:
+        return [Headline("Not measured", "The proof has no finished block", "Nothing can be said.")]
+    return [duel.headline for duel in proof.duels]
+
+
+def _headline(judgement: Judgement) -> Headline:
+    seen = judgement.throughput
+    times, interval_ = f"{ratio(seen.ratio)} times the throughput", interval(seen)
+    match judgement.verdict:
+        case Verdict.BETTER | Verdict.WORSE as verdict:
+            return Headline(str(verdict).capitalize(), times, f"{_first_upper(interval_)}.")
+        case Verdict.EQUIVALENT:
+            sentence = f"{_first_upper(times)}; {interval_}; {seen.because}."
+            return Headline("Equivalent", "No difference that matters", sentence)
+        case Verdict.UNDECIDED if seen.verdict is not Verdict.UNDECIDED:
+            line = f"{times} as measured, but not with the writing paid for"
+            return Headline("Undecided", line, f"{_first_upper(interval_)}.")
+        case Verdict.UNDECIDED:
+            sentence = f"{_first_upper(interval_)}; {seen.because}. {_more(seen)}"
+            return Headline("Undecided", f"{times} so far", sentence.rstrip())
+
+
+def _more(seen: Comparison) -> str:
+    if seen.more_blocks is None:
+        return ""
+    blocks = "block" if seen.more_blocks == 1 else "blocks"
+    return f"About {count(seen.more_blocks)} more {blocks} would decide it."
+
+
+def _first_upper(text: str) -> str:
+    """Unlike str.capitalize, it leaves names such as max_wal_size and JIT alone."""
+    return text[:1].upper() + text[1:]
+
+
+def interval(seen: Comparison | Calibration) -> str:
+    """``95 % interval 1.31 to 1.54, 8 pairs``"""
+    pairs = f"{seen.pairs} {'pair' if seen.pairs == 1 else 'pairs'}"
+    if not isfinite(seen.high):
+        return f"no interval, {pairs}"
+    return f"95 % interval {ratio(seen.low)} to {ratio(seen.high)}, {pairs}"
+
+
+def _limits(tuning: Mapping[str, Any], proof: Proof | None) -> Iterator[str]:
+    """What must not be read out of this page."""
+    yield (
+        "The memory budget is computed, not measured. Temporary tables, memory taken by extensions "
+        "and page tables of the kernel are not in it."
+    )
+    if not tuning["live"]:
+        yield "The advice is for a machine as it was described, not for a server that was read."
+    if proof is None:
+        yield "No proof was run: the reasons and their basis are all there is to go by."
+        return
+    plan = proof.record.plan
+    yield (
+        "The proof compares all the settings together. It does not show what any one of them "
+        "contributes, and a setting whose basis is convention may contribute nothing."
+    )
+    yield (
+        f"The load was {_script(plan.load.script)} at scale {plan.load.scale}, not your "
+        "application. Other queries, other data and other sizes may gain more, less or nothing."
+    )
+    yield (
+        "pgbench sends the next transaction when the last one is done. A load that does not wait "
+        "would see longer latencies in a stall than these."
+    )
+    if not plan.load.reads_only and not all(
+        covers_a_cycle(proof.record, arm.name) for arm in proof.record.arms
+    ):
+        yield (
+            "Not every run saw a full checkpoint cycle, so part of its writing was left for later. "
+            "That is why the CHECKPOINT after each run is timed, and charged in a second reckoning."
+        )
+    if proof.record.local:
+        yield "Server and load generator shared one machine, so each took CPU time from the other."
+    if not proof.calibration:
+        yield "The machine was not calibrated: its noise is known only from the pairs themselves."
+
+
+def _script(script: str) -> str:
+    return {
+        "tpcb": "pgbench's TPC-B-like transaction",
+        "simple-update": "pgbench's simple update",
+        "select": "pgbench's select by key",
+    }.get(script, f"the script {script}")
+
+
+# Numbers
+
+
+def ratio(value: float) -> str:
+    """Three figures, at least two decimals below ten: ``1.42``, ``0.978``, ``12.3``."""
+    return f"{value:.2f}" if 1 <= value < 10 else f"{value:.3g}"
+
+
+def count(value: float | None) -> str:
+    """``1,234`` from 100 up, three figures below, a dash for nothing."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share of one as ``3.1 %``; a dash for nothing."""
+    return "–" if share is None or not isfinite(share) else f"{share * 100:.2g} %"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``6.8 min``, ``1.3 h``."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _host_value(value: Any, name: str) -> str:
+    """A fact of a host as the record keeps it: sizes in bytes, huge pages as a small table."""
+    if isinstance(value, Mapping):
+        inner = (f"{key} {_host_value(item, key)}" for key, item in value.items())
+        return ", ".join(inner)
+    if name in _SIZES and isinstance(value, int):
+        return pretty_bytes(value)
+    return str(value)
+
+
+# The frame
+
+
+def without_secrets(text: str) -> str:
+    """The text with every password in it masked.
+
+    >>> without_secrets("mrtuner apply postgresql://app:hunter2@db/shop --yes")
+    'mrtuner apply postgresql://app:***@db/shop --yes'
+    """
+    return _SECRET.sub(_masked, text)
+
+
+def _masked(match: re.Match[str]) -> str:
+    return masked(match["uri"]) if match["uri"] else f"{match['name']}***"
+
+
+def _safe(value: Any) -> Any:
+    """What every {{ … }} passes through before it is escaped."""
+    from markupsafe import Markup
+
+    return (
+        without_secrets(value)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as missing:
+        raise MissingPart(
+            "the package jinja2 is not there", "Install it with: pip install 'mrtuner[report]'"
+        ) from missing
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_safe,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "bytes": pretty_bytes,
+        "by_area": by_area,
+        "count": count,
+        "duration": duration,
+        "interval": interval,
+        "percent": percent,
+        "ratio": ratio,
+        "first_upper": _first_upper,
+        "host_value": _host_value,
+        "script": _script,
+    }
+    return environment
