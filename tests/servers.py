@@ -69,7 +69,7 @@ def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(dsn, autocommit=True) as conn:
         for statement in statements:
             cursor = conn.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 def at_hand() -> dict[int, str]:

@@ -44,9 +44,10 @@ class CannotFetch(Exception):
 def fetch(major: int, cache: Path = CACHE) -> Path:
     """The bin directory of one major, fetched unless it is there; CannotFetch when it cannot be."""
     place = cache / str(major)
-    with _alone(cache, major):
-        if not (place / "bin" / "postgres").exists():
-            _fetch_to(place, VERSIONS[major])
+    if not place.exists():  # a rename puts it there whole
+        with _alone(cache, major):
+            if not place.exists():
+                _fetch_to(place, VERSIONS[major])
     return place / "bin"
 
 
