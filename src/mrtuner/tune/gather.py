@@ -194,7 +194,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         memory=Memory(memory) if memory else None,
         cpus=Cpus(cpus) if cpus else None,
         storage=storage,
-        disk=Disk(size, free) if size or free else None,
+        disk=None if size is None and free is None else Disk(size, free),
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
         ceiling=said.ceiling or (0.5 if said.workload is Workload.DESKTOP else 0.9),

@@ -48,7 +48,7 @@ class Cpus:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The volume below the data directory; either figure may be unknown."""
+    """The volume below the data directory; one of the figures may be unknown."""
 
     size: Bytes | None
     free: Bytes | None
@@ -56,12 +56,10 @@ class Disk:
     @property
     def room_for_wal(self) -> Bytes:
         """The most max_wal_size may claim: a tenth of the volume, a quarter of what is free."""
-        shares = [size for size in (_share(self.size, 10), _share(self.free, 4)) if size]
-        return Bytes(max(GiB, min(shares)))
-
-
-def _share(size: int | None, parts: int) -> int | None:
-    return size // parts if size else None
+        known = [
+            (size, part) for size, part in ((self.size, 10), (self.free, 4)) if size is not None
+        ]
+        return Bytes(max(GiB, min(size // part for size, part in known)))
 
 
 @dataclass(frozen=True, slots=True)

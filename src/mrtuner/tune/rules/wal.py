@@ -93,7 +93,7 @@ def room_for_one_interval(
     usual = USUAL_WAL[situation.workload]
     size = greatest(least(MEMORY * 4, usual), least(MEMORY / 2, 64 * GiB))
     because = f"up to {pretty_bytes(usual)} is usual for {situation.workload}"
-    if disk and (disk.size or disk.free):
+    if disk:
         return _never_less(situation, least(size, disk.room_for_wal), because + ", and the disk")
     return _never_less(situation, size, because + "; the disk is not known, see that it is there")
 
@@ -108,14 +108,14 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, disk: Disk | 
     segments = ceil(wal.peak_rate * interval / segment) + 1
     room = ceil(segments * spread) * segment
     forced = f"{wal.requested} of {wal.timed + wal.requested} checkpoints were requested"
-    because = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
-    if disk and (disk.size or disk.free) and room > disk.room_for_wal:
-        room = disk.room_for_wal
-        because += f", held to {pretty_bytes(room)} by the disk"
+    held = min(room, disk.room_for_wal) if disk else room
+    limit = "" if held == room else f", held to {pretty_bytes(held)} by the disk"
     now = int(situation.running["max_wal_size"]) * MiB
-    if room <= now:
-        return Keep(f"{forced}; an interval needs {pretty_bytes(room)}")
-    return Change(room, f"{because}; {forced}", Basis.MEASURED)
+    if held <= now:
+        needs = f"{forced}; an interval needs {pretty_bytes(room)}"
+        return Keep(needs if room <= now else needs + limit)
+    rate = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
+    return Change(held, f"{rate}{limit}; {forced}", Basis.MEASURED)
 
 
 def _never_less(situation: Situation, size: Expr, because: str) -> Verdict:
