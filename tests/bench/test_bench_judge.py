@@ -185,7 +185,7 @@ def test_calibration_speaks_of_the_first_arm_only() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"local": False}, "the server runs on another machine"),
+        ({"local": False}, "the server runs elsewhere"),
         (
             {
                 "arms": tuple(
@@ -205,6 +205,15 @@ def test_what_weakens_the_whole_proof_is_said(other: dict[str, Any], said: str) 
 def test_few_blocks_are_said() -> None:
     cautions = judge(a_record(six_blocks(1.3)[:8])).cautions
     assert "4 blocks are few: 6 or more make a proof" in cautions
+
+
+def test_a_load_generator_at_its_limit_is_said() -> None:
+    """One thread, 60 s of wall time, 57 s of CPU: 95 %."""
+    samples = six_blocks(1.3)
+    samples[0] = replace(samples[0], run=replace(samples[0].run, wall=60.0, client_cpu=57.0))
+    assert "pgbench used 95 % of its 1 threads: it may have been the bottleneck" in (
+        judge(a_record(samples)).cautions
+    )
 
 
 def test_failed_transactions_are_said() -> None:

@@ -33,7 +33,7 @@ def test_the_server_is_the_postmaster_its_children_and_the_dead(
     add_process(tmp_path, 7, "postgres", 1, 10, 20, 300, 70)
     add_process(tmp_path, 8, "postgres", 7, 40, 60, 0, 0)
     add_process(tmp_path, 9, "odd (name) 7", 1, 5000, 0, 0, 0)
-    seen = read(7, local=True, proc=tmp_path)
+    seen = read(7, tmp_path)
     assert seen is not None
     assert (seen.total, seen.steal, seen.busy, seen.server) == (100, 4, 10, 5)
 
@@ -52,7 +52,7 @@ def test_a_server_out_of_sight_leaves_the_foreign_share_unknown() -> None:
 
 
 def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
-    assert read(None, local=False, proc=tmp_path) is None
+    assert read(None, tmp_path) is None
     assert noise_between(None, None) == Noise(None, None)
 
 

@@ -21,6 +21,8 @@ from mrtuner.stats.paired import (
 Measure = Callable[[Sample], float | None]
 #: A run that spans one checkpoint may have met it anywhere; two make a whole cycle between them.
 _CHECKPOINTS_OF_A_CYCLE: Final = 2
+#: A thread of pgbench that is busy for so much of the run measures itself.
+_PGBENCH_SATURATED: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ def _cautions(record: Record, judgement: Judgement) -> Iterator[str]:
     yield from _on_writing(record, judgement)
     yield from _on_tails(judgement)
     yield from _on_the_machine(record)
+    yield from _on_the_load(record)
     yield from _on_the_runs(record)
 
 
@@ -176,11 +179,24 @@ def _on_the_machine(record: Record) -> Iterator[str]:
         yield "fsync is off: nothing here holds for a server that keeps its data"
     if not record.local:
         yield (
-            "the server runs on another machine: what disturbed it was not seen, and the network"
-            " is part of every figure"
+            "the server runs elsewhere: what disturbed it was not seen, and the network is part"
+            " of every figure"
         )
     elif any(sample.foreign is None for sample in record.samples):
         yield "how much CPU others used could not be told here"
+
+
+def _on_the_load(record: Record) -> Iterator[str]:
+    threads = min(record.plan.load.threads, record.plan.load.clients)
+    share = max(
+        (sample.run.client_cpu / (sample.run.wall * threads) for sample in record.accepted()),
+        default=0.0,
+    )
+    if share > _PGBENCH_SATURATED:
+        yield (
+            f"pgbench used {share * 100:.0f} % of its {threads} threads: it may have been the"
+            " bottleneck"
+        )
 
 
 def _on_the_runs(record: Record) -> Iterator[str]:

@@ -25,7 +25,7 @@ class Reading:
     steal: float
     busy: float  # user, nice and system; interrupts belong to nobody in particular
     own: float  # this process and the programs it ran
-    server: float | None  # None when the server runs here, but out of our sight
+    server: float | None  # None when the server's processes are out of our sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,12 @@ class Noise:
     foreign: float | None
 
 
-def read(postmaster: int | None, *, local: bool, proc: Path = _PROC) -> Reading | None:
-    """Take a reading; `local` says whether the server runs on this machine."""
+def read(postmaster: int | None, proc: Path = _PROC) -> Reading | None:
+    """Take a reading; None where there is no /proc/stat.
+
+    Without a postmaster (another machine, or a container on this one, who knows) the server's
+    share cannot be told, and so nobody's can.
+    """
     try:
         line = (proc / "stat").read_text().split("\n", 1)[0]
     except OSError:
@@ -49,7 +53,7 @@ def read(postmaster: int | None, *, local: bool, proc: Path = _PROC) -> Reading 
         steal=steal / _ticks(),
         busy=(user + nice + system) / _ticks(),
         own=_own(),
-        server=_server(postmaster, proc) if local else 0.0,
+        server=_server(postmaster, proc),
     )
 
 

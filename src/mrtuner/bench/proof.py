@@ -56,7 +56,9 @@ class Arm:
     """One side of the comparison.
 
     `activate` puts its settings in force, restarts the server if they need it, and returns when
-    `dsn` answers again. It is called before every run, and whichever ran last stays active.
+    `dsn` answers again. It is called before every run of the arm, and whichever ran last stays
+    active. Runs start alike only if it does the same each time and for every arm: it restarts
+    the server for all of them, or for none.
     """
 
     name: str
@@ -107,7 +109,7 @@ def prove(
     right to create databases or to run CHECKPOINT, MrTunerError when a run fails.
     """
     names = [arm.name for arm in arms]
-    if len(arms) < 2 or len(set(names)) < len(names):
+    if len(arms) < 2 or len({*names, _again(names[0])}) <= len(names):
         raise BadValue("a proof needs two arms or more, of different names", "Name each once.")
     script = plan.load.script_file
     program = program or find_pgbench()
@@ -159,10 +161,10 @@ class _Proof:
     ) -> None:
         self.plan, self.arms, self.progress, self.program = plan, arms, progress, program
         first = next(iter(arms))
-        self.labels = {name: name for name in arms} | {f"{first}'": first}
+        self.labels = {name: name for name in arms} | {_again(first): first}
         self.order = order.blocks(list(arms), plan.blocks, plan.seed)
         # Another seed, so that calibration does not repeat the order of the comparison.
-        self.calibration_order = order.blocks([first, f"{first}'"], plan.calibrate, plan.seed + 1)
+        self.calibration_order = order.blocks([first, _again(first)], plan.calibrate, plan.seed + 1)
         self.samples: list[Sample] = []
         self.notes: list[str] = []
         self.settings: dict[str, dict[str, str]] = {}
@@ -362,16 +364,15 @@ class _Proof:
         return _Outcome(measured, timed_checkpoint(session), before, after, noise)
 
     def reading(self, session: Connection) -> Reading | None:
-        if not self.local:
-            return read(None, local=False)
-        return read(postmaster_of(session.info.backend_pid), local=True)
+        """What CPU went where so far; a foreign machine's process ids mean nothing here."""
+        return read(postmaster_of(session.info.backend_pid) if self.local else None)
 
     # Afterwards
 
     def clean_up(self) -> None:
         """Drop our databases; what cannot be dropped is said, and never hides an error."""
-        self.tell(Stage.CLEANING_UP, "dropping the databases")
         for dsn in self.ours:
+            self.tell(Stage.CLEANING_UP, "dropping the databases")
             try:
                 with connect(dsn) as session:
                     scratch.drop(session, self.plan.database)
@@ -427,6 +428,11 @@ def _sampling(expected: float) -> float:
     if expected <= _LOGGED_TRANSACTIONS:
         return 1.0
     return float(f"{_LOGGED_TRANSACTIONS / expected:.0e}")
+
+
+def _again(name: str) -> str:
+    """The label of an arm's second run in a calibration block."""
+    return f"{name}'"
 
 
 def _unheard(event: Event) -> None:
