@@ -36,12 +36,10 @@ from mrtuner.units import KiB, MiB, memory_unit
 NEAR = 0.95
 #: What would supply a fact, in the words of the command line.
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
+#: A live server that does not show a parameter hides it from the role, or is a fork without it.
+SIGHT = "a server that shows it (GRANT pg_read_all_settings to the role)"
 #: What initdb writes where pg_settings has no default of its own.
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
-
-
-class _Absent:
-    """The fact was not given."""
 
 
 def decide(situation: Situation) -> tuple[dict[str, Advice], Chosen]:
@@ -93,6 +91,8 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
     """The rule's own verdict, `Keep` where the value is not ours to change, `Unknown` on a gap."""
     if rule.name in situation.fixed:
         return Keep(situation.fixed[rule.name])
+    if _hidden(rule.name, situation):
+        return Unknown((SIGHT,))
     supplied, missing = {}, []
     for argument, kind, optional in _needs(rule.decide):
         fact = _fact(kind, situation, chosen)
@@ -205,12 +205,21 @@ def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
     return 0 < target * NEAR <= now <= target
 
 
+def _hidden(name: str, situation: Situation) -> bool:
+    return situation.live and name not in situation.running
+
+
 def _in_force(parameter: Parameter, situation: Situation) -> tuple[Value | None, str]:
+    if _hidden(parameter.name, situation):
+        return None, "hidden"
     text = situation.running.get(parameter.name)
     if text is not None:
         return _as_value(parameter, text), situation.origins.get(parameter.name, "")
-    default = parameter.default
-    return (INITDB.get(parameter.name) if default is None else default), "default"
+    return _default(parameter), "default"
+
+
+def _default(parameter: Parameter) -> Value | None:
+    return INITDB.get(parameter.name) if parameter.default is None else parameter.default
 
 
 def _as_value(parameter: Parameter, text: str) -> Value:
@@ -223,7 +232,7 @@ def _as_value(parameter: Parameter, text: str) -> Value:
 
 def _remember(advice: Advice, chosen: Chosen) -> None:
     """What later rules and the budget build on."""
-    parameter, value = advice.parameter, advice.target
+    parameter, value = advice.parameter, _counted_as(advice)
     if value is None:
         return
     chosen.plain[parameter.name] = value
@@ -235,6 +244,17 @@ def _remember(advice: Advice, chosen: Chosen) -> None:
     chosen.sizes[parameter.name] = exact if advice.scales is None else advice.scales
 
 
+def _counted_as(advice: Advice) -> Value | None:
+    """The value that counts: what stays automatic will be worked out anew, -1 stands for it.
+
+    Source: xlog.c, XLOGShmemSize: wal_buffers of -1 is shown as the size that it came to.
+    """
+    if advice.target is None:
+        return _default(advice.parameter)
+    worked_out = advice.parameter.default == -1 and advice.origin in {"default", "computed"}
+    return -1 if worked_out and not advice.changes else advice.target
+
+
 def _remember_untouched(
     situation: Situation, known: Mapping[str, Parameter], chosen: Chosen
 ) -> None:
@@ -242,5 +262,7 @@ def _remember_untouched(
     for name in ("max_worker_processes", "max_parallel_workers", "autovacuum_max_workers"):
         if name in known:
             value, _ = _in_force(known[name], situation)
+            if value is None:
+                value = _default(known[name])
             if value is not None:
                 chosen.plain[name] = value
