@@ -181,3 +181,15 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         ],
         "elsewhere": plan.elsewhere,
     }  # fmt: skip
+
+
+def next_commands(dsn: str, restart: str) -> list[tuple[str, str]]:
+    """How to do it all on a server, and how to take it back: (purpose, command)."""
+    how = "'COMMAND'" if restart in {"never", "ask"} else shlex.quote(restart)
+    server = shlex.quote(dsn)
+    return [
+        ("advice for the server as it runs", f"mrtuner tune {server}"),
+        ("put it into force, the plan first", f"mrtuner apply {server} --restart {how}"),
+        ("measure it, where nobody works", f"mrtuner prove {server} --restart {how}"),
+        ("take it back", f"mrtuner undo {server} --restart {how}"),
+    ]

@@ -58,24 +58,29 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
 
 def machine_options(function: Function) -> Function:
     """What `mrtuner.tune` can be told of a machine; the names are its arguments."""
+    return _workload(machine_options_but_workload(function))
+
+
+def machine_options_but_workload(function: Function) -> Function:
+    """The same for a command in which --workload means something else."""
     for option in reversed(_MACHINE):
         function = option(function)
     return function
 
 
+_workload: Final = click.option(
+    "--workload",
+    default="mixed",
+    show_default=True,
+    metavar="KIND",
+    help=f"What the server is for: one of {', '.join(WORKLOADS)}.",
+)
 _MACHINE: Final = (
     click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),
     click.option("--cpus", type=int, metavar="N", help="CPUs it may use."),
     click.option("--storage", metavar="KIND", help=f"One of {', '.join(STORAGES)}."),
     click.option("--disk", metavar="SIZE", help="Size of the volume below the data directory."),
     click.option("--data", metavar="SIZE", help="Size of all databases together."),
-    click.option(
-        "--workload",
-        default="mixed",
-        show_default=True,
-        metavar="KIND",
-        help=f"One of {', '.join(WORKLOADS)}.",
-    ),
     click.option("--connections", type=int, metavar="N", help="Sessions wanted at once."),
     click.option("--pg", "postgres", type=int, metavar="MAJOR", help="PostgreSQL version, 13-19."),
     click.option(

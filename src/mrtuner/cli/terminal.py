@@ -54,9 +54,24 @@ def save(path: Path, text: str) -> None:
         ) from error
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory for what we write, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MrTunerError(
+            f"cannot make {path}: {error.strerror}", "Name another directory with -o."
+        ) from error
+
+
 def colourful(stream: TextIO) -> bool:
     """Whether colour is wanted there: a terminal, no NO_COLOR, not a dumb one."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def animated(stream: TextIO) -> bool:
+    """Whether a line there can be drawn over again."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def look(stream: TextIO) -> Look:

@@ -1,0 +1,223 @@
+"""`mrtuner prove`: measure the advice against the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import change, options, proving, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.record import Plan
+    from mrtuner.tune import Tuning
+    from mrtuner.tune.apply import Restart, Wanted
+
+SCRIPTS: Final = ("tpcb", "select", "simple-update")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The server to measure on, and how it may be restarted."""
+
+    dsn: str
+    restart: Restart
+    ours: bool
+    journal: Path | None
+
+
+@options.command("prove")
+@click.argument("dsn", required=False)
+@click.option("--embedded", is_flag=True, help="Measure on a fresh server of our own.")
+@options.server_bin_option
+@click.option(
+    "--workload", "script", type=click.Choice(SCRIPTS), default="tpcb", show_default=True,
+    help="What pgbench runs.",
+)  # fmt: skip
+@click.option(
+    "--scale", type=int, default=50, show_default=True, help="pgbench's scale: 15 MB each."
+)
+@click.option("--clients", type=int, default=8, show_default=True, help="Sessions at once.")
+@click.option("--seconds", type=int, default=60, show_default=True, help="Length of each run.")
+@click.option("--warmup", type=int, default=15, show_default=True, help="Seconds before each run.")
+@click.option("--blocks", type=int, default=10, show_default=True, help="Pairs of runs.")
+@click.option(
+    "--calibrate", type=int, default=3, show_default=True,
+    help="Further pairs that measure the same settings twice.",
+)  # fmt: skip
+@click.option(
+    "--delta", type=options.Share(), default="3%", show_default=True, metavar="SHARE",
+    help="The smallest difference that matters.",
+)  # fmt: skip
+@click.option("--seed", type=int, help="Repeat the order of an earlier proof.")
+@click.option("--database", default="mrtuner_proof", show_default=True, help="Made and dropped.")
+@click.option(
+    "--for", "workload", default="mixed", show_default=True, metavar="KIND",
+    help=f"Advise for one of {', '.join(options.WORKLOADS)}.",
+)  # fmt: skip
+@options.machine_options_but_workload
+@change.restart_option
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the whole proof as one HTML file.",
+)  # fmt: skip
+@options.journal_option
+@options.yes_option
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    dsn: str | None,
+    embedded: bool,
+    server_bin: Path | None,
+    restart: str,
+    report: Path | None,
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Measure, in randomised pairs of runs, whether the advice is better, worse or neither.
+
+    \b
+    Examples:
+      mrtuner prove --embedded
+      mrtuner prove postgresql://postgres@test/postgres
+      mrtuner prove postgresql://postgres@test/postgres --restart 'systemctl restart postgresql'
+      mrtuner prove --embedded --workload select --blocks 12 --report report.html
+
+    It makes a database of its own and drops it. On a server of yours the settings change to
+    and fro while it runs, and are put back at the end: use one that nobody works on. Without
+    --restart only the settings that a reload puts into force are compared.
+    """
+    if (dsn is None) is not embedded:
+        raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
+    options.careful(dsn)
+    plan = _plan(rest)
+    with terminal.gentle_end(), ExitStack() as stack:
+        target = _target(stack, dsn, server_bin, restart, journal)
+        proof = _proof(target, plan, proving.pgbench(server_bin), yes, rest)
+    if proof is None:
+        _nothing(as_json)
+        return
+    _tell(proof, as_json)
+    if report is not None:  # last: what was measured is told, whatever becomes of the page
+        terminal.save(report, proof.page(_commands(target, restart)))
+        terminal.talk(f"written: {report}")
+    if proof.judgement.verdict == "worse":
+        ctx.exit(proving.WORSE)
+
+
+def _plan(given: dict[str, Any]) -> Plan:
+    """Take the measurement's options out of those given; what remains describes the machine."""
+    from mrtuner.bench.pgbench import Load
+    from mrtuner.bench.record import Plan
+
+    clients = given.pop("clients")
+    load = Load(
+        script=given.pop("script"),
+        scale=given.pop("scale"),
+        clients=clients,
+        threads=proving.threads(clients),
+        seconds=given.pop("seconds"),
+    )
+    names = ("warmup", "blocks", "calibrate", "delta", "database")
+    settled = {name: given.pop(name) for name in names}
+    seed = given.pop("seed")
+    return Plan(load=load, **settled, **({} if seed is None else {"seed": seed}))
+
+
+def _target(
+    stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
+) -> Target:
+    from mrtuner.tune.apply import Restart
+
+    if dsn is not None:
+        how = change.consent(restart, restarts=True)
+        return Target(dsn=dsn, restart=how, ours=False, journal=journal)
+    cluster = stack.enter_context(proving.own_server(server_bin))
+    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="mrtuner-journal-")))
+    how = Restart(run=cluster.restart, start=cluster.start)
+    return Target(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
+
+
+def _proof(
+    target: Target, plan: Plan, program: Path, yes: bool, machine: dict[str, Any]
+) -> proving.Proof | None:
+    """Advise, announce, ask, measure; None when there is nothing to compare."""
+    from mrtuner.journal.store import Journal
+    from mrtuner.tune import tune
+
+    with Journal(target.journal) as book:
+        change.clean_up(target.dsn, book, "never")
+        tuning = tune(target.dsn, **machine)
+        compared = _compared(tuning, target.restart)
+        if not compared:
+            return None
+        _announce(compared, plan, target)
+        terminal.agree("Change the settings to and fro and measure?", yes=yes or target.ours)
+        return proving.measure(
+            target.dsn, tuning, compared, plan,
+            book=book, restart=target.restart, program=program,
+        )  # fmt: skip
+
+
+def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
+    """What the advised side sets; without consent to restart, what a reload puts into force."""
+    wanted = change.wanted(tuning)
+    if restart.run is not None:
+        return wanted
+    left_out = [item.name for item in wanted if item.restart]
+    if left_out:
+        terminal.talk(
+            f"without --restart these are not compared, they need one: {', '.join(left_out)}"
+        )
+    return [item for item in wanted if not item.restart]
+
+
+def _announce(compared: Sequence[Wanted], plan: Plan, target: Target) -> None:
+    from mrtuner.bench.proof import seconds_expected
+    from mrtuner.bench.scratch import size_of
+    from mrtuner.units import pretty_bytes
+
+    terminal.talk(
+        f"comparing the settings in force with {len(compared)} advised ones, "
+        f"{plan.blocks} pairs of {plan.load.seconds} s and {plan.calibrate} for calibration: "
+        f"about {proving.minutes(seconds_expected(2, plan))}"
+    )
+    terminal.talk(
+        f"a database {plan.database} of {pretty_bytes(size_of(plan.load))} will be made and dropped"
+    )
+    if not target.ours:
+        undo = change.undo_command(target.dsn, "never", target.journal)
+        terminal.talk(f"the settings are put back at the end; should this be killed: {undo}")
+
+
+def _commands(target: Target, restart: str) -> list[tuple[str, str]]:
+    """What to type to do the same on one's own server."""
+    from mrtuner.postgres.connect import masked
+
+    dsn = "postgresql://USER@HOST/DATABASE" if target.ours else masked(target.dsn)
+    return change.next_commands(dsn, restart)
+
+
+def _tell(proof: proving.Proof, as_json: bool) -> None:
+    if as_json:
+        terminal.document(proof.document())
+        return
+    for line in proof.words():
+        click.echo(line)
+
+
+def _nothing(as_json: bool) -> None:
+    if as_json:
+        terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None})
+    else:
+        click.echo("nothing to compare: what could be compared is in force already")
