@@ -19,7 +19,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.tune import live
 from mrtuner.tune.conftext import LIST_QUOTED, elements, entries, with_entries, with_unit
 from mrtuner.tune.files import belongs_to, read_text, runs_here
-from mrtuner.tune.live import AUTO_CONF, Identity, InForce
+from mrtuner.tune.live import AUTO_CONF, Identity, InForce, Line
 from mrtuner.tune.plan import LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.tune.restart import NEVER, Restart
 from mrtuner.tune.transaction import Observer, Transaction
@@ -196,11 +196,8 @@ def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
 
 
 def _refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) -> None:
-    """A reload does nothing with an unreadable file; a restart fails on any error."""
     for line in live.file_lines(conn) or ():
-        if line.error is None or (line.name or "").lower() in names:
-            continue
-        if line.name is None or (restarts and not _waits_for_restart(conn, line.name)):
+        if (line.name or "").lower() not in names and _in_the_way(conn, line, restarts):
             what = f"{line.name}: {line.error}" if line.name else line.error
             raise Refused(
                 f"the configuration files are in error: {line}: {what}",
@@ -208,9 +205,18 @@ def _refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool)
             )
 
 
-def _waits_for_restart(conn: Connection, name: str) -> bool:
-    row = live.in_force(conn, [name.lower()]).get(name.lower())
-    return row is not None and row.context == "postmaster"
+def _in_the_way(conn: Connection, line: Line, restarts: bool) -> bool:
+    """Whether an error keeps a reload or a restart from reading the files.
+
+    A reload applies nothing if a file cannot be parsed or a name is unknown, and the rest if a
+    value is wrong; a start stops at any of them. What only waits for a restart is no error.
+    Source: guc.c, ProcessConfigFileInternal.
+    """
+    if line.error is None:
+        return False
+    name = (line.name or "").lower()
+    row = live.in_force(conn, [name]).get(name)
+    return row is None or (restarts and row.context != "postmaster")
 
 
 # What will be written, and what is there now.

@@ -93,8 +93,17 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
         steps=tuple(sorted(steps, key=lambda step: not step.lowers)),
         left_alone=tuple(left),
         refused=tuple(refused),
-        elsewhere=None if server.platform.alter_system else server.platform.how,
+        elsewhere=_elsewhere(server),
     )
+
+
+def _elsewhere(server: Server) -> str | None:
+    """How settings are changed here when a platform or an operator owns them.
+
+    A server of one's own that forbids ALTER SYSTEM still takes an include file.
+    """
+    platform = server.platform
+    return None if platform.alter_system or platform.name == "self-managed" else platform.how
 
 
 def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
@@ -104,8 +113,8 @@ def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
 
 
 def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
-    if not server.platform.alter_system:
-        return server.platform.how
+    if how := _elsewhere(server):
+        return how
     setting = server.settings.get(wanted.name)
     if setting is None:
         return "this server has no such parameter"

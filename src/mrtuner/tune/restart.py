@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Method = str | Callable[[], object]
 
 #: After a method that failed, the server gets this long to answer all the same [s].
-_GRACE: Final = 5.0
+_GRACE: Final = 3.0
 _PAUSE: Final = 0.1
 #: How connect() names a server that answers but takes no sessions yet.
 _STARTING: Final = "starting or stopping"
