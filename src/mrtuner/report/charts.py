@@ -215,7 +215,7 @@ def _plain(axes: Axes, *, rows: int) -> None:
 def _few_ticks() -> Any:
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(nbins=5, min_n_ticks=3)
+    return MaxNLocator(nbins=5, min_n_ticks=3, steps=[1, 2, 5, 10])
 
 
 def _thousands(value: float, _position: object) -> str:

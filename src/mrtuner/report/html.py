@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.judge import Judgement, covers_a_cycle
+from mrtuner.bench.judge import Judgement
 from mrtuner.bench.record import Record, from_dict
 from mrtuner.errors import BadValue, MissingPart
 from mrtuner.postgres.connect import masked
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TUNE: Final = "mrtuner.tune/1"
+_AREAS: Final = {"wal": "WAL"}
+_APPLIED: Final[Mapping[str, Any]] = {
+    "steps": (), "left_alone": (), "refused": (), "elsewhere": None,
+    "method": None, "restarted": False, "put_back": False, "undo": None,
+}  # fmt: skip
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 #: Facts of a host that count bytes.
 _SIZES: Final = frozenset({"memory", "disk_size", "disk_free", "swap", "size"})
 #: Connection strings and passwords inside any text, up to where a shell's word ends.
 _SECRET: Final = re.compile(
     r"""(?P<uri>\b\w+://\S+?(?=["']?(?:\s|$)))"""
-    r"""|(?P<name>\w*(?:password|secret)\s*=\s*)(?:'(?:\\.|[^'\\])*'?|\S+?(?=["']?(?:\s|$)))""",
+    r"""|(?P<name>\w*(?:password|secret)\s*=\s*)(?:"""
+    r"""'"'"'.*?(?:(?<!\\)'"'"'|$)"""  # quotes inside quotes, as shlex writes them
+    r"""|'(?:\\.|[^'\\])*'?"""
+    r"""|\S+?(?=["']?(?:\s|$)))""",
     re.IGNORECASE,
 )
 
@@ -84,8 +92,9 @@ def page(
 
     `tuning` is ``Tuning.to_dict()``, `proof` ``Record.to_dict()``. `commands` are (purpose,
     command) to do the same on one's own server and to undo it. `applied` tells what was written:
-    ``steps`` and ``left_alone`` as in an apply's plan (name, value, before, restart; name, why),
-    ``method``, ``restarted``, ``undo``; each may be missing. Passwords in any text are masked.
+    ``steps``, ``left_alone``, ``refused`` and ``elsewhere`` as in the plan of an apply, and
+    ``method``, ``restarted``, ``put_back``, ``undo``; each may be missing. Passwords in any text
+    are masked.
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
@@ -104,7 +113,7 @@ def page(
             proof=shown,
             headlines=_headlines(shown),
             commands=commands,
-            applied=applied,
+            applied=None if applied is None else {**_APPLIED, **applied},
             limits=list(_limits(tuning, shown)),
             palette=charts.PALETTE,
         )
@@ -146,7 +155,7 @@ def by_area(advice: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[dict[s
     order = list(dict.fromkeys(item["area"] for item in items))
     items.sort(key=lambda item: order.index(item["area"]))
     for area, group in groupby(items, key=itemgetter("area")):
-        yield area, list(group)
+        yield _AREAS.get(area, first_upper(area)), list(group)
 
 
 def _budget_picture(budget: Mapping[str, Any] | None) -> str:
@@ -221,33 +230,32 @@ def _headline(judgement: Judgement) -> Headline:
     times, interval_ = f"{ratio(seen.ratio)} times the throughput", interval(seen)
     match judgement.verdict:
         case Verdict.BETTER | Verdict.WORSE as verdict:
-            return Headline(str(verdict).capitalize(), times, f"{_first_upper(interval_)}.")
+            return Headline(str(verdict).capitalize(), times, f"{first_upper(interval_)}.")
         case Verdict.EQUIVALENT:
-            sentence = f"{_first_upper(times)}; {interval_}; {seen.because}."
+            sentence = f"{first_upper(times)}; {interval_}; {seen.because}."
             return Headline("Equivalent", "No difference that matters", sentence)
         case Verdict.UNDECIDED if seen.verdict is not Verdict.UNDECIDED:
             line = f"{times} as measured, but not with the writing paid for"
-            return Headline("Undecided", line, f"{_first_upper(interval_)}.")
+            return Headline("Undecided", line, f"{first_upper(interval_)}.")
         case Verdict.UNDECIDED:
-            sentence = f"{_first_upper(interval_)}; {seen.because}. {_more(seen)}"
+            sentence = f"{first_upper(interval_)}; {seen.because}. {_more(seen)}"
             return Headline("Undecided", f"{times} so far", sentence.rstrip())
 
 
 def _more(seen: Comparison) -> str:
     if seen.more_blocks is None:
         return ""
-    blocks = "block" if seen.more_blocks == 1 else "blocks"
-    return f"About {count(seen.more_blocks)} more {blocks} would decide it."
+    return f"About {plural(seen.more_blocks, 'more block')} would decide it."
 
 
-def _first_upper(text: str) -> str:
+def first_upper(text: str) -> str:
     """Unlike str.capitalize, it leaves names such as max_wal_size and JIT alone."""
     return text[:1].upper() + text[1:]
 
 
 def interval(seen: Comparison | Calibration) -> str:
     """``95 % interval 1.31 to 1.54, 8 pairs``"""
-    pairs = f"{seen.pairs} {'pair' if seen.pairs == 1 else 'pairs'}"
+    pairs = plural(seen.pairs, "pair")
     if not isfinite(seen.high):
         return f"no interval, {pairs}"
     return f"95 % interval {ratio(seen.low)} to {ratio(seen.high)}, {pairs}"
@@ -277,13 +285,6 @@ def _limits(tuning: Mapping[str, Any], proof: Proof | None) -> Iterator[str]:
         "pgbench sends the next transaction when the last one is done. A load that does not wait "
         "would see longer latencies in a stall than these."
     )
-    if not plan.load.reads_only and not all(
-        covers_a_cycle(proof.record, arm.name) for arm in proof.record.arms
-    ):
-        yield (
-            "Not every run saw a full checkpoint cycle, so part of its writing was left for later. "
-            "That is why the CHECKPOINT after each run is timed, and charged in a second reckoning."
-        )
     if proof.record.local:
         yield "Server and load generator shared one machine, so each took CPU time from the other."
     if not proof.calibration:
@@ -302,8 +303,10 @@ def _script(script: str) -> str:
 
 
 def ratio(value: float) -> str:
-    """Three figures, at least two decimals below ten: ``1.42``, ``0.978``, ``12.3``."""
-    return f"{value:.2f}" if 1 <= value < 10 else f"{value:.3g}"
+    """Two decimals, three near one: ``1.42``, ``0.978``, ``12.3``."""
+    if abs(value - 1) < 0.1:
+        return f"{value:.3f}"
+    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
 
 
 def count(value: float | None) -> str:
@@ -316,6 +319,17 @@ def count(value: float | None) -> str:
 def percent(share: float | None) -> str:
     """A share of one as ``3.1 %``; a dash for nothing."""
     return "–" if share is None or not isfinite(share) else f"{share * 100:.2g} %"
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 setting``, ``2 settings``"""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def moment(text: str) -> str:
+    """An ISO 8601 time to the minute: ``2026-07-01 12:40 UTC``."""
+    zone = " UTC" if text.endswith("+00:00") else text[19:].lstrip(".0123456789")
+    return text[:16].replace("T", " ") + zone
 
 
 def duration(seconds: float) -> str:
@@ -386,9 +400,11 @@ def _environment() -> Environment:
         "count": count,
         "duration": duration,
         "interval": interval,
+        "moment": moment,
         "percent": percent,
+        "plural": plural,
         "ratio": ratio,
-        "first_upper": _first_upper,
+        "first_upper": first_upper,
         "host_value": _host_value,
         "script": _script,
     }
