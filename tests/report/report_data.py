@@ -1,0 +1,150 @@
+"""Input for reports: a real tuning, and a record made by hand so that its numbers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp
+from typing import Any
+
+import mrtuner
+from mrtuner.bench.output import Latency
+from mrtuner.bench.pgbench import Load, Run
+from mrtuner.bench.record import ArmRecord, Phase, Plan, Record, Sample
+
+SECONDS = 60
+SPREAD = 0.08
+
+
+def tuning() -> dict[str, Any]:
+    """A described machine of 16 GB."""
+    return mrtuner.tune(
+        memory="16GB", cpus=4, storage="ssd", workload="oltp", connections=200, postgres=18
+    ).to_dict()
+
+
+def run(tps: float, *, p99: float = 20.0) -> Run:
+    return Run(
+        transactions=round(tps * SECONDS),
+        failed=0,
+        tps=tps,
+        latency=Latency(
+            mean=4.1, stddev=2.0, p50=3.5, p95=9.25, p99=p99, p999=2 * p99, maximum=412.5
+        ),
+        per_second=(round(tps * 0.75), *[round(tps)] * (SECONDS - 2)),
+        sampling=1.0,
+        wall=SECONDS + 0.5,
+        client_cpu=9.0,
+    )
+
+
+def sample(
+    label: str, block: int, position: int, tps: float, *, phase: Phase = "comparison",
+    checkpoint: float = 3.0, p99: float = 20.0, attempt: int = 1, rejected: str | None = None,
+) -> Sample:  # fmt: skip
+    return Sample(
+        phase=phase,
+        block=block,
+        attempt=attempt,
+        position=position,
+        label=label,
+        arm=label.rstrip("'"),
+        seed=42 + block,
+        started=f"2026-07-01T12:{block:02}:00.000+00:00",
+        warmup_tps=tps * 0.9,
+        run=run(tps, p99=p99),
+        checkpoint=checkpoint,
+        wal_bytes=1_500_000_000,
+        checkpoints_timed=0,
+        checkpoints_requested=0,
+        steal=0.001,
+        foreign=0.012,
+        rejected=rejected,
+    )
+
+
+def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[Sample]:
+    """One block a ratio, B first in the even ones; `debt` is its CHECKPOINT, 3 s that of A."""
+    taken = []
+    for block, ratio in enumerate(ratios, 1):
+        first = 1 + (block % 2 == 0)
+        a = sample("current", block, first, tps)
+        b = sample("advised", block, 3 - first, tps * ratio, p99=9.0, checkpoint=debt)
+        taken += [a, b] if first == 1 else [b, a]
+    return taken
+
+
+def calibrated(tps: float, ratios: Sequence[float]) -> list[Sample]:
+    taken = []
+    for block, ratio in enumerate(ratios, 1):
+        taken.append(sample("current", block, 1, tps, phase="calibration"))
+        taken.append(sample("current'", block, 2, tps * ratio, phase="calibration"))
+    return taken
+
+
+def swinging(ratio: float, pairs: int) -> list[float]:
+    """Ratios whose logarithms lie SPREAD above and below that of `ratio` in turn."""
+    return [ratio * exp(SPREAD if block % 2 else -SPREAD) for block in range(pairs)]
+
+
+def record(samples: Sequence[Sample], *, blocks: int = 8, calibrate: int = 0) -> Record:
+    order = tuple(
+        ("current", "advised") if block % 2 else ("advised", "current")
+        for block in range(1, blocks + 1)
+    )
+    return Record(
+        plan=Plan(
+            load=Load(script="tpcb", scale=50, clients=8, threads=2, seconds=SECONDS),
+            blocks=blocks, calibrate=calibrate, seed=20260701,
+        ),
+        arms=(
+            ArmRecord(name="current", settings={
+                "server_version": "18.6", "shared_buffers": "16384", "checkpoint_timeout": "300",
+                "work_mem": "4096", "fsync": "on",
+            }),
+            ArmRecord(name="advised", settings={
+                "server_version": "18.6", "shared_buffers": "524288", "checkpoint_timeout": "900",
+                "work_mem": "4096", "fsync": "on",
+            }),
+        ),
+        calibration_order=(("current", "current'"),) * calibrate,
+        order=order,
+        samples=tuple(samples),
+        notes=("the machine is not quiet before the first run: steal 1.4 %, limit 1 %",),
+        local=True,
+        script=None,
+        host={
+            "memory": {"value": 17179869184, "source": "/proc/meminfo: MemTotal"},
+            "cpus": {"value": 4, "source": "sched_getaffinity"},
+            "huge_pages": {
+                "value": {"size": 2097152, "reserved": 0, "free": 0, "transparent": "madvise"},
+                "source": "/proc/meminfo: HugePages_Total",
+            },
+        },
+        kernel="Linux 6.12.1",
+        pgbench="18.6",
+        mrtuner="0.1.0",
+        started="2026-07-01T12:00:00.000+00:00",
+        ended="2026-07-01T12:40:00.000+00:00",
+    )  # fmt: skip
+
+
+def better() -> Record:
+    """Eight blocks around 1.42, four of calibration, and one block that was repeated."""
+    again = "block repeated: steal 2.1 %, limit 1 %"
+    disturbed = [
+        sample("current", 3, 1, 777.0, rejected=again),
+        sample("advised", 3, 2, 1111.0, rejected=again),
+    ]
+    taken = [
+        *calibrated(1000.0, (1.01, 0.99, 1.02, 0.98)),
+        *disturbed,
+        *compared(1000.0, swinging(1.42, 8)),
+    ]
+    taken = [
+        replace(one, attempt=2)
+        if one.phase == "comparison" and one.block == 3 and not one.rejected
+        else one
+        for one in taken
+    ]
+    return record(taken, calibrate=4)
