@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import report_data as data
 
+from mrtuner.bench.record import Record
 from mrtuner.errors import BadValue
 from mrtuner.report.html import count, duration, page, percent, ratio, without_secrets
 
