@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from typing import Final
 
 from mrtuner.errors import DoesNotFit
 from mrtuner.tune.advice import Advice
 from mrtuner.tune.budget import LEAST_WORK_MEM, Budget, Chosen, draw_up
 from mrtuner.tune.engine import decide
 from mrtuner.tune.situation import Connections, Memory, Situation
-from mrtuner.units import Bytes, MiB, TiB, pretty_bytes
+from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
+
+#: Beyond this share of memory the kernel has too little left for itself and its cache.
+USUAL_CEILING: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +65,31 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
 
 def _what_must_give(situation: Situation, sessions: int) -> str:
     """Culprits first: a size that cannot be changed here; then connections, then memory."""
-    for name in ("shared_buffers", "work_mem", "maintenance_work_mem"):
+    for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
         if name in situation.fixed:
             return f"{name} is fixed ({situation.fixed[name]}): lower it there."
-    fewer, memory = most_sessions(situation, sessions), least_memory(situation)
-    more = f"give it {pretty_bytes(memory)} of memory" if memory else "give it more memory"
+    fewer, more = most_sessions(situation, sessions), _more(situation)
     if fewer:
         return (
             f"Lower --connections to {fewer} (a pooler serves more clients with them), or {more}."
         )
     return f"Not even one connection fits: {more}."
+
+
+def _more(situation: Situation) -> str:
+    """Memory that suffices; a higher ceiling too, where it was set below the usual."""
+    memory = least_memory(situation)
+    ways = [f"give it {_at_least(memory)} of memory"] if memory else []
+    share = least_ceiling(situation) if situation.ceiling < USUAL_CEILING else None
+    if share is not None:
+        ways.append(f"raise --ceiling to {share:g}")
+    return ", or ".join(ways) or "give it more memory"
+
+
+def _at_least(size: Bytes) -> str:
+    """A size for people that still suffices when it is given back to us: rounded up."""
+    unit, name = (GiB, "GB") if size >= 16 * GiB else (MiB, "MB")
+    return f"{-(-size // unit)} {name}"
 
 
 def most_sessions(situation: Situation, asked: int) -> int:
@@ -91,3 +110,14 @@ def least_memory(situation: Situation) -> Bytes | None:
 
     index = bisect_left(steps, True, key=holds)
     return Bytes(steps[index]) if index < len(steps) else None
+
+
+def least_ceiling(situation: Situation) -> float | None:
+    """The least share of memory, in hundredths, that holds the connections; None above 0.9."""
+    steps = range(10, round(USUAL_CEILING * 100) + 1)
+
+    def holds(percent: int) -> bool:
+        return solve(replace(situation, ceiling=percent / 100)).holds
+
+    index = bisect_left(steps, True, key=holds)
+    return steps[index] / 100 if index < len(steps) else None
