@@ -26,7 +26,7 @@ from mrtuner.tune.situation import (
     Wal,
     Workload,
 )
-from mrtuner.units import Bytes, parse_bytes, pretty_bytes
+from mrtuner.units import Bytes, MiB, parse_bytes, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
@@ -37,6 +37,9 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 #: What is tuned for when nobody says which version.
 NEWEST = 18
+#: What x86-64 and arm64 can address, 52 bits, and what a file's offset can: no machine has more.
+MOST_MEMORY = 2**52
+MOST_DISK = 2**63 - 1
 #: Tables with fewer rows than this are vacuumed in no time.
 LARGE_TABLE = 1_000_000
 #: More dead rows than this in a large table: autovacuum comes too late.
@@ -84,19 +87,19 @@ def flags(
     ceiling: float | None = None,
 ) -> Flags:
     """Check what a caller gave; BadValue names the bad one."""
-    if postgres is not None and postgres not in MAJORS:
+    if postgres is not None and (not isinstance(postgres, int) or postgres not in MAJORS):
         raise BadValue(
-            f"PostgreSQL {postgres} is not supported",
+            f"PostgreSQL {postgres!r} is not supported",
             f"MrTuner knows the majors {MAJORS[0]} to {MAJORS[-1]}.",
         )
     if ceiling is not None and not 0.1 <= ceiling <= 1:
         raise BadValue(f"ceiling {ceiling} is not a share", "Give a share from 0.1 to 1.")
     return Flags(
-        memory=None if memory is None else parse_bytes(memory),
+        memory=_sized("memory", memory, MOST_MEMORY),
         cpus=_counted("cpus", cpus, 4096),
         storage=None if storage is None else _one_of(Storage, "storage", storage),
-        disk=None if disk is None else parse_bytes(disk),
-        data=None if data is None else parse_bytes(data),
+        disk=_sized("disk", disk, MOST_DISK),
+        data=_sized("data", data, MOST_DISK),
         workload=_one_of(Workload, "workload", workload),
         connections=_counted("connections", connections, 262_143),
         postgres=postgres,
@@ -104,8 +107,29 @@ def flags(
     )
 
 
+def _sized(name: str, value: str | int | None, most: int) -> Bytes | None:
+    if value is None:
+        return None
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise BadValue(f"{name} {value!r} is not a size", "Give bytes or a text such as 16GB.")
+    size = parse_bytes(value)
+    if size < MiB:
+        raise BadValue(
+            f"{name} of {size} bytes cannot be meant", "Give a size with its unit, such as 16GB."
+        )
+    if size > most:
+        raise BadValue(
+            f"{name} {value!r} is more than there can be", f"Give at most {pretty_bytes(most)}."
+        )
+    return size
+
+
 def _counted(name: str, value: int | None, most: int) -> int | None:
-    if value is not None and not 1 <= value <= most:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadValue(f"{name} {value!r} is not a whole number", f"Give one from 1 to {most}.")
+    if not 1 <= value <= most:
         raise BadValue(f"{name} {value} is out of range", f"Give a number from 1 to {most}.")
     return value
 
@@ -202,8 +226,24 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     )
     collect.given.append(Given("workload", str(said.workload), "--workload"))
     gathered = Gathered(situation, collect.given, collect.notices)
-    gathered.missing = [*(host.missing if host else ()), *(server.missing if server else ())]
+    gathered.missing = [
+        *(host.missing if host else ()),
+        *(server.missing if server else ()),
+        *(_out_of_sight(situation) if server and host is None else ()),
+    ]
     return gathered
+
+
+def _out_of_sight(situation: Situation) -> list[Missing]:
+    """SQL shows nothing of the machine below a server that runs elsewhere."""
+    machine = {
+        "memory": situation.memory,
+        "cpus": situation.cpus,
+        "storage": situation.storage,
+        "disk": situation.disk,
+    }
+    why = "the server's machine cannot be seen from here"
+    return [Missing(name, why, f"--{name}") for name, fact in machine.items() if fact is None]
 
 
 def _data(server: Server | None) -> Fact[Bytes] | None:

@@ -1,0 +1,156 @@
+"""What cannot be used is refused with one class of error, one line, one way on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mrtuner
+from mrtuner.errors import BadValue, DoesNotFit, UsageError
+
+SIZES = "Use kB, MB, GB or TB (powers of 1024)."
+EXAMPLE = "Give a size such as 16GB."
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    # units
+    ({"memory": "16"}, "no unit in size '16'", SIZES),
+    ({"memory": "16 parsecs"}, "unknown unit 'parsecs' in size '16 parsecs'", SIZES),
+    ({"memory": "16PB"}, "unknown unit 'PB' in size '16PB'", SIZES),
+    ({"memory": ""}, "cannot read '' as a size", "Give a size such as 16GB or 512MB."),
+    ({"memory": "GB"}, "cannot read 'GB' as a size", "Give a size such as 16GB or 512MB."),
+    ({"memory": "1e3GB"}, "cannot read '1e3GB' as a size", "Give a size such as 16GB or 512MB."),
+    ({"memory": 1.5}, "memory 1.5 is not a size", "Give bytes or a text such as 16GB."),
+    ({"memory": True}, "memory True is not a size", "Give bytes or a text such as 16GB."),
+    # nothing, and less
+    ({"memory": 0}, "size 0 is not above zero", EXAMPLE),
+    ({"memory": "0GB"}, "size '0GB' is not above zero", EXAMPLE),
+    ({"memory": -5}, "size -5 is not above zero", EXAMPLE),
+    ({"memory": "-1GB"}, "cannot read '-1GB' as a size", "Give a size such as 16GB or 512MB."),
+    ({"disk": "0GB"}, "size '0GB' is not above zero", EXAMPLE),
+    ({"data": -1}, "size -1 is not above zero", EXAMPLE),
+    ({"cpus": 0}, "cpus 0 is out of range", "Give a number from 1 to 4096."),
+    ({"cpus": -4}, "cpus -4 is out of range", "Give a number from 1 to 4096."),
+    ({"connections": 0}, "connections 0 is out of range", "Give a number from 1 to 262143."),
+    ({"connections": -1}, "connections -1 is out of range", "Give a number from 1 to 262143."),
+    # absurd: sixteen bytes where gigabytes were meant, more than addresses can name
+    ({"memory": 16}, "memory of 16 bytes cannot be meant", "Give a size with its unit"),
+    ({"disk": 100}, "disk of 100 bytes cannot be meant", "Give a size with its unit"),
+    ({"memory": "4097TB"}, "memory '4097TB' is more than there can be", "Give at most 4096 TB."),
+    ({"memory": 2**60}, f"memory {2**60} is more than there can be", "Give at most 4096 TB."),
+    ({"data": "9000000TB"}, "data '9000000TB' is more than there can be", "Give at most 8388608"),
+    ({"cpus": 4097}, "cpus 4097 is out of range", "Give a number from 1 to 4096."),
+    ({"connections": 262_144}, "connections 262144 is out of range", "Give a number from 1"),
+    # versions
+    ({"postgres": 8}, "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19."),
+    ({"postgres": 12}, "PostgreSQL 12 is not supported", "MrTuner knows the majors 13 to 19."),
+    ({"postgres": 20}, "PostgreSQL 20 is not supported", "MrTuner knows the majors 13 to 19."),
+    ({"postgres": 9.6}, "PostgreSQL 9.6 is not supported", "MrTuner knows the majors 13 to 19."),
+    ({"postgres": "17"}, "PostgreSQL '17' is not supported", "MrTuner knows the majors 13 to 19."),
+    # whole numbers
+    ({"cpus": 2.5}, "cpus 2.5 is not a whole number", "Give one from 1 to 4096."),
+    ({"cpus": "4"}, "cpus '4' is not a whole number", "Give one from 1 to 4096."),
+    ({"connections": 1e2}, "connections 100.0 is not a whole number", "Give one from 1"),
+    # words
+    ({"workload": "oltpp"}, "unknown workload 'oltpp'", "Use one of web, oltp, olap, mixed,"),
+    ({"workload": ""}, "unknown workload ''", "Use one of web, oltp, olap, mixed, desktop."),
+    ({"storage": "floppy"}, "unknown storage 'floppy'", "Use one of hdd, ssd, nvme, ebs,"),
+    # shares
+    ({"ceiling": 0}, "ceiling 0 is not a share", "Give a share from 0.1 to 1."),
+    ({"ceiling": 0.09}, "ceiling 0.09 is not a share", "Give a share from 0.1 to 1."),
+    ({"ceiling": 1.01}, "ceiling 1.01 is not a share", "Give a share from 0.1 to 1."),
+    ({"ceiling": 90}, "ceiling 90 is not a share", "Give a share from 0.1 to 1."),
+    ({"ceiling": float("nan")}, "ceiling nan is not a share", "Give a share from 0.1 to 1."),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"), REFUSED, ids=[str(given) for given, _, _ in REFUSED]
+)
+def test_input_that_means_nothing_is_refused(
+    given: dict[str, Any], message: str, hint: str
+) -> None:
+    usual: dict[str, Any] = {"memory": "8GB", "cpus": 2}
+    with pytest.raises(BadValue) as caught:
+        mrtuner.tune(**(usual | given))
+    assert caught.value.message == message
+    assert (caught.value.hint or "").startswith(hint)
+    assert caught.value.exit_code == 2
+    assert isinstance(caught.value, UsageError)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"memory": "4096TB", "cpus": 4096},
+        {"memory": "256MB", "cpus": 1, "connections": 1},
+        {"memory": "16 gib"},
+        {"memory": "1.5G"},
+        {"memory": "8GB", "ceiling": 0.5, "connections": 10},
+        {"memory": "8GB", "ceiling": 1},
+        {"memory": "8GB", "workload": "OLAP", "storage": "NVMe"},
+    ],
+    ids=str,
+)
+def test_the_edges_of_what_means_something_are_taken(given: dict[str, Any]) -> None:
+    tuning = mrtuner.tune(**given)
+    assert tuning.budget is not None
+    assert tuning.budget.fits
+
+
+SCARCE: list[dict[str, Any]] = [
+    {"memory": "1GB", "cpus": 1, "connections": 5000, "postgres": 18},
+    {"memory": "2GB", "cpus": 64, "connections": 1000, "postgres": 13, "workload": "olap"},
+    {"memory": "1TB", "cpus": 4, "connections": 262_143, "postgres": 17},
+    {"memory": "8GB", "cpus": 2, "connections": 500, "postgres": 16, "ceiling": 0.5},
+]
+
+
+@pytest.mark.parametrize("asked", SCARCE, ids=str)
+def test_either_way_out_of_too_many_connections_works(asked: dict[str, Any]) -> None:
+    """The hint's connections fit and one more does not; its memory holds what was asked for."""
+    with pytest.raises(DoesNotFit) as caught:
+        mrtuner.tune(**asked)
+    assert caught.value.exit_code == 4
+    assert caught.value.message.startswith(f"{asked['connections']} connections do not fit into")
+    hint = caught.value.hint or ""
+    fewer = int(hint.split("--connections to ")[1].split()[0])
+    mrtuner.tune(**(asked | {"connections": fewer}))
+    with pytest.raises(DoesNotFit):
+        mrtuner.tune(**(asked | {"connections": fewer + 1}))
+    memory = hint.split("give it ")[1].split(" of memory")[0]
+    assert mrtuner.tune(**(asked | {"memory": memory}))
+
+
+def test_a_machine_too_small_for_anything_is_told_what_it_needs() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        mrtuner.tune(memory="32MB", cpus=1, connections=1)
+    hint = caught.value.hint or ""
+    assert hint.startswith("Not even one connection fits: give it ")
+    memory = hint.split("give it ")[1].split(" of memory")[0]
+    assert mrtuner.tune(memory=memory, cpus=1, connections=1)["max_connections"].value == "1"
+
+
+@pytest.mark.parametrize(("ceiling", "memory_helps"), [(0.3, True), (0.25, False)])
+def test_a_low_ceiling_is_named_itself(ceiling: float, memory_helps: bool) -> None:
+    """Of 8 GB, 8192 * 1.03 / 4 for buffers, 16 and 20 beside them, 3 * 128 for autovacuum and
+    512 for maintenance are 3041 MB at least: 0.37. Where buffers alone, 0.2575 of any memory,
+    pass the ceiling, more memory is no way out.
+    """
+    asked: dict[str, Any] = {"memory": "8GB", "cpus": 2, "connections": 1, "postgres": 16}
+    with pytest.raises(DoesNotFit) as caught:
+        mrtuner.tune(**asked, ceiling=ceiling)
+    hint = caught.value.hint or ""
+    assert ("of memory" in hint) is memory_helps
+    share = float(hint.split("raise --ceiling to ")[1].removesuffix("."))
+    assert share >= 0.37
+    mrtuner.tune(**asked, ceiling=share)
+    with pytest.raises(DoesNotFit):
+        mrtuner.tune(**asked, ceiling=share - 0.01)
+
+
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(BadValue) as caught:
+        mrtuner.tune(memory="8GB").as_("xml")
+    assert caught.value.message == "unknown format 'xml'"
+    assert "patroni" in (caught.value.hint or "")
