@@ -1,0 +1,81 @@
+"""What the documentation tells you to type works, and shows what the page says it shows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from docs_pages import all_pages, commands, name_of, not_run
+
+if TYPE_CHECKING:
+    from docs_pages import Command
+
+    from conftest import NewCluster
+
+PAGES = [page for page in all_pages() if commands(page)]
+OURS = ("mrtuner", "python", "grep")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_a_page_works_as_shown(
+    page: Path, tmp_path: Path, new_cluster: NewCluster
+) -> None:
+    """One directory and one server for a page, as its reader has."""
+    listed = commands(page)
+    environment = _environment(tmp_path)
+    if any("$DSN" in command.words for command in listed):
+        environment["DSN"] = new_cluster().dsn()
+    for command in listed:
+        _check(command, _run(command, tmp_path, environment))
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    here = str(Path(sys.executable).parent)
+    return kept | {
+        "PATH": os.pathsep.join([here, kept.get("PATH", "")]),
+        "MRTUNER_STATE_DIR": str(directory / "state"),
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def _run(
+    command: Command, directory: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command.words],
+        cwd=directory,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        check=False,
+    )
+
+
+def _check(command: Command, done: subprocess.CompletedProcess[str]) -> None:
+    """A line with … stands for any; every other must come out. An error must be announced."""
+    where = f"{command.page}:{command.line}: {command.words}"
+    fails = any(line.startswith("error:") for line in command.shown)
+    assert (done.returncode != 0) == fails, f"{where}\n{done.stdout}"
+    came = {line.rstrip() for line in done.stdout.splitlines()}
+    for line in command.shown:
+        assert "…" in line or line in came, f"{where}\nnot shown: {line}\n{done.stdout}"
+
+
+def test_every_command_is_one_that_we_can_run() -> None:
+    for page in PAGES:
+        for command in commands(page):
+            assert command.words.split()[0] in OURS, f"{command.page}:{command.line}"
+
+
+def test_few_blocks_are_not_run_and_each_says_why() -> None:
+    reasons = [reason for page in all_pages() for reason in not_run(page)]
+    assert len(reasons) <= 4
+    assert all(reason.startswith("takes ") for reason in reasons)
