@@ -91,9 +91,10 @@ def test_the_version_is_told() -> None:
 def test_an_error_is_two_lines_on_stderr_and_nothing_on_stdout() -> None:
     done = run("tune", "--memory", "16XB")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: unknown unit 'XB' in size '16XB'\nHINT: Use kB, MB, GB or TB (powers of 1024).\n"
-    )
+    error, hint = done.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert error.endswith("unknown unit 'XB' in size '16XB'")
+    assert hint == "HINT: Use kB, MB, GB or TB (powers of 1024)."
 
 
 @pytest.mark.parametrize(

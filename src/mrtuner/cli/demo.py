@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 
 _YOURS: Final = "postgresql://USER@HOST/DATABASE"
-#: The whole demo takes 4 to 5 minutes on two busy CPUs: 2 x (2 + 6) runs of 2 + 7 s, with some
+#: The whole demo takes 4 to 5 minutes on two busy CPUs: 2 x (3 + 7) runs of 2 + 7 s, with some
 #: 4 s each to restart, to copy 300 MB and to checkpoint.
 _SCALE: Final = 20
-_BLOCKS: Final = 6
-_CALIBRATE: Final = 2
+_BLOCKS: Final = 7
+_CALIBRATE: Final = 3
 _SECONDS: Final = 7
 _WARMUP: Final = 2
 _CLIENTS: Final = 8

@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import click
 
 from mrtuner import __version__
+from mrtuner.cli.terminal import complain
 from mrtuner.errors import MissingPart, MrTunerError
 
 INTERRUPTED: Final = 130
@@ -144,13 +144,6 @@ def debug_option() -> click.Option:
     )
 
 
-def complain(message: str, hint: str | None) -> None:
-    """An error as two lines on stderr."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
-    if hint:
-        click.echo(f"{click.style('HINT:', bold=True)} {hint}", err=True)
-
-
 def _exit_code(run: Callable[[], Any]) -> int:
     try:
         code = run()
@@ -178,6 +171,8 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 def _trace(ctx: click.Context) -> None:
     if ctx.meta.get(_DEBUG):
+        import traceback
+
         traceback.print_exc()
 
 

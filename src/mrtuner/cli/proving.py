@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,14 +37,15 @@ class Proof:
 
     def document(self) -> dict[str, Any]:
         """All of it as one JSON document."""
+        seen = self.judgement.throughput
         return {
             "schema": SCHEMA,
             "tuning": self.tuning.to_dict(),
             "applied": self.applied,
             "proof": self.record.to_dict(),
             "verdict": str(self.judgement.verdict),
-            "ratio": self.judgement.throughput.ratio,
-            "interval": [self.judgement.throughput.low, self.judgement.throughput.high],
+            "ratio": seen.ratio,
+            "interval": [_finite(seen.low), _finite(seen.high)],
             "cautions": list(self.judgement.cautions),
         }
 
@@ -119,6 +121,11 @@ def pgbench(server_bin: Path | None) -> Path:
         return find_pgbench()
     except MissingPart:
         return find_pgbench(find_binaries())
+
+
+def _finite(number: float) -> float | None:
+    """JSON knows no infinity; one pair alone has an interval without an end."""
+    return number if math.isfinite(number) else None
 
 
 def minutes(seconds: float) -> str:

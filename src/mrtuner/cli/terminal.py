@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from signal import SIGHUP, SIGTERM
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -18,6 +16,8 @@ import click
 from mrtuner.errors import MrTunerError, Refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mrtuner.report.text import Look
 
 #: Where nobody looks at a terminal, lines are this wide, the same everywhere.
@@ -29,6 +29,14 @@ def talk(text: str = "") -> None:
     click.echo(text, err=True)
 
 
+def complain(message: str, hint: str | None) -> None:
+    """An error as two lines on stderr."""
+    paint = _paint if colourful(sys.stderr) else _plain
+    talk(f"{paint('error:', 'error')} {message}")
+    if hint:
+        talk(f"{paint('HINT:', 'heading')} {hint}")
+
+
 def document(data: dict[str, Any]) -> None:
     """One JSON document on stdout."""
     click.echo(as_json(data), nl=False)
@@ -38,7 +46,7 @@ def as_json(data: dict[str, Any]) -> str:
     """The text of a document."""
     import json
 
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def save(path: Path, text: str) -> None:
@@ -76,6 +84,8 @@ def animated(stream: TextIO) -> bool:
 
 def look(stream: TextIO) -> Look:
     """How text for people is to look on this stream."""
+    import shutil
+
     from mrtuner.report.text import Look
 
     width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
@@ -85,13 +95,17 @@ def look(stream: TextIO) -> Look:
     )
 
 
+def _plain(text: str, _style: str) -> str:
+    return text
+
+
 def _paint(text: str, style: str) -> str:
     return click.style(text, **_STYLES[style])
 
 
 _STYLES: Final[dict[str, dict[str, Any]]] = {
     "heading": {"bold": True},
-    "change": {"fg": "green"},
+    "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow"},
     "quiet": {"dim": True},
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.tune.budget import Budget
     from mrtuner.tune.plan import Plan, Step
 
-#: Text and the name of a style: heading, change, warning, quiet.
+#: Text and the name of a style: heading, warning, quiet.
 Paint = Callable[[str, str], str]
 
 #: Words in a narrower column than this are harder to read than words on a line of their own.
@@ -244,7 +244,7 @@ def _row(
         textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
         for cell, width in zip(cells[:-1], widths, strict=True)
     ]
-    fits = beside >= _NARROW
+    fits = beside >= min(_NARROW, len(cells[-1]))
     room = beside if fits else max(look.width - len(_GAP) * 3, _NARROW)
     words = textwrap.wrap(cells[-1], room, break_on_hyphens=False)
     below = [] if fits else words

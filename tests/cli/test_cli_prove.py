@@ -1,0 +1,124 @@
+"""prove on a server of somebody's: consent first, everything back and gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from conftest import NewCluster
+from mrtuner.cli import main
+from mrtuner.cli.proving import minutes
+from servers import sql
+
+#: As short as a proof can be.
+TINY = (
+    "--memory", "2GB", "--cpus", "2", "--storage", "ssd", "--scale", "1", "--clients", "2",
+    "--seconds", "1", "--warmup", "0", "--blocks", "1", "--calibrate", "0",
+)  # fmt: skip
+
+
+def as_it_was(dsn: str) -> bool:
+    """No database of ours, and the settings of a fresh server."""
+    databases = [name for (name,) in sql(dsn, "SELECT datname FROM pg_database")]
+    cost = sql(dsn, "SHOW random_page_cost")[0][0]
+    return cost == "4" and sorted(databases) == ["postgres", "template0", "template1"]
+
+
+def test_a_proof_measures_both_sides_and_puts_everything_back(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster, report = new_cluster(), tmp_path / "report.html"
+    done = CliRunner().invoke(
+        main,
+        ["prove", cluster.dsn(), *TINY, "--server-bin", str(cluster.binaries.directory),
+         "--journal", str(tmp_path / "journal"), "--report", str(report), "--yes", "--json"],
+    )  # fmt: skip
+    assert done.exit_code in {0, 5}, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "mrtuner.report/1"
+    arms = {arm["name"]: arm["settings"] for arm in document["proof"]["arms"]}
+    assert arms["current"]["random_page_cost"] == "4"
+    assert arms["advised"]["random_page_cost"] == "1.1"
+    assert arms["current"]["shared_buffers"] == arms["advised"]["shared_buffers"]
+    assert "are not compared, they need one: " in done.stderr
+    assert "a database mrtuner_proof of 46 MB will be made and dropped" in done.stderr
+    assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert as_it_was(cluster.dsn())
+
+
+def test_a_request_to_end_puts_everything_back(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    arguments = [
+        "prove", cluster.dsn(), *TINY, "--blocks", "50", "--yes",
+        "--server-bin", str(cluster.binaries.directory), "--journal", str(tmp_path / "journal"),
+    ]  # fmt: skip
+    program = "from mrtuner.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "advised: " in line:  # measured, so its settings are in force
+                child.send_signal(signal.SIGTERM)
+                break
+        said = child.stderr.read()
+    assert child.returncode == 130
+    assert "Traceback" not in said
+    assert as_it_was(cluster.dsn())
+
+
+def test_nobody_is_surprised_by_a_proof(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    done = CliRunner().invoke(
+        main,
+        ["prove", cluster.dsn(), *TINY, "--server-bin", str(cluster.binaries.directory),
+         "--journal", str(tmp_path)],
+    )  # fmt: skip
+    assert done.exit_code == 4
+    assert "--yes" in done.stderr.splitlines()[-1]
+    assert as_it_was(cluster.dsn())
+
+
+@pytest.mark.parametrize("arguments", [[], ["--embedded", "postgresql://nowhere"]])
+def test_one_server_has_to_be_named(arguments: list[str]) -> None:
+    done = CliRunner().invoke(main, ["prove", *arguments])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("HINT: Give a connection string, or --embedded.\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--blocks", "0", "a plan of 0 blocks"),
+        ("--scale", "0", "scale 0 is below 1"),
+        ("--seconds", "-1", "seconds -1 is below 1"),
+        ("--delta", "0%", "delta 0.0 does not lie between 0 and 1"),
+        ("--database", "Drop Table", "cannot name the database of a proof"),
+        ("--workload", "tpcc", "invalid value for '--workload'"),
+    ],
+)
+def test_a_plan_that_means_nothing_is_refused_before_a_server_is_touched(
+    option: str, value: str, message: str
+) -> None:
+    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", option, value])
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_a_missing_installation_is_named(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["demo", "--server-bin", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"error: no program postgres in {tmp_path}" in done.stderr
+    assert "--server-bin DIR" in done.stderr
+
+
+def test_lengths_of_time_are_rounded_up_to_minutes() -> None:
+    assert [minutes(seconds) for seconds in (1, 60, 61, 600)] == [
+        "1 minute", "1 minute", "2 minutes", "10 minutes",
+    ]  # fmt: skip
