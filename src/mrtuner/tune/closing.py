@@ -12,7 +12,7 @@ from mrtuner.units import GiB, MiB, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
-    from mrtuner.postgres.model import Server
+    from mrtuner.postgres.model import Override, Server
 
 HUGE_PAGE: Final = 2 * MiB
 #: A page-table entry is 8 bytes for each 4 kB page that a process has touched.
@@ -103,18 +103,24 @@ def _server_notices(server: Server) -> Iterator[Notice]:
     if server.standby:
         yield _warn("this is a standby: what must match the primary is left alone")
     for item in server.overrides:
-        who = " and ".join(
-            f"{kind} {name}"
-            for kind, name in (("role", item.role), ("database", item.database))
-            if name
+        yield _warn(
+            f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
         )
-        yield _warn(f"{who} sets {item.name} = {item.value}: that beats the value advised here")
     for problem in server.file_problems:
         where = f"{problem.sourcefile}:{problem.sourceline}"
         yield _warn(f"{where}: {problem.name or 'a line'} cannot be used: {problem.error}")
     for setting in server.settings.values():
         if setting.pending_restart:
             yield _warn(f"{setting.name} was changed and waits for a restart")
+
+
+def _who(item: Override) -> str:
+    named = [
+        f"{kind} {name}"
+        for kind, name in (("role", item.role), ("database", item.database))
+        if name
+    ]
+    return " and ".join(named) or "every role"
 
 
 def _warn(text: str) -> Notice:
