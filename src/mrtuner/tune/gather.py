@@ -67,6 +67,7 @@ class Flags:
     connections: int | None = None
     postgres: int | None = None
     ceiling: float | None = None
+    watched: bool = False  # the server's counters are of a window under load, not since their reset
 
     @property
     def describe_a_machine(self) -> bool:
@@ -222,7 +223,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
         ceiling=said.ceiling or (0.5 if said.workload is Workload.DESKTOP else 0.9),
-        **_observed(server),
+        **_observed(server, said.watched),
     )
     collect.given.append(Given("workload", str(said.workload), "--workload"))
     gathered = Gathered(situation, collect.given, collect.notices)
@@ -255,7 +256,7 @@ def _major(server: Server | None) -> Fact[int] | None:
     return Fact(server.major, "server_version_num") if server else None
 
 
-def _observed(server: Server | None) -> dict[str, Any]:
+def _observed(server: Server | None, watched: bool) -> dict[str, Any]:
     """What a running server adds: its values, its build, its counters."""
     if server is None:
         return {}
@@ -265,7 +266,7 @@ def _observed(server: Server | None) -> dict[str, Any]:
         "origins": {item.name: item.origin for item in settings},
         "enum_values": {item.name: item.enumvals for item in settings if item.enumvals},
         "fixed": _fixed(server),
-        "wal": _wal(server.activity),
+        "wal": _wal(server.activity, watched),
         "spills": _spills(server.activity),
         "dead_rows": _dead_rows(server.relations),
         "buffer_writes": _buffer_writes(server.activity),
@@ -283,11 +284,11 @@ def _fixed(server: Server) -> dict[str, str]:
     return fixed
 
 
-def _wal(activity: Activity) -> Wal | None:
+def _wal(activity: Activity, watched: bool) -> Wal | None:
     timed, requested = activity.checkpoints_timed, activity.checkpoints_requested
     if activity.wal_bytes is None or timed is None or requested is None or activity.window <= 0:
         return None
-    return Wal(activity.window, activity.wal_bytes, timed, requested)
+    return Wal(activity.window, activity.wal_bytes, timed, requested, watched)
 
 
 def _spills(activity: Activity) -> Spills | None:
