@@ -122,7 +122,7 @@ def test_the_gain_with_the_writing_paid_for_stands_beside_it(seen: Reader) -> No
 
 def test_a_loss_is_called_worse() -> None:
     worse = judged(data.record(data.compared(1000, data.swinging(0.7, 8))))
-    assert "Worse: advised against current 0.70 times the throughput" in worse.text
+    assert "Worse: advised against current 0.700 times the throughput" in worse.text
 
 
 def test_no_difference_that_matters_is_said_so() -> None:
@@ -139,12 +139,30 @@ def test_an_open_question_names_the_blocks_still_needed() -> None:
     assert "About 4 more blocks would decide it" in few.text
 
 
+def test_a_difference_that_cannot_be_found_here_is_called_out_of_reach() -> None:
+    """By hand: spread ln 1.5 x sqrt(6/5) = 0.444; 7.85 x (0.444 / ln 1.03)^2 = 1,771 blocks."""
+    noisy = judged(data.record(data.compared(1000, [1.5, 1 / 1.5] * 3, debt=3.0)))
+    assert re.search(
+        r"About 1,\d{3} more blocks would decide it: so small a difference", noisy.text
+    )
+
+
+def test_how_busy_others_kept_the_machine_is_said(seen: Reader) -> None:
+    assert "other processes used at most 1.2 % of the CPU time, and 0.1 % was stolen" in seen.text
+
+
+def test_a_plan_that_repeats_nothing_says_so() -> None:
+    plain = data.record(data.compared(1000, [1.4] * 6))
+    lenient = replace(plain, plan=replace(plain.plan, steal_limit=1.0, foreign_limit=1.0))
+    assert "no block was repeated, however busy" in judged(lenient).text
+
+
 def test_a_gain_that_was_only_put_off_is_undecided() -> None:
     """By hand: 1.1 x (60 + 3) / (60 + 17) = 0.9."""
     put_off = judged(data.record(data.compared(1000, [1.101, 1.099] * 4, debt=17.0)))
     assert "Undecided" in put_off.text
     assert "not with the writing paid for" in put_off.text
-    assert "charged to it: 0.90 times" in put_off.text
+    assert "charged to it: 0.900 times" in put_off.text
 
 
 def test_one_pair_has_no_interval() -> None:
@@ -208,7 +226,7 @@ def test_every_block_is_in_the_table_beside_the_picture(seen: Reader) -> None:
 
 def test_latencies_and_the_checkpoint_are_judged_too(seen: Reader) -> None:
     assert seen.row("latency, p99") == [
-        "latency, p99", "20", "9", "ms", "0.45", "0.45 to 0.45", "better",
+        "latency, p99", "20", "9", "ms", "0.450", "0.450 to 0.450", "better",
     ]  # fmt: skip
     assert seen.row("CHECKPOINT after the run")[1:5] == ["3", "6", "s", "2.00"]
     assert seen.row("worst second")[1] == "750"
@@ -301,6 +319,25 @@ def test_ids_are_unique_and_every_reference_is_met(seen: Reader) -> None:
         href = attrs.get("href") or ""
         asked += [href[1:]] if href.startswith("#") else []
         assert set(asked) <= set(ids)
+
+
+def test_three_sides_make_two_comparisons_that_do_not_collide() -> None:
+    two = data.better()
+    third = [
+        replace(one, label="theirs", arm="theirs", position=3)
+        for one in two.accepted()
+        if one.arm == "advised"
+    ]
+    three = replace(
+        two,
+        arms=(*two.arms, replace(two.arms[1], name="theirs")),
+        samples=(*two.samples, *third),
+    )
+    both = judged(three)
+    assert "theirs against current" in both.text
+    assert len(both.all("h1")) == 1
+    ids = [attrs["id"] for _, attrs in both.tags if "id" in attrs]
+    assert len(set(ids)) == len(ids)
 
 
 def test_headings_go_down_one_level_at_a_time(seen: Reader) -> None:
@@ -396,9 +433,11 @@ def test_other_documents_are_refused(tuning: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("shown", "meant"),
     [
-        (ratio(1.424), "1.42"), (ratio(0.9784), "0.978"), (ratio(12.34), "12.3"),
+        (ratio(1.424), "1.42"), (ratio(0.9784), "0.978"), (ratio(1.0314), "1.031"),
+        (ratio(12.34), "12.3"),
         (ratio(0.0123), "0.0123"), (count(1234.4), "1,234"), (count(9.25), "9.25"),
         (count(None), "–"), (percent(0.0312), "3.1 %"), (percent(None), "–"),
+        (percent(1.0), "100 %"),
         (percent(float("inf")), "–"), (duration(45), "45 s"), (duration(410), "6.83 min"),
         (duration(9000), "2.5 h"),
     ],

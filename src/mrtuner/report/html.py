@@ -35,6 +35,8 @@ _APPLIED: Final[Mapping[str, Any]] = {
     "method": None, "restarted": False, "put_back": False, "undo": None,
 }  # fmt: skip
 _TEMPLATES: Final = Path(__file__).parent / "templates"
+#: This many times the blocks already run are not worth anybody's time.
+_OUT_OF_REACH: Final = 20
 #: Facts of a host that count bytes.
 _SIZES: Final = frozenset({"memory", "disk_size", "disk_free", "swap", "size"})
 #: Connection strings and passwords inside any text, up to where a shell's word ends.
@@ -79,6 +81,20 @@ class Proof:
     def calibration(self) -> Calibration | None:
         """What the first arm against itself said of the machine."""
         return self.duels[0].evidence.judgement.calibration if self.duels else None
+
+    @property
+    def steal(self) -> float | None:
+        """The most CPU time, as a share, that the host of our machine took during a run."""
+        return _most(sample.steal for sample in self.record.accepted())
+
+    @property
+    def foreign(self) -> float | None:
+        """The most CPU time, as a share, that other processes used during a run."""
+        return _most(sample.foreign for sample in self.record.accepted())
+
+
+def _most(shares: Iterable[float | None]) -> float | None:
+    return max((share for share in shares if share is not None), default=None)
 
 
 def page(
@@ -245,7 +261,11 @@ def _headline(judgement: Judgement) -> Headline:
 def _more(seen: Comparison) -> str:
     if seen.more_blocks is None:
         return ""
-    return f"About {plural(seen.more_blocks, 'more block')} would decide it."
+    needed = f"About {plural(seen.more_blocks, 'more block')} would decide it"
+    far = seen.more_blocks > _OUT_OF_REACH * seen.pairs
+    return (
+        f"{needed}: so small a difference is out of reach on this machine." if far else f"{needed}."
+    )
 
 
 def first_upper(text: str) -> str:
@@ -303,10 +323,10 @@ def _script(script: str) -> str:
 
 
 def ratio(value: float) -> str:
-    """Two decimals, three near one: ``1.42``, ``0.978``, ``12.3``."""
-    if abs(value - 1) < 0.1:
+    """Three figures, and three decimals just above one: ``1.42``, ``1.031``, ``0.978``."""
+    if 0.1 <= value < 1.1:
         return f"{value:.3f}"
-    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
+    return f"{value:.2f}" if 1 <= value < 10 else f"{value:.3g}"
 
 
 def count(value: float | None) -> str:
@@ -317,13 +337,15 @@ def count(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one as ``3.1 %``; a dash for nothing."""
-    return "–" if share is None or not isfinite(share) else f"{share * 100:.2g} %"
+    """A share of one as ``3.1 %`` or ``45 %``; a dash for nothing."""
+    if share is None or not isfinite(share):
+        return "–"
+    return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 
 def plural(number: int, noun: str) -> str:
-    """``1 setting``, ``2 settings``"""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """``1 setting``, ``2,000 settings``"""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def moment(text: str) -> str:
