@@ -253,3 +253,31 @@ def _seconds(code: str) -> float:
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     return time.perf_counter() - began
+
+
+def test_an_interrupted_change_is_cleaned_up_first_and_said(
+    new_cluster: NewCluster, journal: Path
+) -> None:
+    cluster = new_cluster()
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_WHILE_WRITING, cluster.dsn(), str(journal)], check=False
+    )
+    assert killed.returncode == -9
+    done = run("undo", cluster.dsn(), "--yes", "--journal", str(journal))
+    assert done.exit_code == 0, done.stderr
+    assert "an interrupted change was found and reverted: " in done.stderr
+    assert "work_mem" not in (cluster.data / "postgresql.auto.conf").read_text()
+
+
+_KILLED_WHILE_WRITING = """
+import os, signal, sys
+from mrtuner.cli import main
+from mrtuner.cli import change
+
+def killed(step):
+    if step == "write work_mem":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+change.observed = killed
+main(["apply", sys.argv[1], "--journal", sys.argv[2], "--yes", "--memory", "2GB"])
+"""
