@@ -105,7 +105,7 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     from mrtuner.tune import tune_server
     from mrtuner.tune.gather import flags
 
-    said = flags(**machine)
+    said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:
         server = read(connection)
         terminal.talk(f"watching the server's counters for {seconds:g} s; let it work meanwhile")
