@@ -11,6 +11,9 @@ exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
 
+#: Options keep both their hyphens.
+smartquotes = False
+
 html_theme = "furo"
 html_title = f"MrTuner {release}"
 html_copy_source = False

@@ -406,7 +406,8 @@ def comparison_table() -> Iterator[str]:
         tuning = tune(storage="ssd", **machine)
         assert tuning.budget is not None  # noqa: S101 - the machine has a memory
         own = share(tuning.budget.total, tuning.budget.memory)
-        yield f"| {name} | {ours(tuning)} | {own} | {' | '.join(peers)} |"
+        cells = (ours(tuning), own, *peers)
+        yield f"| {name} | {' | '.join(map(unbroken, cells))} |"
 
 
 def ours(tuning: Tuning) -> str:
@@ -440,6 +441,11 @@ def share(part: int, whole: int) -> str:
 def spaced(text: str) -> str:
     """`16GB` as a table of the survey writes it: 16 GB."""
     return re.sub(r"(\d)([a-zA-Z])", r"\1 \2", text)
+
+
+def unbroken(cell: str) -> str:
+    """The figures of a cell, each kept on one line."""
+    return ", ".join(figure.replace(" ", "\N{NO-BREAK SPACE}") for figure in cell.split(", "))
 
 
 if __name__ == "__main__":
