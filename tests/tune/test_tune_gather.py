@@ -304,6 +304,12 @@ def test_overrides_are_said_with_who_has_them() -> None:
     assert "database shop sets jit = on: that beats the value advised here" in texts
 
 
+def test_an_override_of_what_we_do_not_advise_is_not_repeated() -> None:
+    """Applications keep things of their own in settings, secrets too."""
+    overrides = (Override(role="app", database=None, name="app.api_key", value="s3cret"),)
+    assert "s3cret" not in tune_server(server(overrides=overrides)).as_("json")
+
+
 def test_a_managed_platform_is_named_with_the_way_to_change_settings() -> None:
     rds = Platform(name="rds", evidence="role rdsadmin", alter_system=False, how="Use a group.")
     texts = [notice.text for notice in tune_server(server(platform=rds)).notices]

@@ -71,7 +71,7 @@ def notices(
     if situation.storage == "overlay":
         yield _warn("the data lie in a container's image layer: use a volume")
     if server is not None:
-        yield from _server_notices(server)
+        yield from _server_notices(server, chosen)
 
 
 def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
@@ -96,16 +96,17 @@ def _page_tables(chosen: Chosen, budget: Budget) -> Iterator[Notice]:
         )
 
 
-def _server_notices(server: Server) -> Iterator[Notice]:
+def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
     yield Notice(Level.INFO, f"{server.platform.name} ({server.platform.evidence})")
     if not server.platform.alter_system:
         yield _warn(server.platform.how)
     if server.standby:
         yield _warn("this is a standby: what must match the primary is left alone")
     for item in server.overrides:
-        yield _warn(
-            f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
-        )
+        if item.name in chosen.plain:  # others are no matter of ours, and may hold secrets
+            yield _warn(
+                f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
+            )
     for problem in server.file_problems:
         where = f"{problem.sourcefile}:{problem.sourceline}"
         yield _warn(f"{where}: {problem.name or 'a line'} cannot be used: {problem.error}")
