@@ -44,6 +44,8 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
 
     Nothing of yours is touched: the server lives in a scratch directory and goes at the end.
     """
+    proving.require("scipy", "jinja2", "matplotlib")
+    terminal.make_directory(output)
     with (
         terminal.gentle_end(),
         proving.own_server(server_bin) as cluster,
@@ -100,7 +102,6 @@ def _measured(cluster: Cluster, journal: Path, plan: Plan) -> proving.Proof:
 
 
 def _save(proof: proving.Proof, output: Path) -> None:
-    terminal.make_directory(output)
     terminal.save(output / "report.json", terminal.as_json(proof.document()))
     terminal.save(output / "report.html", proof.page(change.next_commands(_YOURS, "never")))
 

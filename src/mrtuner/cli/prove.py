@@ -100,6 +100,7 @@ def command(
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.careful(dsn)
+    proving.require("scipy", *(("jinja2", "matplotlib") if report else ()))
     plan = _plan(rest)
     with terminal.gentle_end(), ExitStack() as stack:
         target = _target(stack, dsn, server_bin, restart, journal)
