@@ -55,6 +55,11 @@ def commands(page: Path) -> list[Command]:
     ]
 
 
+def examples(page: Path) -> list[str]:
+    """The Python examples, each a program or a part of one."""
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
 def not_run(page: Path) -> list[str]:
     """The reasons why some blocks are not."""
     text = page.read_text(encoding="utf-8")

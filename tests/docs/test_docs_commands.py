@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docs_pages import all_pages, commands, name_of, not_run
+from docs_pages import all_pages, commands, examples, name_of, not_run
 
 if TYPE_CHECKING:
     from docs_pages import Command
@@ -67,6 +67,21 @@ def _check(command: Command, done: subprocess.CompletedProcess[str]) -> None:
     came = {line.rstrip() for line in done.stdout.splitlines()}
     for line in command.shown:
         assert "…" in line or line in came, f"{where}\nnot shown: {line}\n{done.stdout}"
+
+
+def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
+    (example,) = examples(all_pages()[0])
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("4GB\na quarter: ")
+    assert "\nshared_buffers = 4GB\n" in done.stdout
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=name_of)
+def test_every_python_example_is_python(page: Path) -> None:
+    for example in examples(page):
+        compile(example, name_of(page), "exec")
 
 
 def test_every_command_is_one_that_we_can_run() -> None:
