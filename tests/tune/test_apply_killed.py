@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -54,6 +55,8 @@ class Task:
     state: Path
     command: str | None  # the restart
     killed_at: int
+    more: tuple[Wanted, ...] = ()
+    conf_dir: Path | None = None
 
 
 def child(task: Task) -> None:
@@ -71,7 +74,9 @@ def child(task: Task) -> None:
             return
         with connect(task.dsn) as conn:
             server = read(conn)
-        apply(task.dsn, plan(server, WANTED), journal, restart=restart, at=at)
+        made = plan(server, WANTED + task.more)
+        with suppress(ApplyError):
+            apply(task.dsn, made, journal, restart=restart, conf_dir=task.conf_dir, at=at)
 
 
 def run(task: Task) -> bool:
@@ -172,6 +177,42 @@ def test_killed_at_every_step_the_server_has_its_start_or_its_target(
     assert seen == {True, False}
 
 
+def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: Path) -> None:
+    """A value that is refused turns the change around; then it is killed as well."""
+    refused = (Wanted(name="autovacuum_naptime", value="99999999"),)
+    for killed_at in count(8):  # the last write is refused
+        was_killed = run(Task("apply", server.dsn(), tmp_path, None, killed_at, more=refused))
+        assert in_force(server) == START, killed_at
+        with Journal(tmp_path) as journal:
+            recover(server.dsn(), journal)
+        assert (in_force(server), entries(server)) == (START, BEFORE), killed_at
+        if not was_killed:
+            break
+    assert killed_at > 12
+
+
+def test_killed_at_every_step_of_an_include_file(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    conf_dir = cluster.data / "conf.d"
+    conf_dir.mkdir()
+    cluster.configure({"include_dir": "conf.d", "work_mem": "8MB"})
+    cluster.restart()
+    for killed_at in count(1):
+        task = Task("apply", cluster.dsn(), tmp_path, None, killed_at, conf_dir=conf_dir)
+        was_killed = run(task)
+        assert in_force(cluster) in (START, WITHOUT_RESTART), killed_at
+        with Journal(tmp_path) as journal:
+            outcome = recover(cluster.dsn(), journal)
+            at_target = in_force(cluster) == WITHOUT_RESTART
+            assert [one.name for one in conf_dir.iterdir()] == ["mrtuner.conf"] * at_target
+            if outcome is not None and outcome.did == "finished":
+                undo(cluster.dsn(), journal)
+        if not was_killed:
+            break
+        assert in_force(cluster) == START, killed_at
+    assert killed_at > 6
+
+
 def test_what_recover_leaves_can_be_applied_and_undone_again(
     server: Cluster, tmp_path: Path
 ) -> None:
@@ -213,9 +254,11 @@ def test_killed_while_the_command_restarts_the_server(server: Cluster, tmp_path:
 
 
 def reached(cluster: Cluster, values: tuple[str, ...]) -> bool:
+    import psycopg
+
     try:
         return in_force(cluster) == values
-    except ConnectError:  # it is restarting
+    except (ConnectError, psycopg.OperationalError):  # it is restarting
         return False
 
 

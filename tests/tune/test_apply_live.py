@@ -281,6 +281,18 @@ def test_an_operators_server_is_refused_with_how_it_is_done_there(bench: Bench) 
     assert_at_start(bench)
 
 
+def test_a_standby_takes_what_it_may_and_not_less_than_its_primary(make: Make) -> None:
+    bench = make()
+    bench.cluster.stop()
+    (bench.cluster.data / "standby.signal").touch()
+    bench.cluster.start()
+    with pytest.raises(Refused, match="this is a standby, and max_connections below its primary's"):
+        bench.apply({"max_connections": "50", "work_mem": "64MB"})
+    assert bench.entries() == BEFORE
+    bench.apply({"work_mem": "64MB"})
+    assert bench.in_force("work_mem") == {"work_mem": "65536"}
+
+
 def test_a_mixture_that_does_not_fit_until_the_restart_is_refused(bench: Bench) -> None:
     asked: list[object] = []
 

@@ -88,7 +88,7 @@ def apply(
     settings are back as they were, or when its message says otherwise.
     """
     _refuse_unsafe(plan, restart, fits)
-    recover(dsn, journal, restart=restart, at=at, only_if_up=True)
+    recover(dsn, journal, restart=restart, at=at)
     if not plan.steps:
         return Outcome(did="nothing")
     with _session(dsn, journal) as (conn, who):
@@ -112,7 +112,7 @@ def undo(
     Refused, with the names, when somebody has changed one of its settings since, unless `force`.
     UsageError when the journal knows of no change. Otherwise like `apply`.
     """
-    recover(dsn, journal, restart=restart, at=at, only_if_up=True)
+    recover(dsn, journal, restart=restart, at=at)
     with _session(dsn, journal) as (conn, who):
         done = journal.last(who.server)
         if done is None:
@@ -133,18 +133,16 @@ def recover(
     *,
     restart: Restart = NEVER,
     at: Observer = _unseen,
-    only_if_up: bool = False,
 ) -> Outcome | None:
     """Finish or revert the change of this server that was interrupted; None if there is none.
 
     A change whose target is in force already is finished, any other is reverted. A server that
-    is down is brought back with its old settings when its directory is here and `restart` says
-    how to start it (not with `only_if_up`).
+    is down gets its old file back when that is here, and is started when `restart` says how.
     """
     try:
         conn = connect(dsn)
     except ConnectError:
-        change = None if only_if_up else _unfinished_at(dsn, journal)
+        change = _unfinished_at(dsn, journal)
         if change is None:
             raise
         with journal.hold(change.server):
@@ -245,7 +243,7 @@ def _draft(
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
     before = _entries_now(conn, rows)
-    steps = tuple(_entry(step, before.get(step.name), step.value) for step in plan.steps)
+    steps = tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
     return _change(conn, who, steps, restarts)
 
 
@@ -305,7 +303,7 @@ def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) ->
         server=who.server,
         address=who.address,
         method="include file",
-        entries=tuple(_entry(s, before.get(s.name), s.value) for s in plan.steps),
+        entries=tuple(_entry(s, before.get(s.name.lower()), s.value) for s in plan.steps),
         restarts=restarts,
         started=who.started,
         system_identifier=who.system_identifier,
@@ -325,7 +323,7 @@ def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str
     if lines is not None:
         found = live.values_in(lines, AUTO_CONF)
     else:
-        seen = {name: _entry_in_force(row) for name, row in rows.items()}
+        seen = {name.lower(): _entry_in_force(row) for name, row in rows.items()}
         found = {name: value for name, value in seen.items() if value is not None}
     for name in LIST_QUOTED.intersection(rows):
         if name in found and not elements(found[name]):
@@ -393,9 +391,9 @@ def _undo_include_draft(
 
 def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> None:
     changed = [
-        f"{one.name} (now {now.get(one.name, 'not set')}, by us {one.after})"
+        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, by us {one.after})"
         for one in done.entries
-        if not _same_entry(rows.get(one.name), one.after, now.get(one.name))
+        if not _same_entry(rows.get(one.name), one.after, now.get(one.name.lower()))
     ]
     if changed:
         raise Refused(
@@ -413,7 +411,9 @@ def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
 def _turned(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> tuple[Entry, ...]:
     """The entries from what is there now to what was there before the change."""
     return tuple(
-        replace(one, before=now.get(one.name), after=one.before, in_force=rows[one.name].setting)
+        replace(
+            one, before=now.get(one.name.lower()), after=one.before, in_force=rows[one.name].setting
+        )
         for one in done.entries
         if one.name in rows
     )
@@ -470,6 +470,7 @@ def _carry_out(
             if not isinstance(error, Exception):
                 raise  # interrupted by the user; everything is back
             raise _undone(error, waiting) from error
+    at("verified")
     return change
 
 

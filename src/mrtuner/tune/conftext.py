@@ -97,9 +97,10 @@ def with_entries(text: str, values: Mapping[str, str | None]) -> str:
 
 
 def _edited(text: str, values: Mapping[str, str | None]) -> Iterator[str]:
+    names = {name.lower() for name in values}
     for line in text.splitlines():
         match = _LINE.match(line)
-        if match is None or match[1].lower() not in values:
+        if match is None or match[1].lower() not in names:
             yield f"{line}\n"
     for name, value in values.items():
         if value is not None:

@@ -119,10 +119,11 @@ def identify(conn: Connection) -> Identity:
 def _system_identifier(conn: Connection) -> str | None:
     from psycopg import errors
 
-    try:
-        row = conn.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
-    except errors.InsufficientPrivilege:
-        return None
+    with translated():
+        try:
+            row = conn.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
+        except errors.InsufficientPrivilege:
+            return None
     return None if row is None else row[0]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from mrtuner.journal.record import Change, Entry, State
 from mrtuner.journal.store import Journal, JournalError
 from mrtuner.postgres.connect import connect
 from mrtuner.tune import live
-from mrtuner.tune.conftext import entries, entry, with_entries, with_unit
+from mrtuner.tune.conftext import entries as entries_of
+from mrtuner.tune.conftext import entry, with_entries, with_unit
 from mrtuner.tune.files import belongs_to, read_text, replace_file
 from mrtuner.tune.live import AUTO_CONF, InForce, Line
 from mrtuner.tune.restart import (
@@ -75,8 +76,7 @@ class Transaction:
                 live.reload(conn)
         with self._step(State.RELOADED, "verify"):
             _raise_any(self._settled("after", may_wait=not self.change.restarts), self._hint)
-        self.journal.note(self.change, State.VERIFIED, "verified")
-        self.at("verified")
+        self._note(State.VERIFIED, "verified")
 
     def at_target(self) -> bool:
         """Whether everything is in force as wanted, as far as one look can tell."""
@@ -85,8 +85,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Note that the target is reached."""
-        self.journal.note(self.change, State.VERIFIED, "found at its target")
-        self.at("verified")
+        self._note(State.VERIFIED, "found at its target")
 
     def back(self) -> tuple[str, ...]:
         """Put everything back; the names that stay as they are until a restart.
@@ -102,7 +101,6 @@ class Transaction:
         except NotRestarted as error:
             raise ApplyError(f"the old settings wait for a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
-        self.at("reverted")
         return waiting
 
     def close(self) -> None:
@@ -121,9 +119,9 @@ class Transaction:
     @contextmanager
     def _step(self, state: State, name: str) -> Iterator[None]:
         self._note(state, name)
-        self.at(name)
+        self._tell(name)
         yield
-        self.at(f"{name}: done")
+        self._tell(f"{name}: done")
 
     def _note(self, state: State, step: str) -> None:
         """Write the step down. On the way back nothing may stop us, not even a full disk."""
@@ -132,6 +130,12 @@ class Transaction:
         except JournalError:
             if state not in (State.REVERTING, State.REVERTED):
                 raise
+            self.change = replace(self.change, state=state)
+
+    def _tell(self, step: str) -> None:
+        """Tell the observer, who may stop us on the way there but not on the way back."""
+        with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
+            self.at(step)
 
     def _writes(
         self, conn: Connection, direction: Direction, names: Sequence[str] | None = None
@@ -274,9 +278,10 @@ class Transaction:
             return self._names()
         now = live.values_in(lines, AUTO_CONF)
         rows = live.in_force(conn, self._names())
-        keep = [one for one in self.change.entries if _is_ours(one, now.get(one.name), rows)]
+        entries = self.change.entries
+        keep = [one for one in entries if _is_ours(one, now.get(one.name.lower()), rows)]
         self.change = replace(self.change, entries=tuple(keep))
-        return tuple(one.name for one in keep if now.get(one.name) != one.before)
+        return tuple(one.name for one in keep if now.get(one.name.lower()) != one.before)
 
     def _file_to_put_back(self) -> tuple[str, ...]:
         now = read_text(self._file())
@@ -348,7 +353,7 @@ class Transaction:
         edited = with_entries(
             read_text(self._file()) or "", {one.name: one.before for one in self.change.entries}
         )
-        unchanged = before is not None and entries(edited) == entries(before)
+        unchanged = before is not None and entries_of(edited) == entries_of(before)
         return before if unchanged else edited
 
     def _by_hand(self) -> str:
