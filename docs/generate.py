@@ -166,7 +166,9 @@ def cli_page() -> Iterator[str]:
     yield "errors: [errors](errors.md); documents of `--json`: [JSON](json.md)."
     for group in (cli.main, cli.rdstune):
         name = str(group.name)
-        context = click.Context(group, info_name=name, terminal_width=WIDTH)
+        context = click.Context(
+            group, info_name=name, terminal_width=WIDTH, **group.context_settings
+        )
         yield from help_section(f"## {name}", context)
         for command in group.list_commands(context):
             found = group.get_command(context, command)
