@@ -97,6 +97,8 @@ def test_the_undo_that_is_printed_names_no_password(new_cluster: NewCluster, jou
     assert words[:2] == ["mrtuner", "undo"]
     assert words[-2:] == ["--journal", str(journal)]
     assert PASSWORD not in done.output
+    back = CliRunner(env={"PGPASSWORD": PASSWORD}).invoke(main, [*words[1:], "--yes"])
+    assert back.stdout.endswith(" undone and verified\n")
 
 
 def test_apply_without_a_terminal_refuses_and_names_yes(

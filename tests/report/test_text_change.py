@@ -85,3 +85,11 @@ def test_calibration_is_told_with_its_own_interval() -> None:
     lines = list(verdict(replace(judged(PAIRS), calibration=same), Look(width=200)))
     told = "calibration, the same settings twice in 3 blocks: 1.01 times"
     assert f"  {told} (95 % interval 0.98 to 1.04)" in lines
+
+
+def test_a_single_pair_has_no_interval_and_says_so() -> None:
+    lines = list(verdict(judged([(100.0, 160.0)]), Look(width=200)))
+    assert lines[0] == (
+        "undecided: advised has 1.60 times the throughput (no interval from a single pair, 1 block)"
+    )
+    assert not any("inf" in line for line in lines)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -143,11 +143,24 @@ def observed(step: str) -> None:
         terminal.talk(f"  {step}")
 
 
-def undo_command(dsn: str, restart: str, journal: Path | None) -> str:
-    """How to take a change back; passwords are left out."""
+def without_secrets(dsn: str) -> str:
+    """The connection string to show for typing: as given, or what remains without its secrets."""
     from mrtuner.postgres.connect import masked
 
-    words = ["mrtuner", "undo", masked(dsn)]
+    if masked(dsn) == dsn:
+        return dsn
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    known = conninfo_to_dict(dsn).items()
+    return make_conninfo("", **{name: text for name, text in known if name not in _SECRETS})
+
+
+_SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+
+
+def undo_command(dsn: str, restart: str, journal: Path | None) -> str:
+    """How to take a change back; passwords are left out."""
+    words = ["mrtuner", "undo", without_secrets(dsn)]
     words += [] if restart == "never" else ["--restart", restart]
     words += [] if journal is None else ["--journal", str(journal)]
     return shlex.join(words)

@@ -203,9 +203,7 @@ def _announce(compared: Sequence[Wanted], plan: Plan, target: Target) -> None:
 
 def _commands(target: Target, restart: str) -> list[tuple[str, str]]:
     """What to type to do the same on one's own server."""
-    from mrtuner.postgres.connect import masked
-
-    dsn = "postgresql://USER@HOST/DATABASE" if target.ours else masked(target.dsn)
+    dsn = "postgresql://USER@HOST/DATABASE" if target.ours else change.without_secrets(target.dsn)
     return change.next_commands(dsn, restart)
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_bytes
@@ -17,7 +18,7 @@ from mrtuner.units import pretty_bytes
 if TYPE_CHECKING:
     from mrtuner.bench.judge import Judgement
     from mrtuner.facts import Missing
-    from mrtuner.stats.paired import Comparison
+    from mrtuner.stats.paired import Calibration, Comparison
     from mrtuner.tune.advice import Advice, Recovery, Tuning
     from mrtuner.tune.budget import Budget
     from mrtuner.tune.plan import Plan, Step
@@ -327,23 +328,33 @@ def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
         ratio = judgement.p99
         yield from _wrapped(
             f"99th percentile of latency: {ratio.ratio:.2f} times "
-            f"(95 % interval {ratio.low:.2f} to {ratio.high:.2f}; less is better)",
+            f"({_interval(ratio)}; less is better)",
             look,
         )
     if judgement.calibration:
         same = judgement.calibration
         yield from _wrapped(
-            f"calibration, the same settings twice in {same.pairs} blocks: {same.ratio:.2f} times "
-            f"(95 % interval {same.low:.2f} to {same.high:.2f})",
+            f"calibration, the same settings twice in {_blocks(same.pairs)}: "
+            f"{same.ratio:.2f} times ({_interval(same)})",
             look,
         )
-    yield from _wrapped(f"{seen.pairs} blocks find {seen.mde:.1%} with 80 % power", look)
+    if isfinite(seen.mde):
+        yield from _wrapped(
+            f"{_blocks(seen.pairs)} find a difference of {seen.mde:.1%} with 80 % power", look
+        )
     for caution in judgement.cautions:
         yield from _wrapped(f"caution: {caution}", look, style="warning")
 
 
 def _times(seen: Comparison) -> str:
-    return (
-        f"{seen.ratio:.2f} times the throughput "
-        f"(95 % interval {seen.low:.2f} to {seen.high:.2f}, {seen.pairs} blocks)"
-    )
+    return f"{seen.ratio:.2f} times the throughput ({_interval(seen)}, {_blocks(seen.pairs)})"
+
+
+def _interval(seen: Comparison | Calibration) -> str:
+    if not isfinite(seen.high):
+        return "no interval from a single pair"
+    return f"95 % interval {seen.low:.2f} to {seen.high:.2f}"
+
+
+def _blocks(number: int) -> str:
+    return f"{number} block{'s' * (number != 1)}"
