@@ -184,7 +184,7 @@ def _servers(
 
 def _template(binaries: Binaries, directory: Path, scale: int) -> Cluster:
     _say(f"loading scale {scale}")
-    cluster = Cluster.create(binaries, directory, {"max_wal_size": "8GB", "shared_buffers": "1GB"})
+    cluster = Cluster.create(binaries, directory, {"max_wal_size": "2GB", "shared_buffers": "1GB"})
     with cluster:
         with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
             connection.execute("CREATE DATABASE bench")

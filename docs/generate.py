@@ -20,8 +20,8 @@ from mrtuner.catalog.load import table
 from mrtuner.journal import store
 from mrtuner.render import crunchy
 from mrtuner.report import charts
-from mrtuner.tune import Tuning, tune
-from mrtuner.tune.verdict import RULES, Rule
+from mrtuner.tuning import Tuning, tune
+from mrtuner.tuning.verdict import RULES, Rule
 
 DOCS: Final = Path(__file__).resolve().parent
 HEAD: Final = "<!-- Made from the code by `python -m docs.generate`: do not edit. -->\n\n"

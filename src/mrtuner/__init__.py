@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mrtuner.tune import Tuning, tune
+    from mrtuner.tuning import Tuning, tune
 
 __all__ = ["Tuning", "__version__", "tune"]
 
@@ -23,9 +23,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Load the main job on first use, so that `mrtuner --help` does not."""
     if name in {"tune", "Tuning"}:
-        import mrtuner.tune as main_job
+        import mrtuner.tuning
 
-        value = getattr(main_job, name)
-        globals()[name] = value  # `mrtuner.tune` is the function, not the package
-        return value
+        return getattr(mrtuner.tuning, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import psycopg  # noqa: TID253 - the ban is for the package
+import psycopg
 import pytest
-from psycopg.rows import dict_row  # noqa: TID253
+from psycopg.rows import dict_row
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.postgres.cluster import Cluster, scratch_directory

@@ -65,7 +65,7 @@ def test_the_choices_are_the_formats_that_can_be_written() -> None:
 def test_the_choices_in_help_are_those_that_the_library_knows() -> None:
     from mrtuner.cli.options import STORAGES, WORKLOADS
     from mrtuner.host.model import Storage
-    from mrtuner.tune.situation import Workload
+    from mrtuner.tuning.situation import Workload
 
     assert tuple(Storage) == STORAGES
     assert tuple(Workload) == WORKLOADS

@@ -10,7 +10,7 @@ from docs_pages import DOCS, generator, name_of
 
 from mrtuner import cli, errors
 from mrtuner.render import FORMATS
-from mrtuner.tune.verdict import RULES
+from mrtuner.tuning.verdict import RULES
 
 REFERENCE = DOCS / "reference"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # noqa: TID253 - the ban is for the package
+import yaml
 
 from mrtuner.render import Line, cloudnativepg, parse, render
 

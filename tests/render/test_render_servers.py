@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-import psycopg  # noqa: TID253 - the ban is for the package
+import psycopg
 import pytest
-import yaml  # noqa: TID253 - the ban is for the package
+import yaml
 
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster

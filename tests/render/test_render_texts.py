@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-import yaml  # noqa: TID253 - the ban is for the package
+import yaml
 from markdown_it import MarkdownIt
 
 from mrtuner.errors import BadValue, Refused

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mrtuner.bench.judge import Judgement
 from mrtuner.report.text import Look, plan_of_change, verdict
 from mrtuner.stats.paired import Calibration, compare
-from mrtuner.tune.plan import LeftAlone, Plan, Step
+from mrtuner.tuning.plan import LeftAlone, Plan, Step
 
 STEP = Step(
     name="work_mem", value="16MB", before="4MB", in_force="4096", restart=False, lowers=False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.report.text import Look, entries, screen, sections
-from mrtuner.tune import tune
+from mrtuner.tuning import tune
 
 
 @pytest.mark.parametrize("width", [72, 80, 100, 200])

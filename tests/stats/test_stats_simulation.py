@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np  # noqa: TID253 - the ban is for the package
-import numpy.typing as npt  # noqa: TID253
+import numpy as np
+import numpy.typing as npt
 
 from mrtuner.stats.paired import Verdict, compare
 

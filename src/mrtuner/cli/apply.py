@@ -12,8 +12,8 @@ from mrtuner.cli import change, options, terminal
 
 if TYPE_CHECKING:
     from mrtuner.journal.store import Journal
-    from mrtuner.tune import Tuning
-    from mrtuner.tune.apply import Outcome, Plan
+    from mrtuner.tuning import Tuning
+    from mrtuner.tuning.apply import Outcome, Plan
 
 SCHEMA: Final = "mrtuner.apply/1"
 
@@ -80,8 +80,8 @@ def command(
 
 
 def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:
-    from mrtuner.tune import tune
-    from mrtuner.tune.apply import plan
+    from mrtuner.tuning import tune
+    from mrtuner.tuning.apply import plan
 
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
@@ -105,7 +105,7 @@ def _carried_out(
     yes: bool,
 ) -> Outcome:
     """Ask, unless there is nothing to agree to, and apply."""
-    from mrtuner.tune.apply import apply
+    from mrtuner.tuning.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:
         terminal.agree(f"Change {len(plan.steps)} settings?", yes=yes)

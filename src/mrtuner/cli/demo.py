@@ -79,8 +79,8 @@ def _measured(cluster: Cluster, journal: Path, plan: Plan) -> proving.Proof:
     """Read, advise, apply, restart, verify, measure both sides, put back."""
     from mrtuner.bench.proof import seconds_expected
     from mrtuner.journal.store import Journal
-    from mrtuner.tune import tune
-    from mrtuner.tune.apply import Restart
+    from mrtuner.tuning import tune
+    from mrtuner.tuning.apply import Restart
 
     tuning = tune(cluster.dsn(), workload="oltp")
     terminal.talk(tuning.title)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mrtuner.catalog import Parameter
     from mrtuner.report.text import Look
-    from mrtuner.tune.verdict import Rule
+    from mrtuner.tuning.verdict import Rule
 
 SCHEMA: Final = "mrtuner.explain/1"
 _NO_RULE: Final = "MrTuner has no rule for it and leaves it alone."
@@ -52,14 +52,14 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
 
 
 def _rules() -> dict[str, Rule]:
-    from mrtuner.tune import engine  # noqa: F401 - registers the rules
-    from mrtuner.tune.verdict import RULES
+    from mrtuner.tuning import engine  # noqa: F401 - registers the rules
+    from mrtuner.tuning.verdict import RULES
 
     return RULES
 
 
 def _default_major() -> int:
-    from mrtuner.tune.gather import NEWEST
+    from mrtuner.tuning.gather import NEWEST
 
     return NEWEST
 

@@ -16,8 +16,8 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.bench.record import Plan
-    from mrtuner.tune import Tuning
-    from mrtuner.tune.apply import Restart, Wanted
+    from mrtuner.tuning import Tuning
+    from mrtuner.tuning.apply import Restart, Wanted
 
 SCRIPTS: Final = ("tpcb", "select", "simple-update")
 
@@ -138,7 +138,7 @@ def _plan(given: dict[str, Any]) -> Plan:
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> Target:
-    from mrtuner.tune.apply import Restart
+    from mrtuner.tuning.apply import Restart
 
     if dsn is not None:
         how = change.consent(restart, restarts=True)
@@ -154,7 +154,7 @@ def _proof(
 ) -> proving.Proof | None:
     """Advise, announce, ask, measure; None when there is nothing to compare."""
     from mrtuner.journal.store import Journal
-    from mrtuner.tune import tune
+    from mrtuner.tuning import tune
 
     with Journal(target.journal) as book:
         change.clean_up(target.dsn, book, "never")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mrtuner.bench.record import Plan, Record
     from mrtuner.journal.store import Journal
     from mrtuner.postgres.cluster import Cluster
-    from mrtuner.tune import Tuning
-    from mrtuner.tune.apply import Restart, Wanted
+    from mrtuner.tuning import Tuning
+    from mrtuner.tuning.apply import Restart, Wanted
 
 SCHEMA: Final = "mrtuner.report/1"
 #: Exit code when the advice was measured to be worse.

@@ -11,7 +11,7 @@ from mrtuner.cli import terminal
 if TYPE_CHECKING:
     from mrtuner.bench.proof import Arm
     from mrtuner.journal.store import Journal
-    from mrtuner.tune.apply import Plan, Restart, Wanted
+    from mrtuner.tuning.apply import Plan, Restart, Wanted
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
@@ -48,7 +48,7 @@ class Sides:
         if not self.changed:
             self._start_afresh()
             return
-        from mrtuner.tune.apply import undo
+        from mrtuner.tuning.apply import undo
 
         undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
         self.changed = False
@@ -58,7 +58,7 @@ class Sides:
         if self.changed:
             self._start_afresh()
             return
-        from mrtuner.tune.apply import apply
+        from mrtuner.tuning.apply import apply
 
         self.plan = self._planned()
         apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits)
@@ -67,7 +67,7 @@ class Sides:
     def _planned(self) -> Plan:
         from mrtuner.postgres.connect import connect
         from mrtuner.postgres.read import read
-        from mrtuner.tune.apply import plan
+        from mrtuner.tuning.apply import plan
 
         with connect(self.dsn) as connection:
             return plan(read(connection), self.wanted)
@@ -77,8 +77,8 @@ class Sides:
         if self.restart.run is None or not any(item.restart for item in self.wanted):
             return
         from mrtuner.postgres.connect import connect
-        from mrtuner.tune.live import identify
-        from mrtuner.tune.restart import restarted
+        from mrtuner.tuning.live import identify
+        from mrtuner.tuning.restart import restarted
 
         with connect(self.dsn) as connection:
             before = identify(connection).started

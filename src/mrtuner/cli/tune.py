@@ -12,7 +12,7 @@ from mrtuner.cli import options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.tune import Tuning
+    from mrtuner.tuning import Tuning
 
 FORMATS: Final = (
     "text", "json", "conf", "sql", "markdown",
@@ -87,7 +87,7 @@ def command(
 
 def advise(dsn: str | None, watch: float | None, **machine: Any) -> Tuning:
     """The tuning for the options given, watching the server first if asked to."""
-    from mrtuner.tune import tune
+    from mrtuner.tuning import tune
 
     if watch is None:
         return tune(dsn, **machine)
@@ -102,8 +102,8 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
 
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read, watch
-    from mrtuner.tune import tune_server
-    from mrtuner.tune.gather import flags
+    from mrtuner.tuning import tune_server
+    from mrtuner.tuning.gather import flags
 
     said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:

@@ -15,7 +15,7 @@ from mrtuner.errors import Refused
 if TYPE_CHECKING:
     from mrtuner.journal.record import Change
     from mrtuner.journal.store import Journal
-    from mrtuner.tune.apply import Outcome
+    from mrtuner.tuning.apply import Outcome
 
 SCHEMA: Final = "mrtuner.undo/1"
 
@@ -57,7 +57,7 @@ def command(
 
 
 def _undone(dsn: str, book: Journal, restart: str, force: bool, yes: bool) -> Outcome:
-    from mrtuner.tune.apply import undo
+    from mrtuner.tuning.apply import undo
 
     last = _last(dsn, book)
     if last is not None:
@@ -73,7 +73,7 @@ def _undone(dsn: str, book: Journal, restart: str, force: bool, yes: bool) -> Ou
 def _last(dsn: str, book: Journal) -> Change | None:
     """The change that would be taken back."""
     from mrtuner.postgres.connect import connect
-    from mrtuner.tune.live import identify
+    from mrtuner.tuning.live import identify
 
     with connect(dsn) as connection:
         return book.last(identify(connection).server)
@@ -96,7 +96,7 @@ def _text(value: str | None) -> str:
 
 def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
     """The memory check of apply, where it can be made; a way back is not barred by its lack."""
-    from mrtuner.tune import tune
+    from mrtuner.tuning import tune
 
     try:
         return change.fits(tune(dsn))

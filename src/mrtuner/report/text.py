@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mrtuner.bench.judge import Judgement
     from mrtuner.facts import Missing
     from mrtuner.stats.paired import Calibration, Comparison
-    from mrtuner.tune.advice import Advice, Recovery, Tuning
-    from mrtuner.tune.budget import Budget
-    from mrtuner.tune.plan import Plan, Step
+    from mrtuner.tuning.advice import Advice, Recovery, Tuning
+    from mrtuner.tuning.budget import Budget
+    from mrtuner.tuning.plan import Plan, Step
 
 #: Text and the name of a style: heading, warning, quiet.
 Paint = Callable[[str, str], str]

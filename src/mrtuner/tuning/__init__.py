@@ -1,0 +1,110 @@
+"""The main job: facts, rules, budget, advice.
+
+`tune` is the one entry: a described machine, this machine, or a running server.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrtuner.tuning import closing, gather
+from mrtuner.tuning.advice import Tuning
+from mrtuner.tuning.fit import refuse_overflow, solve
+
+if TYPE_CHECKING:
+    from mrtuner.host.model import Host
+    from mrtuner.postgres.model import Server
+
+__all__ = ["Tuning", "tune", "tune_server"]
+
+
+def tune(
+    dsn: str | None = None,
+    *,
+    memory: str | int | None = None,
+    cpus: int | None = None,
+    storage: str | None = None,
+    disk: str | int | None = None,
+    data: str | int | None = None,
+    workload: str = "mixed",
+    connections: int | None = None,
+    postgres: int | None = None,
+    ceiling: float | None = None,
+) -> Tuning:
+    """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
+
+    Sizes are bytes or texts such as ``"16GB"``; `cpus` and `connections` are counts; `storage`
+    is hdd, ssd, nvme, ebs, network or overlay; `workload` web, oltp, olap, mixed or desktop;
+    `ceiling` the share of memory the worst case may take (0.9). With `memory` or `cpus` and no
+    `dsn` another machine is meant, and what is not said is Unknown.
+
+    Raises BadValue for input that means nothing, DoesNotFit when the connections asked for
+    cannot be held by the memory, ConnectError when the server cannot be read.
+
+    >>> tune(memory="16GB", cpus=4, storage="ssd", postgres=17)["shared_buffers"].value
+    '4GB'
+    """
+    said = gather.flags(
+        memory=memory,
+        cpus=cpus,
+        storage=storage,
+        disk=disk,
+        data=data,
+        workload=workload,
+        connections=connections,
+        postgres=postgres,
+        ceiling=ceiling,
+    )
+    if dsn is not None:
+        return _tune_dsn(dsn, said)
+    if said.describe_a_machine:
+        return _finish(gather.described(said))
+    from mrtuner.host import probe
+
+    host = probe()
+    return _finish(gather.this_machine(said, host), host=host)
+
+
+def _tune_dsn(dsn: str, said: gather.Flags) -> Tuning:
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read
+
+    with connect(dsn) as connection:
+        return tune_server(read(connection), said)
+
+
+def tune_server(server: Server, said: gather.Flags | None = None) -> Tuning:
+    """Advise settings for a server that was read; its machine is probed when it is ours."""
+    host = _host_of(server)
+    return _finish(gather.live(said or gather.Flags(), server, host), host=host, server=server)
+
+
+def _host_of(server: Server) -> Host | None:
+    if server.local_pid is None:
+        return None
+    from mrtuner.host import probe
+
+    directory = Path(server.data_directory) if server.data_directory else None
+    return probe(pid=server.local_pid, data_directory=directory)
+
+
+def _finish(
+    gathered: gather.Gathered, *, host: Host | None = None, server: Server | None = None
+) -> Tuning:
+    situation = gathered.situation
+    solution = solve(situation)
+    refuse_overflow(situation, solution)
+    more = closing.notices(situation, solution.chosen, solution.budget, server)
+    return Tuning(
+        situation=situation,
+        given=tuple(gathered.given),
+        advice=solution.advice,
+        budget=solution.budget,
+        recovery=closing.recovery(situation, solution.advice),
+        notices=(*gathered.notices, *more),
+        steps=tuple(closing.steps(situation, solution.budget, host)),
+        missing=tuple(gathered.missing),
+        server=server,
+        host=host,
+    )

@@ -1,0 +1,268 @@
+"""Ask every rule, in order, and settle each answer into a value the server would take."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from mrtuner.catalog import Parameter, parameters
+from mrtuner.errors import BadValue
+from mrtuner.formula import Constant, Expr, MissingVariable
+from mrtuner.host.model import Storage
+from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
+from mrtuner.tuning.advice import Advice
+from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.situation import (
+    BufferWrites,
+    Clock,
+    Connections,
+    Cpus,
+    Data,
+    DeadRows,
+    Disk,
+    Memory,
+    Situation,
+    Spills,
+    Wal,
+    Workload,
+)
+from mrtuner.tuning.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
+from mrtuner.units import KiB, MiB, memory_unit
+
+#: A value this little below the advice is left alone: no restart for nothing.
+NEAR = 0.95
+#: What would supply a fact, in the words of the command line.
+SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
+#: A live server that does not show a parameter hides it from the role, or is a fork without it.
+SIGHT = "a server that shows it (GRANT pg_read_all_settings to the role)"
+#: What initdb writes where pg_settings has no default of its own.
+INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
+
+
+def decide(situation: Situation) -> tuple[dict[str, Advice], Chosen]:
+    """One `Advice` for each parameter that has a rule and exists in this major version."""
+    known = parameters(situation.major)
+    chosen = Chosen()
+    _remember_untouched(situation, known, chosen)
+    machine = situation.machine
+    advice: dict[str, Advice] = {}
+    for name, rule in RULES.items():
+        parameter = known.get(name)
+        if parameter is not None:
+            advice[name] = _settle(rule, parameter, situation, chosen, machine)
+            _remember(advice[name], chosen)
+    return advice, chosen
+
+
+def _settle(
+    rule: Rule,
+    parameter: Parameter,
+    situation: Situation,
+    chosen: Chosen,
+    machine: Mapping[str, int],
+) -> Advice:
+    now, origin = _in_force(parameter, situation)
+    verdict = _answer(rule, situation, chosen)
+    target, scales = now, None
+    if isinstance(verdict, Change):
+        try:
+            target, scales = _evaluate(verdict.to, parameter, machine)
+        except MissingVariable as gap:
+            verdict, target = Unknown((SUPPLY[gap.args[0]],)), now
+        else:
+            verdict = _unless_settled(verdict, rule, parameter, situation, now, target)
+            if isinstance(verdict, Keep):
+                target, scales = now, None
+    return Advice(
+        rule=rule,
+        parameter=parameter,
+        verdict=verdict,
+        now=now,
+        origin=origin,
+        target=target,
+        scales=scales,
+    )
+
+
+def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
+    """The rule's own verdict, `Keep` where the value is not ours to change, `Unknown` on a gap."""
+    if rule.name in situation.fixed:
+        return Keep(situation.fixed[rule.name])
+    if _hidden(rule.name, situation):
+        return Unknown((SIGHT,))
+    supplied, missing = {}, []
+    for argument, kind, optional in _needs(rule.decide):
+        fact = _fact(kind, situation, chosen)
+        if fact is None and not optional:
+            missing.append(_SUPPLY_OF[kind])
+        supplied[argument] = fact
+    return Unknown(tuple(missing)) if missing else rule.decide(**supplied)
+
+
+@cache
+def _needs(decide: Callable[..., Verdict]) -> tuple[tuple[str, type, bool], ...]:
+    """A rule's arguments: name, type of fact, and whether None will do."""
+    hints = typing.get_type_hints(decide)
+    hints.pop("return")
+    return tuple((name, *_unwrapped(hint)) for name, hint in hints.items())
+
+
+def _unwrapped(hint: Any) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType):
+        kind = next(part for part in hint.__args__ if part is not type(None))
+        return kind, True
+    return hint, False
+
+
+_FACTS: Mapping[type, Callable[[Situation], object]] = {
+    Situation: lambda s: s,
+    Workload: lambda s: s.workload,
+    Connections: lambda s: s.connections,
+    Memory: lambda s: s.memory,
+    Cpus: lambda s: s.cpus,
+    Storage: lambda s: s.storage,
+    Disk: lambda s: s.disk,
+    Data: lambda s: s.data,
+    Clock: lambda s: s.clock,
+    Wal: lambda s: s.wal,
+    Spills: lambda s: s.spills,
+    DeadRows: lambda s: s.dead_rows,
+    BufferWrites: lambda s: s.buffer_writes,
+}
+_SUPPLY_OF: Mapping[type, str] = {
+    Memory: "--memory",
+    Cpus: "--cpus",
+    Storage: "--storage",
+    Disk: "--disk",
+    Data: "--data",
+}
+
+
+def _fact(kind: type, situation: Situation, chosen: Chosen) -> object:
+    return chosen if kind is Chosen else _FACTS[kind](situation)
+
+
+def _evaluate(
+    to: Expr | Value, parameter: Parameter, machine: Mapping[str, int]
+) -> tuple[Value, Expr | None]:
+    """A rule's answer as a value in base units, and the expression that it came from."""
+    if isinstance(to, str):
+        return parameter.parse(to), None
+    unit = memory_unit(parameter.unit) if parameter.unit else None
+    if unit is None and not isinstance(to, Expr):
+        return _bounded(to, parameter), None
+    scales = to if isinstance(to, Expr) else Constant(int(to))
+    value = scales.evaluate(machine) // (unit or 1)
+    return _bounded(_tidy(value, unit), parameter), scales
+
+
+def _tidy(value: int, unit: int | None) -> int:
+    """A size rounded down to what a person would write: whole MB, or 64 kB below 16 MB."""
+    if unit is None:
+        return value
+    step = MiB if value * unit >= 16 * MiB else 64 * KiB
+    return value if step <= unit else value * unit // step * step // unit
+
+
+def _bounded(value: Value, parameter: Parameter) -> Value:
+    """Within the server's bounds; an enum value or a text is only checked."""
+    if not isinstance(value, bool) and isinstance(value, (int, float)):
+        if parameter.max is not None and value > parameter.max:
+            value = parameter.max
+        if parameter.min is not None and value < parameter.min:
+            value = parameter.min
+        if parameter.vartype == "real":
+            value = float(value)
+    parameter.check(value)
+    return value
+
+
+def _unless_settled(
+    verdict: Change,
+    rule: Rule,
+    parameter: Parameter,
+    situation: Situation,
+    now: Value | None,
+    target: Value,
+) -> Verdict:
+    """`Keep` where the value in force is already right, or so near that a change is idle."""
+    if now == target:
+        asked = rule.always and not situation.live
+        return verdict if asked else Keep(f"already so: {verdict.because}")
+    if situation.live and _near(parameter, now, target):
+        return Keep(f"within 5 % of {parameter.show(target)}: {verdict.because}")
+    return verdict
+
+
+def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
+    """Slightly less than advised is near enough; more is not: the budget counts it."""
+    memory = parameter.unit is not None and memory_unit(parameter.unit) is not None
+    if not memory or isinstance(now, (str, bool)) or now is None or isinstance(target, str):
+        return False
+    return 0 < target * NEAR <= now <= target
+
+
+def _hidden(name: str, situation: Situation) -> bool:
+    return situation.live and name not in situation.running
+
+
+def _in_force(parameter: Parameter, situation: Situation) -> tuple[Value | None, str]:
+    if _hidden(parameter.name, situation):
+        return None, "hidden"
+    text = situation.running.get(parameter.name)
+    if text is not None:
+        return _as_value(parameter, text), situation.origins.get(parameter.name, "")
+    return _default(parameter), "default"
+
+
+def _default(parameter: Parameter) -> Value | None:
+    return INITDB.get(parameter.name) if parameter.default is None else parameter.default
+
+
+def _as_value(parameter: Parameter, text: str) -> Value:
+    """A live value as it stands: the server has it, so bounds of another build cannot matter."""
+    try:
+        return parameter.parse(text)
+    except BadValue:
+        return text
+
+
+def _remember(advice: Advice, chosen: Chosen) -> None:
+    """What later rules and the budget build on."""
+    parameter, value = advice.parameter, _counted_as(advice)
+    if value is None:
+        return
+    chosen.plain[parameter.name] = value
+    unit = memory_unit(parameter.unit) if parameter.unit else None
+    if unit is None or isinstance(value, str):
+        return
+    exact = Constant(int(value) * unit)
+    chosen.actual[parameter.name] = exact
+    chosen.sizes[parameter.name] = exact if advice.scales is None else advice.scales
+
+
+def _counted_as(advice: Advice) -> Value | None:
+    """The value that counts: what stays automatic will be worked out anew, -1 stands for it.
+
+    Source: xlog.c, XLOGShmemSize: wal_buffers of -1 is shown as the size that it came to.
+    """
+    if advice.target is None:
+        return _default(advice.parameter)
+    worked_out = advice.parameter.default == -1 and advice.origin in {"default", "computed"}
+    return -1 if worked_out and not advice.changes else advice.target
+
+
+def _remember_untouched(
+    situation: Situation, known: Mapping[str, Parameter], chosen: Chosen
+) -> None:
+    """Parameters that the budget needs before their own rule has spoken."""
+    for name in ("max_worker_processes", "max_parallel_workers", "autovacuum_max_workers"):
+        if name in known:
+            value, _ = _in_force(known[name], situation)
+            if value is None:
+                value = _default(known[name])
+            if value is not None:
+                chosen.plain[name] = value

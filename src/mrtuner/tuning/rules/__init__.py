@@ -1,0 +1,29 @@
+"""The rules, a file an area. The order of the imports is the order of decision.
+
+To add a rule: write the function in its area's file, name the parameter, its source, its risk
+and its basis, and add a test with a value worked out by hand.
+"""
+
+from mrtuner.tuning.rules import (  # isort: skip
+    sessions,
+    memory,
+    parallel,
+    vacuum,
+    wal,
+    sorts,
+    storage,
+    planner,
+    monitoring,
+)
+
+__all__ = [
+    "memory",
+    "monitoring",
+    "parallel",
+    "planner",
+    "sessions",
+    "sorts",
+    "storage",
+    "vacuum",
+    "wal",
+]

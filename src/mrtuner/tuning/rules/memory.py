@@ -1,0 +1,82 @@
+"""Who may hold how much memory."""
+
+from __future__ import annotations
+
+from mrtuner.formula import MEMORY, greatest
+from mrtuner.tuning.situation import Situation, Workload
+from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.units import MiB
+
+DOC = "documentation: Resource Consumption, Memory"
+
+
+@rule(
+    "shared_buffers",
+    basis=Basis.MEASURED,
+    source=DOC + " (25 % of memory, up to 40 %); docs/proof.md",
+    risk="restart; the server does not start if the kernel cannot give that much",
+    always=True,
+)
+def a_quarter_of_memory(workload: Workload) -> Verdict:
+    """A quarter of memory, leaving the rest to the kernel's cache and to sessions; a sixteenth
+    on a desktop, which has other work.
+    """
+    if workload is Workload.DESKTOP:
+        return Change(greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop has other work")
+    return Change(
+        greatest(MEMORY / 4, 16 * MiB),
+        "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest",
+    )
+
+
+@rule(
+    "huge_pages",
+    basis=Basis.MEASURED,
+    source="documentation: Linux Huge Pages; docs/proof.md",
+    risk="with `on` the server does not start when too few are reserved",
+)
+def try_and_reserve(situation: Situation) -> Verdict:
+    """`try` starts everywhere but does nothing until pages are reserved: the report says how
+    many to reserve and how. `on` would refuse to start after shared memory grows.
+    """
+    if situation.running.get("huge_pages") == "off":
+        return Change("try", "uses reserved huge pages and starts without them too")
+    return Keep("`try` uses what is reserved and starts without; see the pages to reserve")
+
+
+@rule(
+    "effective_cache_size",
+    basis=Basis.ARITHMETIC,
+    source="documentation: Query Planning, Planner Cost Constants",
+    risk="none: an estimate for the planner, no memory is taken",
+)
+def what_can_be_cached(workload: Workload) -> Verdict:
+    """Three quarters of memory: shared buffers and the kernel's cache together; half on a
+    desktop.
+    """
+    if workload is Workload.DESKTOP:
+        return Change(MEMORY / 2, "half: other programs need cache too")
+    return Change(MEMORY * 3 / 4, "shared buffers and the kernel's cache together")
+
+
+@rule(
+    "temp_buffers",
+    source=DOC,
+    risk="each session that uses temporary tables keeps this much until it ends",
+)
+def small_temporary_tables() -> Verdict:
+    """Left as it is; raise it in the sessions that fill large temporary tables."""
+    return Keep("matters only to sessions with large temporary tables: set it there")
+
+
+@rule(
+    "vacuum_buffer_usage_limit",
+    basis=Basis.CONVENTION,
+    source="release notes 17: the default became 2 MB",
+    risk="none worth naming: at most an eighth of shared buffers is used",
+)
+def the_newer_default(situation: Situation) -> Verdict:
+    """2 MB where the version's own default is still 256 kB (16)."""
+    if situation.major == 16:
+        return Change(2 * MiB, "the default of 17 and later: fewer flushes during vacuum")
+    return Keep("the default is fine since 17")

@@ -1,0 +1,71 @@
+"""Worker processes and parallel query."""
+
+from __future__ import annotations
+
+from mrtuner.formula import CPUS, MEMORY, Expr, greatest, least
+from mrtuner.tuning.situation import Memory, Workload
+from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.units import MiB
+
+DOC = "documentation: Resource Consumption, Worker Processes"
+#: A worker's own overhead and a share of sorts and hashes.
+A_WORKER = 64 * MiB
+
+
+@rule(
+    "max_parallel_workers",
+    basis=Basis.ARITHMETIC,
+    source=DOC,
+    risk="workers share the CPUs with every other session",
+)
+def one_worker_for_each_cpu(memory: Memory | None) -> Verdict:
+    """One for each CPU, two at least: more cannot run at the same time. Never more than one for
+    each 64 MB of memory: a small container on a large host sees many CPUs.
+    """
+    return Change(greatest(2, _workers(memory)), "one for each CPU, more could not run at once")
+
+
+def _workers(memory: Memory | None) -> Expr:
+    return CPUS if memory is None else least(CPUS, MEMORY / A_WORKER)
+
+
+@rule(
+    "max_worker_processes",
+    basis=Basis.ARITHMETIC,
+    source=DOC + "; a standby needs at least its primary's value",
+    risk="restart; on a standby it may not be lower than on the primary",
+)
+def parallel_workers_and_some_more(memory: Memory | None) -> Verdict:
+    """The parallel workers plus four for extensions and logical replication, never below the
+    server's own default of 8 (PgTune goes below it on four to seven CPUs).
+    """
+    return Change(
+        greatest(8, _workers(memory) + 4),
+        "all parallel workers, and four for extensions and replication",
+    )
+
+
+@rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")
+def helpers_for_one_query(workload: Workload) -> Verdict:
+    """Half the CPUs, up to 16, where a few large queries run; one or two where many small ones
+    do, since they would only take workers from each other.
+    """
+    if workload is Workload.OLAP:
+        return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
+    return Change(least(2, CPUS / 2), "many sessions share the CPUs: two helpers at most")
+
+
+@rule("max_parallel_maintenance_workers", source=DOC, risk="index builds take more of the machine")
+def helpers_for_index_builds() -> Verdict:
+    """Half the CPUs, one at least and four at most: beyond that the storage is the limit."""
+    return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, four at most")
+
+
+@rule(
+    "parallel_leader_participation",
+    source=DOC,
+    risk="none",
+)
+def leader_works_too() -> Verdict:
+    """Left as it is: switching it off helps only where the leader is the bottleneck."""
+    return Keep("the leader's help is worth having")

@@ -1,0 +1,355 @@
+"""Killed at any step: what is in force is the start or the target, and recover tidies up."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from conftest import PASSWORD, NewCluster
+from mrtuner.errors import ApplyError, ConnectError
+from mrtuner.journal.store import Journal
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.read import read
+from mrtuner.tuning.apply import NEVER, Restart, Wanted, apply, plan, recover, undo
+from servers import binaries
+
+if sys.platform == "win32":
+    pytest.skip("needs SIGKILL", allow_module_level=True)
+
+WANTED = (
+    Wanted(name="random_page_cost", value="1.1"),
+    Wanted(name="shared_buffers", value="64MB"),
+    Wanted(name="work_mem", value="64MB"),
+)
+START = ("4", "16384", "8192")
+TARGET = ("1.1", "8192", "65536")
+WITHOUT_RESTART = ("1.1", "16384", "65536")  # the target while shared_buffers waits
+BEFORE = ["work_mem = '8MB'"]
+AFTER = ["random_page_cost = '1.1'", "shared_buffers = '64MB'", "work_mem = '64MB'"]
+
+Verb = Literal["apply", "undo"]
+#: No threads and everything imported: a child is there in milliseconds.
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["mrtuner.tuning.apply", "mrtuner.postgres.read", "psycopg"])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child does, and at which of its steps it is killed."""
+
+    verb: Verb
+    dsn: str
+    state: Path
+    command: str | None  # the restart
+    killed_at: int
+    more: tuple[Wanted, ...] = ()
+    conf_dir: Path | None = None
+
+
+def child(task: Task) -> None:
+    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
+    steps = count(1)
+
+    def at(step: str) -> None:
+        if next(steps) == task.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    restart = Restart(run=task.command) if task.command else NEVER
+    with Journal(task.state) as journal:
+        if task.verb == "undo":
+            undo(task.dsn, journal, restart=restart, at=at)
+            return
+        with connect(task.dsn) as conn:
+            server = read(conn)
+        made = plan(server, WANTED + task.more)
+        with suppress(ApplyError):
+            apply(task.dsn, made, journal, restart=restart, conf_dir=task.conf_dir, at=at)
+
+
+def run(task: Task) -> bool:
+    """Whether the child was killed; False when it had fewer steps."""
+    process = CHILDREN.Process(target=child, args=(task,))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster.create(binaries(18), scratch_directory(), {"fsync": "off"})
+    with cluster:
+        yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+def server(cluster: Cluster) -> Cluster:
+    reset(cluster)
+    return cluster
+
+
+def reset(cluster: Cluster) -> None:
+    """Bring the server to START, restarting it where that is needed."""
+    if not cluster.running():
+        (cluster.data / "postgresql.auto.conf").write_text("")
+        cluster.start()
+    with connect(cluster.dsn()) as conn:
+        conn.execute("ALTER SYSTEM RESET ALL")
+        conn.execute("ALTER SYSTEM SET work_mem = '8MB'")
+        conn.execute("SELECT pg_reload_conf()")
+    if in_force(cluster)[1] != START[1]:
+        cluster.restart()
+    until(lambda: in_force(cluster) == START)
+
+
+def until(done) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def in_force(cluster: Cluster) -> tuple[str, ...]:
+    """What a new session sees."""
+    with connect(cluster.dsn()) as conn:
+        rows = conn.execute(
+            "SELECT setting FROM pg_settings WHERE name = ANY(%s) ORDER BY name",
+            ([one.name for one in WANTED],),
+        ).fetchall()
+    return tuple(row[0] for row in rows)
+
+
+def entries(cluster: Cluster) -> list[str]:
+    text = (cluster.data / "postgresql.auto.conf").read_text()
+    return sorted(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def pg_ctl(cluster: Cluster, action: str) -> str:
+    """The owner's command: pg_ctl as the server's user."""
+    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
+    program = cluster.binaries.program("pg_ctl")
+    log = cluster.directory / "log"
+    where = f"-D {cluster.data}" + (f" -l {log}" if action != "stop" else "")
+    return f"cd / && {who}{program} {action} -w -m fast {where}"
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["reload", "restart"])
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_killed_at_every_step_the_server_has_its_start_or_its_target(
+    server: Cluster, tmp_path: Path, verb: Verb, restarts: bool
+) -> None:
+    command = pg_ctl(server, "restart") if restarts else None
+    restart = Restart(run=command) if restarts else NEVER
+    target = (TARGET if restarts else WITHOUT_RESTART, AFTER)
+    start = (START, BEFORE)
+    seen = set()
+    for killed_at in count(1):
+        if verb == "apply":
+            reset(server)
+        elif in_force(server) != target[0]:
+            run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
+            assert (in_force(server), entries(server)) == target
+        was_killed = run(Task(verb, server.dsn(), tmp_path, command, killed_at))
+        assert in_force(server) in (target[0], start[0]), killed_at
+        with Journal(tmp_path) as journal:
+            recover(server.dsn(), journal, restart=restart)
+            assert all(change.finished for change in journal.changes())
+        after = (in_force(server), entries(server))
+        assert after in (start, target), killed_at
+        seen.add(after == target)
+        if not was_killed:
+            break
+    assert killed_at > 10
+    assert seen == {True, False}
+
+
+def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: Path) -> None:
+    """A value that is refused turns the change around; then it is killed as well."""
+    refused = (Wanted(name="autovacuum_naptime", value="99999999"),)
+    for killed_at in count(8):  # the last write is refused
+        was_killed = run(Task("apply", server.dsn(), tmp_path, None, killed_at, more=refused))
+        assert in_force(server) == START, killed_at
+        with Journal(tmp_path) as journal:
+            recover(server.dsn(), journal)
+        assert (in_force(server), entries(server)) == (START, BEFORE), killed_at
+        if not was_killed:
+            break
+    assert killed_at > 12
+
+
+def test_killed_at_every_step_of_an_include_file(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    conf_dir = cluster.data / "conf.d"
+    conf_dir.mkdir()
+    cluster.configure({"include_dir": "conf.d", "work_mem": "8MB"})
+    cluster.restart()
+    for killed_at in count(1):
+        task = Task("apply", cluster.dsn(), tmp_path, None, killed_at, conf_dir=conf_dir)
+        was_killed = run(task)
+        assert in_force(cluster) in (START, WITHOUT_RESTART), killed_at
+        with Journal(tmp_path) as journal:
+            outcome = recover(cluster.dsn(), journal)
+            at_target = in_force(cluster) == WITHOUT_RESTART
+            assert [one.name for one in conf_dir.iterdir()] == ["mrtuner.conf"] * at_target
+            if outcome is not None and outcome.did == "finished":
+                undo(cluster.dsn(), journal)
+        if not was_killed:
+            break
+        assert in_force(cluster) == START, killed_at
+    assert killed_at > 6
+
+
+def test_what_recover_leaves_can_be_applied_and_undone_again(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """The interrupted change is tidied up by the next apply itself."""
+    assert run(Task("apply", server.dsn(), tmp_path, None, killed_at=5))
+    with connect(server.dsn()) as conn:
+        made = plan(read(conn), WANTED)
+    with Journal(tmp_path) as journal:
+        apply(server.dsn(), made, journal)
+        assert (in_force(server), entries(server)) == (WITHOUT_RESTART, AFTER)
+        undo(server.dsn(), journal)
+        assert (in_force(server), entries(server)) == (START, BEFORE)
+        assert [one.state for one in journal.changes()] == ["reverted", "reverted", "verified"]
+
+
+def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path: Path) -> None:
+    """The one way to a mixture: entries half written, then a foreign reload. recover ends it."""
+    assert run(Task("apply", server.dsn(), tmp_path, None, killed_at=4))
+    with connect(server.dsn()) as conn:
+        conn.execute("SELECT pg_reload_conf()")
+    until(lambda: in_force(server) == ("1.1", "16384", "8192"))
+    with Journal(tmp_path) as journal:
+        outcome = recover(server.dsn(), journal)
+    assert outcome is not None
+    assert outcome.did == "reverted"
+    assert (in_force(server), entries(server)) == (START, BEFORE)
+
+
+def test_killed_while_the_command_restarts_the_server(server: Cluster, tmp_path: Path) -> None:
+    """The command outlives us, so the server comes up with its target."""
+    command = f"kill -9 $PPID; {pg_ctl(server, 'restart')}"
+    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
+    until(lambda: reached(server, TARGET))
+    with Journal(tmp_path) as journal:
+        outcome = recover(server.dsn(), journal)
+    assert outcome is not None
+    assert outcome.did == "finished"
+    assert (in_force(server), entries(server)) == (TARGET, AFTER)
+
+
+def reached(cluster: Cluster, values: tuple[str, ...]) -> bool:
+    import psycopg
+
+    try:
+        return in_force(cluster) == values
+    except (ConnectError, psycopg.OperationalError):  # it is restarting
+        return False
+
+
+def test_killed_with_the_server_down_it_is_brought_back_with_its_old_settings(
+    server: Cluster, tmp_path: Path
+) -> None:
+    command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
+    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
+    until(lambda: not server.running())
+    with Journal(tmp_path) as journal:
+        outcome = recover(server.dsn(), journal, restart=Restart(run=pg_ctl(server, "restart")))
+    assert outcome is not None
+    assert outcome.did == "reverted"
+    assert (in_force(server), entries(server)) == (START, BEFORE)
+
+
+def test_without_consent_a_server_that_is_down_gets_its_old_file_and_is_not_started(
+    server: Cluster, tmp_path: Path
+) -> None:
+    command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
+    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
+    until(lambda: not server.running())
+    with Journal(tmp_path) as journal:
+        with pytest.raises(ApplyError, match="its old settings are back in") as down:
+            recover(server.dsn(), journal, restart=Restart(patience=1))
+        assert down.value.hint == "Start it, then run again to verify."
+        assert entries(server) == BEFORE
+        assert not server.running()
+        server.start()
+        assert recover(server.dsn(), journal) is not None
+        assert recover(server.dsn(), journal) is None
+    assert in_force(server) == START
+
+
+def test_a_server_that_is_down_without_a_change_of_ours_is_just_down(
+    server: Cluster, tmp_path: Path
+) -> None:
+    server.stop()
+    with Journal(tmp_path) as journal, pytest.raises(ConnectError):
+        recover(server.dsn(), journal)
+
+
+def elsewhere(dsn: str, state: Path, uid: int, stop: str, said: object) -> None:
+    """As a user who cannot reach the data directory: stop the server instead of restarting it."""
+    os.environ["PGPASSWORD"] = PASSWORD
+    Journal(state).close()
+    with connect(dsn) as conn:
+        made = plan(read(conn), WANTED)
+    for path in (state, *state.iterdir()):
+        os.chown(path, uid, uid)
+    os.setgid(uid)
+    os.setuid(uid)
+
+    def run() -> None:
+        with connect(dsn) as conn:
+            conn.execute(f"COPY (SELECT 1) TO PROGRAM '{stop}'".encode())
+            time.sleep(1)
+
+    with Journal(state) as journal:
+        try:
+            apply(dsn, made, journal, restart=Restart(run=run, patience=1))
+        except ApplyError as error:
+            said.put((error.message, error.hint))  # type: ignore[attr-defined]
+
+
+def test_an_unreachable_server_that_is_down_is_told_how_to_be_mended(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    cluster = new_cluster(listen=True)
+    with connect(cluster.dsn()) as conn:
+        conn.execute("ALTER SYSTEM SET work_mem = '8MB'")
+        conn.execute("SELECT pg_reload_conf()")
+    until(lambda: in_force(cluster)[2] == "8192")
+    stop = f"{cluster.binaries.program('pg_ctl')} stop -W -m immediate -D {cluster.data}"
+    state = scratch_directory()
+    said = CHILDREN.Queue()
+    arguments = (cluster.dsn(tcp=True), state, 65534, stop, said)
+    process = CHILDREN.Process(target=elsewhere, args=arguments)
+    process.start()
+    message, hint = said.get(timeout=30)
+    process.join()
+    shutil.rmtree(state)
+    assert "the server is down" in message
+    assert hint == (
+        f"In {cluster.data}/postgresql.auto.conf of its data directory put back"
+        " work_mem = '8MB' and remove the lines of random_page_cost, shared_buffers,"
+        " then start the server."
+    )
+    # Doing what it says is a way back.
+    (cluster.data / "postgresql.auto.conf").write_text("work_mem = '8MB'\n")
+    cluster.start()
+    assert in_force(cluster) == START

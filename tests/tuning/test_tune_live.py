@@ -1,0 +1,364 @@
+"""`mrtuner.tune(dsn)` on real servers: what is in force, where from, and what is left alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import mrtuner
+from mrtuner.errors import DoesNotFit, UsageError
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.read import read, watch
+from mrtuner.tuning import tune_server
+from mrtuner.tuning.gather import Flags
+from servers import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import NewCluster
+    from mrtuner.postgres.model import Server
+    from mrtuner.tuning import Tuning
+
+MIB, GIB = 2**20, 2**30
+MEMINFO = Path("/proc/meminfo")
+on_linux = pytest.mark.skipif(not MEMINFO.exists(), reason="there is no /proc here")
+
+
+def texts(tuning: Tuning) -> list[str]:
+    return [notice.text for notice in tuning.notices]
+
+
+def verdict(tuning: Tuning, name: str) -> str:
+    return str(tuning[name].to_dict()["verdict"])
+
+
+def changed(cluster: Cluster, *statements: str) -> None:
+    """Run statements one by one, and wait until new sessions see the files as they are now."""
+    loaded = sql(cluster.dsn(), "select pg_conf_load_time()")
+    sql(cluster.dsn(), *statements, "select pg_reload_conf()")
+    deadline = time.monotonic() + 20
+    while sql(cluster.dsn(), "select pg_conf_load_time()") == loaded:
+        assert time.monotonic() < deadline, "the server does not reload"
+        time.sleep(0.02)
+
+
+def server_of(cluster: Cluster, dbname: str = "postgres", user: str = "postgres") -> Server:
+    with connect(cluster.dsn(dbname, user=user)) as connection:
+        return read(connection)
+
+
+def ram() -> int:
+    """MemTotal in bytes, read by the test itself."""
+    lines = MEMINFO.read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) * 1024
+
+
+# --- what is in force, and where it comes from
+
+
+def test_what_somebody_tuned_before_shows_with_its_origin(new_cluster: NewCluster) -> None:
+    """Peers compare with the defaults, or with postgresql.conf, which is not in force."""
+    cluster = new_cluster(settings={"work_mem": "8MB", "checkpoint_timeout": "20min"})
+    extra = cluster.data / "extra.conf"
+    extra.write_text("jit = off\n")
+    with (cluster.data / "postgresql.conf").open("a") as conf:
+        conf.write("include 'extra.conf'\n")
+    changed(cluster, "alter system set work_mem = '64MB'")
+    tuning = mrtuner.tune(cluster.dsn(), memory="1GB")
+    shown = {
+        name: (tuning[name].current, tuning[name].origin)
+        for name in ("work_mem", "checkpoint_timeout", "jit", "random_page_cost")
+    }
+    assert shown == {
+        "work_mem": ("64MB", "postgresql.auto.conf"),
+        "checkpoint_timeout": ("20min", "file"),
+        "jit": ("off", "include"),
+        "random_page_cost": ("4", "default"),
+    }
+    assert verdict(tuning, "checkpoint_timeout") == "keep"
+    assert tuning["checkpoint_timeout"].reason == "longer still: your choice"
+    assert tuning["jit"].reason.startswith("already so")
+    assert tuning["work_mem"].changes
+
+
+def test_a_tuned_server_has_nothing_left_to_change(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    given: dict[str, Any] = {"memory": "1GB", "storage": "ssd", "workload": "oltp"}
+    before = mrtuner.tune(cluster.dsn(), **given)
+    assert len(before.changes) > 10
+    with (cluster.data / "postgresql.conf").open("a") as conf:
+        conf.write(before.as_conf())
+    cluster.restart()
+    assert mrtuner.tune(cluster.dsn(), **given).changes == []
+
+
+def test_the_command_line_is_left_alone_and_said(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.stop()
+    options = "-c shared_buffers=32MB -c jit=on"
+    done = cluster.run(
+        "pg_ctl", "-D", cluster.data, "-w", "-l", cluster.directory / "log", "-o", options, "start"
+    )
+    assert done.returncode == 0, done.stderr
+    tuning = mrtuner.tune(cluster.dsn(), memory="1GB")
+    for name, value in (("shared_buffers", "32MB"), ("jit", "on")):
+        item = tuning[name]
+        assert (item.value, item.origin, item.changes) == (value, "command line", False)
+        assert item.reason == (
+            "set on the command line: left alone, only its starter can change it"
+        )
+    assert "shared_buffers" not in tuning.as_conf()
+
+
+def test_roles_and_databases_that_go_their_own_way_are_said(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "create role app login",
+        "create database shop",
+        "alter role app set work_mem = '1GB'",
+        "alter role app in database shop set jit = on",
+        "alter database shop set random_page_cost = 3",
+    )
+    said = texts(mrtuner.tune(cluster.dsn(), memory="1GB"))
+    beats = "that beats the value advised here"
+    assert f"role app sets work_mem = 1GB: {beats}" in said
+    assert f"role app and database shop sets jit = on: {beats}" in said
+    assert f"database shop sets random_page_cost = 3: {beats}" in said
+    tuning = mrtuner.tune(cluster.dsn("shop"), memory="1GB")
+    assert (tuning["random_page_cost"].current, tuning["random_page_cost"].origin) == (
+        "3",
+        "database",
+    )
+
+
+def test_a_change_that_waits_for_a_restart_is_said(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    changed(cluster, "alter system set max_connections = 150")
+    tuning = mrtuner.tune(cluster.dsn(), memory="1GB")
+    assert "max_connections was changed and waits for a restart" in texts(tuning)
+    assert tuning["max_connections"].current == "100"
+
+
+def test_a_broken_line_is_said_with_its_place(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    conf = cluster.data / "postgresql.conf"
+    number = len(conf.read_text().splitlines()) + 1
+    with conf.open("a") as file:
+        file.write("work_mem = '12 parsecs'\n")
+    said = texts(mrtuner.tune(cluster.dsn(), memory="1GB"))
+    broken = [text for text in said if "cannot be used" in text]
+    assert len(broken) == 1
+    assert broken[0].startswith(f"{conf}:{number}: work_mem cannot be used: ")
+
+
+@pytest.mark.parametrize(("megabytes", "expected"), [(244, "keep"), (243, "change")])
+def test_nearly_enough_shared_buffers_do_not_call_for_a_restart(
+    new_cluster: NewCluster, megabytes: int, expected: str
+) -> None:
+    """A quarter of 1 GB is 256 MB; 95 % of it is 243.2 MB."""
+    cluster = new_cluster(settings={"shared_buffers": f"{megabytes}MB"})
+    tuning = mrtuner.tune(cluster.dsn(), memory="1GB")
+    assert verdict(tuning, "shared_buffers") == expected
+    assert tuning["shared_buffers"].value == ("244MB" if expected == "keep" else "256MB")
+
+
+# --- the build
+
+
+def test_a_build_without_lz4_gets_pglz(embedded: Cluster) -> None:
+    tuning = mrtuner.tune(embedded.dsn())
+    assert tuning["wal_compression"].value == "pglz"
+    assert "this build lacks lz4" in tuning["wal_compression"].reason
+    assert tuning["default_toast_compression"].value == "pglz"
+
+
+def test_a_build_with_lz4_gets_it_and_takes_it(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(15)
+    taken = "select 'lz4' = any(enumvals) from pg_settings where name = 'wal_compression'"
+    if sql(cluster.dsn(), taken) != [(True,)]:
+        pytest.skip("this PostgreSQL 15 was built without lz4")
+    tuning = mrtuner.tune(cluster.dsn())
+    assert tuning["wal_compression"].value == "lz4"
+    assert tuning["default_toast_compression"].value == "lz4"
+    changed(cluster, *(line for line in tuning.as_sql().splitlines() if "compression" in line))
+    assert sql(cluster.dsn(), "show wal_compression") == [("lz4",)]
+    assert sql(cluster.dsn(), "show default_toast_compression") == [("lz4",)]
+
+
+# --- what the server did
+
+
+@pytest.fixture
+def busy(new_cluster: NewCluster) -> Cluster:
+    """Three checkpoints asked for by command, some WAL, and sorts that went to disk."""
+    cluster = new_cluster(settings={"work_mem": "64kB", "max_wal_size": "64MB"})
+    sql(cluster.dsn(), "create table t (n int, filler text)")
+    for _ in range(4):
+        sql(
+            cluster.dsn(),
+            "insert into t select n, repeat('x', 500) from generate_series(1, 30000) n",
+            "select count(*) from (select * from t order by filler, n desc offset 1) s",
+            "checkpoint",
+        )
+    sql(cluster.dsn(), "select pg_stat_force_next_flush()")
+    return cluster
+
+
+def test_a_load_that_was_written_leads_to_measured_advice(busy: Cluster) -> None:
+    """The rate is high and the window short, but at least three checkpoints were requested."""
+    server = server_of(busy)
+    activity = server.activity
+    assert activity.wal_bytes is not None
+    assert activity.wal_bytes > 4 * 30_000 * 500, "every row is in the WAL at least once"
+    assert activity.checkpoints_requested is not None
+    assert activity.checkpoints_requested >= 3
+    assert activity.temp_files is not None
+    assert activity.temp_files >= 4
+    item = mrtuner.tune(busy.dsn(), memory="1GB", disk="1TB")["max_wal_size"]
+    assert item.basis == "measured"
+    assert item.changes
+    assert "checkpoints were requested" in item.reason
+    # By hand, from the same counters: peak of three times the average over 15 min, times 1.9.
+    rate = 3 * activity.wal_bytes / activity.window
+    assert isinstance(item.target, int)
+    assert item.target * MIB <= rate * 900 * 1.9 * 1.01 + 64 * MIB
+
+
+def test_large_temporary_files_lift_work_mem_and_small_ones_do_not(busy: Cluster) -> None:
+    """The sorts here spill some megabytes; the same count of 1 GB files is another matter."""
+    server = replace(server_of(busy), local_pid=None)
+    said = Flags(memory=256 * GIB, connections=50)  # type: ignore[arg-type]
+    assert tune_server(server, said)["work_mem"].value == "256MB"
+    files = server.activity.temp_files or 0
+    large = replace(server.activity, temp_bytes=files * GIB)  # type: ignore[arg-type]
+    item = tune_server(replace(server, activity=large), said)["work_mem"]
+    assert item.value == "1GB"
+    assert f"{files} temporary files of 1 GB" in item.reason
+
+
+def test_a_load_that_is_watched_counts_as_the_peak(new_cluster: NewCluster) -> None:
+    """No checkpoint comes within the moment that is watched, and it is believed all the same."""
+    cluster = new_cluster(settings={"max_wal_size": "64MB"})
+    sql(cluster.dsn(), "create table t (filler text)")
+
+    def work(seconds: float) -> None:
+        sql(cluster.dsn(), "insert into t select repeat('x', 1000) from generate_series(1, 50000)")
+
+    with connect(cluster.dsn()) as connection:
+        server = read(connection)
+        activity = watch(connection, 1.0, sleep=work)
+    assert activity.wal_bytes is not None
+    assert activity.wal_bytes > 50_000 * 1000
+    server = replace(server, activity=activity)
+    averaged = tune_server(server, Flags())["max_wal_size"]
+    watched = tune_server(server, Flags(watched=True))["max_wal_size"]
+    assert (averaged.basis, watched.basis) == ("convention", "measured")
+
+
+# --- the machine below
+
+
+@on_linux
+def test_a_local_servers_machine_is_read_by_its_process(embedded: Cluster) -> None:
+    tuning = mrtuner.tune(embedded.dsn())
+    assert tuning.server is not None
+    assert tuning.server.local_pid == embedded.pid
+    sources = {item.name: item.source for item in tuning.given}
+    assert sources["memory"].startswith(("/proc/meminfo", "/sys/fs/cgroup"))
+    assert str(embedded.data) in sources["disk"] or sources["disk"].startswith("/")
+    assert tuning.situation.memory is not None
+    assert tuning.situation.memory.size <= ram()
+    assert tuning.situation.clock is not None
+
+
+@on_linux
+def test_more_memory_than_this_machine_has_is_refused(embedded: Cluster) -> None:
+    with pytest.raises(UsageError, match=r"is more than the .* this host has") as caught:
+        mrtuner.tune(embedded.dsn(), memory=2 * ram())
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "Give what PostgreSQL may really use, or leave --memory away."
+
+
+def test_another_version_than_the_servers_is_refused(embedded: Cluster) -> None:
+    with pytest.raises(UsageError, match=r"the server is PostgreSQL 18.*, not 17") as caught:
+        mrtuner.tune(embedded.dsn(), postgres=17)
+    assert caught.value.hint == "Leave --pg away: the server knows its version."
+
+
+def test_connections_that_do_not_fit_a_live_server_have_a_way_out(embedded: Cluster) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        mrtuner.tune(embedded.dsn(), memory="1GB", connections=4000)
+    hint = caught.value.hint or ""
+    fewer = int(hint.split("--connections to ")[1].split()[0])
+    tuning = mrtuner.tune(embedded.dsn(), memory="1GB", connections=fewer)
+    assert tuning["max_connections"].target == fewer
+
+
+def test_memory_that_cannot_be_known_from_here_is_asked_for(embedded: Cluster) -> None:
+    """The same server as if it ran elsewhere: SQL does not tell the size of its machine."""
+    elsewhere = replace(server_of(embedded), local_pid=None)
+    tuning = tune_server(elsewhere)
+    assert tuning.budget is None
+    assert tuning.host is None
+    for name in ("shared_buffers", "effective_cache_size", "work_mem", "maintenance_work_mem"):
+        assert tuning[name].reason == "needs --memory"
+        assert not tuning[name].changes
+    gaps = {gap.name: gap.supply for gap in tuning.missing}
+    assert gaps["memory"] == "--memory"
+    assert gaps["cpus"] == "--cpus"
+    assert gaps["storage"] == "--storage"
+    assert tuning["checkpoint_timeout"].changes, "what needs no memory is advised all the same"
+
+
+# --- roles and standbys
+
+
+def test_a_lesser_role_gets_advice_and_the_gaps_are_named(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(settings={"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "create role reader login")
+    tuning = mrtuner.tune(cluster.dsn(user="reader"), memory="1GB")
+    assert tuning["shared_buffers"].value == "256MB"
+    assert tuning["work_mem"].changes
+    libraries = tuning["shared_preload_libraries"]
+    assert verdict(tuning, "shared_preload_libraries") == "unknown"
+    assert (libraries.current, libraries.suggested) == ("", False)
+    gaps = {gap.name: gap for gap in tuning.missing}
+    assert "pg_read_all_settings" in (gaps["sourcefile"].supply or "")
+    assert "file_problems" in gaps
+    allowed = mrtuner.tune(cluster.dsn(), memory="1GB")["shared_preload_libraries"]
+    assert allowed.reason == "pg_stat_statements is loaded"
+
+
+@pytest.fixture
+def standby(new_cluster: NewCluster) -> Iterator[Cluster]:
+    """A streaming standby of a primary with 60 connections, both running."""
+    primary = new_cluster(settings={"max_connections": 60, "max_worker_processes": 9})
+    base = scratch_directory()
+    copy = replace(primary, directory=base)
+    made = primary.run(
+        "pg_basebackup", "-h", primary.directory, "-p", str(primary.port), "-U", "postgres",
+        "-D", copy.data, "-R", "-c", "fast", "-X", "stream",
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    copy.configure({"unix_socket_directories": str(base)})
+    copy.start()
+    yield copy
+    copy.remove()
+
+
+def test_a_standby_leaves_what_must_match_its_primary(standby: Cluster) -> None:
+    assert sql(standby.dsn(), "select pg_is_in_recovery()") == [(True,)]
+    tuning = mrtuner.tune(standby.dsn(), memory="1GB", cpus=16, connections=20)
+    for name, value in (("max_connections", "60"), ("max_worker_processes", "9")):
+        assert (tuning[name].value, tuning[name].changes) == (value, False)
+        assert tuning[name].reason == "a standby follows its primary: change it there"
+    assert "this is a standby: what must match the primary is left alone" in texts(tuning)
+    assert tuning["shared_buffers"].value == "256MB", "the rest may differ"
+    assert tuning["max_wal_size"].basis == "convention", "a standby writes no WAL of its own"

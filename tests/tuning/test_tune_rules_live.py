@@ -1,0 +1,418 @@
+"""What a running server changes in a rule's answer: its values, its build, its counters.
+
+The situations are built by hand: 18 with its defaults, 32 GB, 8 CPUs, an SSD, OLTP and the
+server's own 100 connections, with changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mrtuner.catalog import parameters
+from mrtuner.host.model import Storage
+from mrtuner.tuning.fit import solve
+from mrtuner.tuning.situation import (
+    BufferWrites,
+    Clock,
+    Connections,
+    Cpus,
+    Data,
+    DeadRows,
+    Disk,
+    Memory,
+    Situation,
+    Spills,
+    Wal,
+    Workload,
+)
+from mrtuner.units import Bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mrtuner.tuning.advice import Advice
+
+MIB, GIB = 2**20, 2**30
+HOUR = 3600.0
+#: pg_settings of a fresh server where the catalogue has no default of its own.
+MADE_BY_INITDB = {"shared_buffers": "16384", "max_connections": "100"}
+
+
+def fresh(major: int) -> dict[str, str]:
+    """pg_settings.setting of a server that nobody has touched."""
+    words = {True: "on", False: "off"}
+    defaults = {name: each.default for name, each in parameters(major).items()}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in defaults.items()
+        if value is not None
+    } | MADE_BY_INITDB | {"wal_segment_size": str(16 * MIB)}  # fmt: skip
+
+
+def live(running: Mapping[str, str] | None = None, major: int = 18, **facts: Any) -> Situation:
+    usual: dict[str, Any] = {
+        "workload": Workload.OLTP,
+        "connections": Connections(None, seen=5),
+        "memory": Memory(Bytes(32 * GIB)),
+        "cpus": Cpus(8),
+        "storage": Storage.SSD,
+    }
+    changed = dict(running or {})
+    values = fresh(major) | changed
+    origins = dict.fromkeys(values, "default") | dict.fromkeys(changed, "file")
+    return Situation(major=major, **({"running": values, "origins": origins} | usual | facts))
+
+
+def advised(name: str, situation: Situation) -> Advice:
+    return solve(situation).advice[name]
+
+
+def answer(name: str, situation: Situation) -> tuple[str, str]:
+    item = advised(name, situation)
+    return item.to_dict()["verdict"], item.value
+
+
+# --- WAL: the measured rate, the interval, the segments, the disk
+
+
+def wal(rate_mib: float, **changes: Any) -> Wal:
+    """Six hours at so many MiB/s on average; the peak is taken as three times that."""
+    window = changes.pop("window", 6 * HOUR)
+    fields = {"timed": 72, "requested": 0} | changes
+    return Wal(window=window, written=Bytes(int(rate_mib * MIB * window)), **fields)
+
+
+def test_max_wal_size_holds_one_interval_at_the_measured_peak() -> None:
+    """1 MiB/s on average, 3 at peak, over 900 s: 2700 MiB are 169 segments of 16 MiB, and one
+    because PostgreSQL starts early; times 1.9 for the spread checkpoint: 323 segments.
+    The profile would say 16 GB.
+    """
+    item = advised("max_wal_size", live(wal=wal(1)))
+    assert item.target == 323 * 16
+    assert item.value == "5168MB"
+    assert item.basis == "measured"
+    assert item.reason == "3 MB/s of WAL at peak over 15 min; 0 of 72 checkpoints were requested"
+
+
+def test_the_size_is_enough_by_the_servers_own_arithmetic() -> None:
+    """xlog.c: a checkpoint is forced floor(size / (1 + target)) - 1 segments after the last."""
+    assert floor(5168 / 16 / (1 + 0.9)) - 1 == 169
+    assert 169 * 16 >= 2700 > 168 * 16
+
+
+def test_larger_segments_are_counted_as_they_are() -> None:
+    """2700 MiB are 43 segments of 64 MiB; (43 + 1) * 1.9 = 83.6, 84 of them."""
+    item = advised("max_wal_size", live({"wal_segment_size": str(64 * MIB)}, wal=wal(1)))
+    assert item.target == 84 * 64
+
+
+def test_an_interval_of_your_own_is_reckoned_with() -> None:
+    """3 MiB/s over 3600 s are 675 segments; 676 * 1.9 = 1284.4, 1285 of them."""
+    situation = live({"checkpoint_timeout": "3600"}, wal=wal(1))
+    assert advised("max_wal_size", situation).target == 1285 * 16
+
+
+def test_a_completion_target_that_cannot_be_changed_is_reckoned_with() -> None:
+    """170 segments * 1.5 = 255."""
+    situation = live(
+        {"checkpoint_completion_target": "0.5"},
+        wal=wal(1),
+        fixed={"checkpoint_completion_target": "set on the command line"},
+    )
+    assert answer("checkpoint_completion_target", situation) == ("keep", "0.5")
+    assert advised("max_wal_size", situation).target == 255 * 16
+
+
+def test_wal_watched_under_load_is_taken_as_the_peak_it_is() -> None:
+    """A minute at 3 MiB/s says as much as six hours at 1."""
+    situation = live(wal=wal(3, window=60.0, timed=0, watched=True))
+    assert advised("max_wal_size", situation).target == 323 * 16
+
+
+@pytest.mark.parametrize(
+    ("window", "requested", "measured"),
+    [(6 * HOUR, 0, True), (6 * HOUR - 1, 2, False), (6 * HOUR - 1, 3, True), (60.0, 0, False)],
+)
+def test_a_short_and_quiet_window_says_nothing(
+    window: float, requested: int, measured: bool
+) -> None:
+    item = advised("max_wal_size", live(wal=wal(1, window=window, requested=requested)))
+    assert item.basis == ("measured" if measured else "convention")
+    if not measured:
+        assert item.value == "16GB"  # the profile
+
+
+def test_measured_wal_is_held_by_the_disk() -> None:
+    """A tenth of 30 GB is 3 GB, below the 5168 MB of an interval."""
+    item = advised("max_wal_size", live(wal=wal(1), disk=Disk(Bytes(30 * GIB), None)))
+    assert item.value == "3GB"
+    assert "held to 3 GB by the disk" in item.reason
+
+
+def test_a_full_disk_holds_more_than_a_large_one_allows() -> None:
+    """A quarter of the 8 GB free, not a tenth of 1 TB; here for the profile too."""
+    disk = Disk(Bytes(1024 * GIB), Bytes(8 * GIB))
+    assert answer("max_wal_size", live(wal=wal(1), disk=disk)) == ("change", "2GB")
+    assert answer("max_wal_size", live(disk=disk)) == ("change", "2GB")
+
+
+def test_where_the_disk_forbids_more_the_gap_is_said() -> None:
+    """A quarter of 2 GB is below the least of 1 GB, which the server has."""
+    item = advised("max_wal_size", live(wal=wal(1), disk=Disk(None, Bytes(2 * GIB))))
+    assert (item.to_dict()["verdict"], item.value) == ("keep", "1GB")
+    assert "an interval needs 5.05 GB" in item.reason
+    assert "the disk" in item.reason
+
+
+def test_a_disk_without_any_room_is_not_a_disk_without_a_limit() -> None:
+    full = Disk(Bytes(1024 * GIB), Bytes(0))
+    assert answer("max_wal_size", live(disk=full)) == ("keep", "1GB")
+    assert answer("max_wal_size", live(disk=Disk(None, Bytes(0)))) == ("keep", "1GB")
+
+
+def test_max_wal_size_is_never_lowered() -> None:
+    """Neither by a low rate nor by a profile: what you set stays, and is said to suffice."""
+    measured = advised("max_wal_size", live({"max_wal_size": "8192"}, wal=wal(1)))
+    assert (measured.to_dict()["verdict"], measured.value) == ("keep", "8GB")
+    assert "an interval needs 5.05 GB" in measured.reason
+    assert answer("max_wal_size", live({"max_wal_size": "65536"})) == ("keep", "64GB")
+
+
+def test_measured_wal_needs_no_memory() -> None:
+    assert answer("max_wal_size", live(memory=None, wal=wal(1))) == ("change", "5168MB")
+    assert answer("max_wal_size", live(memory=None)) == ("unknown", "1GB")
+
+
+def test_min_wal_size_follows_what_was_measured() -> None:
+    assert answer("min_wal_size", live(wal=wal(1))) == ("change", "1292MB")  # 5168 / 4
+
+
+# --- work_mem: temporary files lift the cap, the budget stays
+
+
+def roomy(**facts: Any) -> Situation:
+    """256 GB for 50 connections: 1434 MB would be left to each of them."""
+    memory = Memory(Bytes(256 * GIB))
+    return live({"max_connections": "50"}, **({"memory": memory} | facts))
+
+
+def spills(average: int) -> Spills:
+    return Spills(window=HOUR, files=10, size=Bytes(10 * average))
+
+
+def test_large_temporary_files_lift_the_cap_of_work_mem() -> None:
+    """From 256 MB to 1 GB, once files are larger than a quarter of the cap on average."""
+    assert answer("work_mem", roomy()) == ("change", "256MB")
+    assert answer("work_mem", roomy(spills=spills(64 * MIB))) == ("change", "256MB")
+    item = advised("work_mem", roomy(spills=spills(65 * MIB)))
+    assert item.value == "1GB"
+    assert "10 temporary files of 65 MB" in item.reason
+
+
+def test_temporary_files_never_lift_work_mem_above_the_budget() -> None:
+    """32 GB for 200 connections: 44 MB are left to each, whatever they spill."""
+    crowd = live({"max_connections": "200"}, spills=spills(10 * GIB))
+    assert answer("work_mem", crowd) == ("change", "44MB")
+    budget = solve(crowd).budget
+    assert budget is not None
+    assert budget.fits
+
+
+# --- autovacuum and the background writer
+
+
+def test_dead_rows_that_were_seen_beat_the_profile() -> None:
+    """OLAP with little data would keep 0.2."""
+    dead = DeadRows("public.orders", share=0.25, tables=2)
+    situation = live(workload=Workload.OLAP, data=Data(Bytes(GIB)), dead_rows=dead)
+    item = advised("autovacuum_vacuum_scale_factor", situation)
+    assert item.value == "0.05"
+    assert item.basis == "measured"
+    assert "25% of public.orders is dead, and 2 large tables" in item.reason
+
+
+@pytest.mark.parametrize(
+    ("stops", "cpus", "expected"),
+    [
+        (61, 8, ("change", "500")),  # more than one a minute
+        (60, 8, ("keep", "100")),
+        (6000, 3, ("keep", "100")),
+        (6000, 4, ("change", "500")),
+    ],
+)
+def test_the_background_writer_is_let_loose_where_it_was_held_back(
+    stops: int, cpus: int, expected: tuple[str, str]
+) -> None:
+    writes = BufferWrites(by_backends=0, clean_stops=stops, window=HOUR)
+    situation = live(cpus=Cpus(cpus), buffer_writes=writes)
+    assert answer("bgwriter_lru_maxpages", situation) == expected
+
+
+# --- the server's own values
+
+
+OWN_VALUES = [
+    ("max_connections", {"max_connections": "123"}, "keep", "123"),
+    ("huge_pages", {"huge_pages": "off"}, "change", "try"),
+    ("huge_pages", {"huge_pages": "on"}, "keep", "on"),
+    ("autovacuum_vacuum_cost_delay", {"autovacuum_vacuum_cost_delay": "20"}, "change", "2ms"),
+    ("autovacuum_vacuum_cost_delay", {"autovacuum_vacuum_cost_delay": "0"}, "keep", "0"),
+    ("autovacuum_max_workers", {"autovacuum_max_workers": "10"}, "change", "3"),
+    ("checkpoint_timeout", {"checkpoint_timeout": "3600"}, "keep", "1h"),
+    ("checkpoint_timeout", {"checkpoint_timeout": "900"}, "keep", "15min"),
+    ("wal_compression", {"wal_compression": "zstd"}, "keep", "zstd"),
+    ("wal_compression", {"wal_compression": "lz4"}, "keep", "lz4"),
+    ("io_method", {"io_method": "sync"}, "change", "worker"),
+    ("io_method", {"io_method": "io_uring"}, "keep", "io_uring"),
+    ("jit", {"jit": "off"}, "keep", "off"),
+    ("track_io_timing", {"track_io_timing": "on"}, "keep", "on"),
+    ("fsync", {"fsync": "off"}, "change", "on"),
+    ("full_page_writes", {"full_page_writes": "off"}, "change", "on"),
+    ("synchronous_commit", {"synchronous_commit": "off"}, "change", "on"),
+    ("synchronous_commit", {"synchronous_commit": "remote_apply"}, "keep", "remote_apply"),
+    (
+        "shared_preload_libraries",
+        {"shared_preload_libraries": "auto_explain, timescaledb"},
+        "change",
+        "auto_explain,timescaledb,pg_stat_statements",
+    ),
+    (
+        "shared_preload_libraries",
+        {"shared_preload_libraries": "pg_stat_statements"},
+        "keep",
+        "pg_stat_statements",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "running", "verdict", "value"), OWN_VALUES)
+def test_a_servers_own_value_is_judged_not_overwritten(
+    name: str, running: dict[str, str], verdict: str, value: str
+) -> None:
+    assert answer(name, live(running)) == (verdict, value)
+
+
+def test_durability_that_is_off_is_said_and_never_changed() -> None:
+    running = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+    advice = solve(live(running)).advice
+    assert all(advice[name].suggested for name in running)
+    assert not [name for name in running if advice[name].changes]
+
+
+def test_a_multiplier_of_your_own_stays_and_is_counted() -> None:
+    """13 with 4: work_mem is a fourth of what is left, not a half of it."""
+    own = live({"hash_mem_multiplier": "4"}, major=13)
+    assert answer("hash_mem_multiplier", own) == ("keep", "4")
+    assert answer("hash_mem_multiplier", live(major=13)) == ("change", "2")
+    budget = solve(own).budget
+    assert budget is not None
+    assert "work_mem * 4 each" in budget.parts[1].how
+
+
+@pytest.mark.parametrize("name", ["wal_compression", "default_toast_compression"])
+def test_lz4_is_advised_where_the_build_proves_to_have_it(name: str) -> None:
+    taken = {name: ("pglz", "lz4", "on", "off")}
+    assert answer(name, live(enum_values=taken)) == ("change", "lz4")
+
+
+def test_a_build_without_lz4_gets_what_it_has() -> None:
+    lacking = {
+        "wal_compression": ("pglz", "on", "off"),
+        "default_toast_compression": ("pglz",),
+    }
+    compression = advised("wal_compression", live(enum_values=lacking))
+    assert compression.value == "pglz"
+    assert "this build lacks lz4" in compression.reason
+    assert answer("default_toast_compression", live(enum_values=lacking)) == ("keep", "pglz")
+
+
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [
+        ("tsc", ("change", "on")),
+        ("kvm-clock", ("change", "on")),
+        ("arch_sys_counter", ("change", "on")),
+        ("acpi_pm", ("keep", "off")),
+        ("xen", ("keep", "off")),
+    ],
+)
+def test_reads_are_timed_where_the_clock_is_cheap(clock: str, expected: tuple[str, str]) -> None:
+    assert answer("track_io_timing", live(clock=Clock(clock))) == expected
+
+
+# --- near enough, fixed, and hidden
+
+
+@pytest.mark.parametrize(
+    ("pages", "verdict"),
+    [
+        (1048576, "keep"),  # 8 GB: already so
+        (996148, "keep"),  # 95.0001 % of it: near enough
+        (996147, "change"),  # 94.99999 %
+        (1048577, "change"),  # more than advised is not near: the budget counts it
+    ],
+)
+def test_slightly_less_memory_than_advised_is_left_alone(pages: int, verdict: str) -> None:
+    item = advised("shared_buffers", live({"shared_buffers": str(pages)}))
+    assert item.to_dict()["verdict"] == verdict
+    assert item.target == (pages if verdict == "keep" else 1048576)
+
+
+def test_near_enough_is_for_memory_alone() -> None:
+    """127 and 128 are different counts; a number costs no restart of memory."""
+    running = {"effective_io_concurrency": "127"}
+    assert answer("effective_io_concurrency", live(running)) == ("change", "128")
+
+
+def test_what_is_fixed_is_kept_with_the_reason_and_counted() -> None:
+    situation = live({"shared_buffers": "131072"}, fixed={"shared_buffers": "the operator's"})
+    item = advised("shared_buffers", situation)
+    assert (item.to_dict()["verdict"], item.value, item.reason) == ("keep", "1GB", "the operator's")
+    free = advised("work_mem", live()).target
+    more = advised("work_mem", situation).target
+    assert isinstance(free, int)
+    assert isinstance(more, int)
+    assert more > free, "seven gigabytes less of buffers are there for the sessions"
+
+
+def test_a_server_without_its_memory_known_gets_the_rest() -> None:
+    advice = solve(live(memory=None)).advice
+    unknown = {name for name, item in advice.items() if item.to_dict()["verdict"] == "unknown"}
+    assert unknown == {
+        "shared_buffers",
+        "effective_cache_size",
+        "maintenance_work_mem",
+        "autovacuum_work_mem",
+        "max_wal_size",
+        "work_mem",
+        "track_io_timing",
+    }
+    assert {advice[name].reason for name in unknown - {"track_io_timing"}} == {"needs --memory"}
+    assert advice["checkpoint_timeout"].value == "15min"
+
+
+def test_a_value_that_the_role_may_not_see_is_unknown_not_the_default() -> None:
+    """shared_preload_libraries is for superusers: an empty list was never said."""
+    full = live()
+    seen = {name: text for name, text in full.running.items() if name != "shared_preload_libraries"}
+    item = advised("shared_preload_libraries", replace(full, running=seen))
+    assert item.to_dict()["verdict"] == "unknown"
+    assert (item.now, item.value) == (None, "")
+    assert "pg_read_all_settings" in item.reason
+
+
+def test_wal_buffers_that_the_server_worked_out_are_counted_as_they_will_be() -> None:
+    """4 MB of WAL buffers belong to 128 MB of buffers; 8 GB will bring a segment of 16 MB.
+    Shared memory: 8192 * 1.03 + 16 + (100 + 12) * 112 kB + 20 = 8486.01 MB.
+    """
+    situation = live()
+    seen = dict(situation.running) | {"wal_buffers": "512"}
+    for origin in ("default", "computed"):
+        origins = dict(situation.origins) | {"wal_buffers": origin}
+        budget = solve(replace(situation, running=seen, origins=origins)).budget
+        assert budget is not None
+        assert round(budget.shared / MIB, 2) == 8486.01
