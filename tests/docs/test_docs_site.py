@@ -12,8 +12,8 @@ from docs_pages import DOCS, ROOT, all_pages, name_of
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)|(?:src|srcset)=\"(?P<file>[^\"]+)\"")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-#: Names that belong to the machines and helpers of whoever wrote a page, not in it.
-PRIVATE = ("/root/", "/work/")
+#: Paths that belong to the machine of whoever wrote a page, not in it.
+PRIVATE = (f"{ROOT}/", f"{Path.home()}/")
 
 
 def anchors(page: Path) -> set[str]:
