@@ -101,7 +101,6 @@ def test_the_first_example_of_the_package_holds() -> None:
     ],
 )
 def test_the_function_is_there_whatever_was_imported_first(first: str) -> None:
-    pytest.importorskip("mrtuner.tuning")
     program = f"{first}\nimport mrtuner\nprint(mrtuner.tune(memory='1GB')['shared_buffers'].value)"
     done = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
