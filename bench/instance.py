@@ -77,5 +77,21 @@ def inside(group: Path | None) -> Iterator[None]:
         (CGROUP / "memory/cgroup.procs").write_text(str(os.getpid()))
 
 
+@contextmanager
+def huge_pages(count: int) -> Iterator[None]:
+    """Reserve so many huge pages meanwhile; RuntimeError when the kernel cannot find them."""
+    knob = Path("/proc/sys/vm/nr_hugepages")
+    before = knob.read_text() if count else ""
+    try:
+        if count:
+            knob.write_text(str(count))
+            if int(knob.read_text()) < count:
+                raise RuntimeError(f"only {knob.read_text().strip()} huge pages to be had")
+        yield
+    finally:
+        if count:
+            knob.write_text(before)
+
+
 def _run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -3,6 +3,8 @@
     python bench/worth.py --scenario memory            # everything fits, storage is fast
     python bench/worth.py --scenario small             # 2 GiB, 3,000 IOPS, data three times that
     python bench/worth.py --scenario small --seconds 960 --blocks 3   # a whole checkpoint cycle
+    python bench/worth.py --script select --huge-pages 2300 --arms off,on \\
+        --extra off:mrtuner:huge_pages=off --extra on:mrtuner:huge_pages=on
 
 Each arm is a server of its own on a copy of the same data, warmed up once, idle while another
 is measured. Order is random within blocks; every run starts behind a CHECKPOINT and is followed
@@ -24,13 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from instance import Volume, inside, memory_limit, volume
+from instance import Volume, huge_pages, inside, memory_limit, volume
 
 import mrtuner
 from mrtuner.bench.order import blocks
 from mrtuner.bench.pgbench import Load, Run, initialise, run
 from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries
 from mrtuner.stats.paired import compare
+from mrtuner.units import parse_bytes
 
 GIB = 2**30
 
@@ -141,7 +144,7 @@ def main() -> None:
     scenario = SCENARIOS[options.scenario]
     changed = {
         name: getattr(options, name)
-        for name in ("seconds", "blocks", "clients", "scale", "warm_up")
+        for name in ("seconds", "blocks", "clients", "scale", "warm_up", "memory")
         if getattr(options, name) is not None
     }
     scenario = replace(scenario, **changed)
@@ -153,9 +156,10 @@ def main() -> None:
     if options.arms:
         arms = {name: arms[name] for name in options.arms.split(",")}
     with ExitStack() as stack:
+        stack.enter_context(huge_pages(options.huge_pages))
         disk = stack.enter_context(volume(options.gib, scenario.iops))
         servers = _servers(stack, disk, scenario, arms)
-        rows = _measure(servers, scenario, options.seed)
+        rows = _measure(servers, scenario, options.script, options.seed)
     Path(options.output).write_text(
         json.dumps({"scenario": vars(scenario), "arms": arms, "runs": rows}, indent=1)
     )
@@ -206,9 +210,11 @@ def _copy(template: Cluster, directory: Path) -> Cluster:
     return cluster
 
 
-def _measure(servers: list[Arm], scenario: Scenario, seed: int) -> list[dict[str, Any]]:
+def _measure(
+    servers: list[Arm], scenario: Scenario, script: str, seed: int
+) -> list[dict[str, Any]]:
     load = Load(
-        script="tpcb", scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
+        script=script, scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
     )
     pgbench = servers[0].cluster.binaries.program("pgbench")
     for arm in servers:
@@ -281,6 +287,9 @@ def _options() -> argparse.Namespace:
     for name in ("seconds", "blocks", "clients", "scale"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--warm-up", type=int)
+    parser.add_argument("--memory", type=parse_bytes, help="another size, such as 1GB")
+    parser.add_argument("--script", default="tpcb", help="tpcb, select or simple-update")
+    parser.add_argument("--huge-pages", type=int, default=0, help="reserve so many meanwhile")
     parser.add_argument("--arms", help="only these, separated by commas")
     parser.add_argument("--extra", action="append", help="NAME:BASE:setting=value,…")
     parser.add_argument("--gib", type=int, default=48, help="size of the volume")

@@ -70,10 +70,8 @@ def machine_options_but_workload(function: Function) -> Function:
 
 _workload: Final = click.option(
     "--workload",
-    default="mixed",
-    show_default=True,
     metavar="KIND",
-    help=f"What the server is for: one of {', '.join(WORKLOADS)}.",
+    help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
 )
 _MACHINE: Final = (
     click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),

@@ -58,8 +58,8 @@ class Target:
 @click.option("--seed", type=int, help="Repeat the order of an earlier proof.")
 @click.option("--database", default="mrtuner_proof", show_default=True, help="Made and dropped.")
 @click.option(
-    "--for", "workload", default="mixed", show_default=True, metavar="KIND",
-    help=f"Advise for one of {', '.join(options.WORKLOADS)}.",
+    "--for", "workload", metavar="KIND",
+    help=f"Advise for one of {', '.join(options.WORKLOADS)}.  [default: mixed]",
 )  # fmt: skip
 @options.machine_options_but_workload
 @change.restart_option

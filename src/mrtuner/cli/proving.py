@@ -99,7 +99,7 @@ def measure(
         applied={
             **(change.plan_document(sides.plan) if sides.plan else {}),
             "method": "ALTER SYSTEM",
-            "undo": None,  # put back already
+            "put_back": True,
             "restarted": restart.run is not None and any(item.restart for item in wanted),
         },
     )

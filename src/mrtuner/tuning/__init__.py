@@ -27,7 +27,7 @@ def tune(
     storage: str | None = None,
     disk: str | int | None = None,
     data: str | int | None = None,
-    workload: str = "mixed",
+    workload: str | None = None,
     connections: int | None = None,
     postgres: int | None = None,
     ceiling: float | None = None,
@@ -35,9 +35,9 @@ def tune(
     """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
 
     Sizes are bytes or texts such as ``"16GB"``; `cpus` and `connections` are counts; `storage`
-    is hdd, ssd, nvme, ebs, network or overlay; `workload` web, oltp, olap, mixed or desktop;
-    `ceiling` the share of memory the worst case may take (0.9). With `memory` or `cpus` and no
-    `dsn` another machine is meant, and what is not said is Unknown.
+    is hdd, ssd, nvme, ebs, network or overlay; `workload` web, oltp, olap, mixed (where nothing
+    is said) or desktop; `ceiling` the share of memory the worst case may take (0.9). With
+    `memory` or `cpus` and no `dsn` another machine is meant, and what is not said is Unknown.
 
     Raises BadValue for input that means nothing, DoesNotFit when the connections asked for
     cannot be held by the memory, ConnectError when the server cannot be read.

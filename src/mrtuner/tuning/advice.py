@@ -113,6 +113,8 @@ class Advice:
     @property
     def formula(self) -> str | None:
         """The same in words, sizes in bytes; None for a constant."""
+        if isinstance(self.verdict, Change) and self.verdict.formula:
+            return self.verdict.formula
         if self.scales is None or isinstance(self.scales, Constant):
             return None
         return self.scales.prose(pretty_bytes if self.unit else _count)

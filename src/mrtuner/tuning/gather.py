@@ -63,7 +63,7 @@ class Flags:
     storage: Storage | None = None
     disk: Bytes | None = None
     data: Bytes | None = None
-    workload: Workload = Workload.MIXED
+    workload: Workload | None = None
     connections: int | None = None
     postgres: int | None = None
     ceiling: float | None = None
@@ -82,7 +82,7 @@ def flags(
     storage: str | None = None,
     disk: str | int | None = None,
     data: str | int | None = None,
-    workload: str = "mixed",
+    workload: str | None = None,
     connections: int | None = None,
     postgres: int | None = None,
     ceiling: float | None = None,
@@ -101,7 +101,7 @@ def flags(
         storage=None if storage is None else _one_of(Storage, "storage", storage),
         disk=_sized("disk", disk, MOST_DISK),
         data=_sized("data", data, MOST_DISK),
-        workload=_one_of(Workload, "workload", workload),
+        workload=None if workload is None else _one_of(Workload, "workload", workload),
         connections=_counted("connections", connections, 262_143),
         postgres=postgres,
         ceiling=ceiling,
@@ -159,10 +159,12 @@ class _Collector:
 
     given: list[Given] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)  # names that a flag supplied
 
     def pick(self, name: str, said: T | None, found: Fact[T] | None) -> T | None:
         if said is not None:
             self.given.append(Given(name, _text(said), f"--{name}"))
+            self.said.add(name)
             if found is not None and found.value != said:
                 text = f"--{name} says {_text(said)}; {found.source} says {_text(found.value)}"
                 self.notices.append(Notice(Level.WARNING, text))
@@ -171,6 +173,11 @@ class _Collector:
             self.given.append(Given(name, _text(found.value), found.source))
             return found.value
         return None
+
+    def assume(self, name: str, value: T) -> T:
+        """What is taken where nobody says anything."""
+        self.given.append(Given(name, _text(value), f"assumed; --{name} says otherwise"))
+        return value
 
 
 def _text(value: object) -> str:
@@ -211,10 +218,12 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     size = collect.pick("disk", said.disk, host.disk_size if host else None)
     free = host.disk_free.value if host and host.disk_free else None
     data = collect.pick("data", said.data, _data(server))
-    major = collect.pick("pg", said.postgres, _major(server)) or NEWEST
+    major = collect.pick("pg", said.postgres, _major(server)) or collect.assume("pg", NEWEST)
+    workload = collect.pick("workload", said.workload, None)
+    workload = workload or collect.assume("workload", Workload.MIXED)
     situation = Situation(
         major=major,
-        workload=said.workload,
+        workload=workload,
         connections=Connections(said.connections, server.connections if server else None),
         memory=Memory(memory) if memory else None,
         cpus=Cpus(cpus) if cpus else None,
@@ -222,13 +231,12 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         disk=None if size is None and free is None else Disk(size, free),
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
-        ceiling=said.ceiling or (0.5 if said.workload is Workload.DESKTOP else 0.9),
+        ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else 0.9),
         **_observed(server, said.watched),
     )
-    collect.given.append(Given("workload", str(said.workload), "--workload"))
     gathered = Gathered(situation, collect.given, collect.notices)
     gathered.missing = [
-        *(host.missing if host else ()),
+        *(item for item in (host.missing if host else ()) if item.name not in collect.said),
         *(server.missing if server else ()),
         *(_out_of_sight(situation) if server and host is None else ()),
     ]

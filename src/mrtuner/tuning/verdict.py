@@ -32,6 +32,7 @@ class Change:
     to: Expr | Value
     because: str
     basis: Basis | None = None  # when it differs from the rule's own
+    formula: str | None = None  # in words, where the expression itself is no pleasure to read
 
 
 @dataclass(frozen=True, slots=True)

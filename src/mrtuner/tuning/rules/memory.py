@@ -33,15 +33,15 @@ def a_quarter_of_memory(workload: Workload) -> Verdict:
     "huge_pages",
     basis=Basis.MEASURED,
     source="documentation: Linux Huge Pages; docs/proof.md",
-    risk="with `on` the server does not start when too few are reserved",
+    risk="with on, the server does not start when too few are reserved",
 )
 def try_and_reserve(situation: Situation) -> Verdict:
-    """`try` starts everywhere but does nothing until pages are reserved: the report says how
-    many to reserve and how. `on` would refuse to start after shared memory grows.
+    """Left at try: it starts everywhere but does nothing until pages are reserved, so the report
+    says how many to reserve and how. With on, a server whose shared memory has grown stays down.
     """
     if situation.running.get("huge_pages") == "off":
         return Change("try", "uses reserved huge pages and starts without them too")
-    return Keep("`try` uses what is reserved and starts without; see the pages to reserve")
+    return Keep("try uses what is reserved and starts without; see the pages to reserve")
 
 
 @rule(

@@ -40,7 +40,8 @@ def what_the_budget_leaves(situation: Situation, chosen: Chosen, spills: Spills 
     """
     workload = situation.workload
     room = room_for_sessions(chosen, situation.major, situation.ceiling)
-    each = room / (consumers(chosen, workload) * chosen.hash_factor)
+    number = consumers(chosen, workload)
+    each = room / (number * chosen.hash_factor)
     cap = 2 * GiB if workload is Workload.OLAP else 256 * MiB
     share = MEMORY / (16 if workload is Workload.OLAP else 64)
     sessions = chosen.count("max_connections")
@@ -50,4 +51,9 @@ def what_the_budget_leaves(situation: Situation, chosen: Chosen, spills: Spills 
         share = share * 4
         average = pretty_bytes(int(spills.size / spills.files))
         because += f"; {spills.files} temporary files of {average} on average were written"
-    return Change(greatest(64 * KiB, least(each, share, cap)), because)
+    formula = (
+        f"({situation.ceiling:.0%} of memory - shared memory - processes - autovacuum - "
+        f"maintenance) / {number} / {float(chosen.hash_factor):g}, "
+        f"at most {share.prose()} and {pretty_bytes(cap)}"
+    )
+    return Change(greatest(64 * KiB, least(each, share, cap)), because, formula=formula)

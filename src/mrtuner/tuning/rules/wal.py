@@ -85,13 +85,15 @@ def room_for_one_interval(
 ) -> Verdict:
     """Enough that the clock, not the volume, starts checkpoints. From the measured WAL rate
     where there is one; else by workload (2 to 16 GB), four times memory at most, growing to
-    half of memory on large machines, 64 GB at most. Never more than a tenth of the disk or a
-    quarter of what is free, and never below a live server's own value.
+    half of memory (64 GB at most) on large machines that are no desktops. Never more than a
+    tenth of the disk or a quarter of what is free, and never below a live server's own value.
     """
     if wal and wal.representative:
         return _measured_room(situation, chosen, wal, disk)
     usual = USUAL_WAL[situation.workload]
-    size = greatest(least(MEMORY * 4, usual), least(MEMORY / 2, 64 * GiB))
+    size = least(MEMORY * 4, usual)
+    if situation.workload is not Workload.DESKTOP:
+        size = greatest(size, least(MEMORY / 2, 64 * GiB))
     because = f"up to {pretty_bytes(usual)} is usual for {situation.workload}"
     if disk:
         return _never_less(situation, least(size, disk.room_for_wal), because + ", and the disk")
