@@ -103,7 +103,7 @@ def _finish(
         budget=solution.budget,
         recovery=closing.recovery(situation, solution.advice),
         notices=(*gathered.notices, *more),
-        steps=tuple(closing.steps(situation, solution.budget, host)),
+        steps=tuple(closing.steps(situation, solution.budget, host, server)),
         missing=tuple(gathered.missing),
         server=server,
         host=host,

@@ -23,9 +23,13 @@ REPLAY: Final = (40 * MiB, 200 * MiB)
 DEFAULT_WORK_MEM: Final = 4 * MiB
 
 
-def steps(situation: Situation, budget: Budget | None, host: Host | None) -> Iterator[Step]:
-    """What only a person with the machine in hand can do."""
-    if budget is None or budget.shared < GiB or not _ours(situation):
+def steps(
+    situation: Situation, budget: Budget | None, host: Host | None, server: Server | None
+) -> Iterator[Step]:
+    """What only a person with the machine in hand can do; nothing where a provider has it."""
+    if budget is None or budget.shared < GiB or "huge_pages" in situation.fixed:
+        return
+    if server and not server.platform.alter_system:
         return
     pages = -(-budget.shared // HUGE_PAGE)
     if host and host.huge_pages and host.huge_pages.value.reserved >= pages:
@@ -40,10 +44,6 @@ def steps(situation: Situation, budget: Budget | None, host: Host | None) -> Ite
         "does something (worth most for cached reads)",
         tuple(commands),
     )
-
-
-def _ours(situation: Situation) -> bool:
-    return "huge_pages" not in situation.fixed
 
 
 def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:
