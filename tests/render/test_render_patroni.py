@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
 import yaml
 
@@ -21,6 +24,15 @@ VALUES = {
     "huge_pages": "try",
     "shared_preload_libraries": "pg_stat_statements, auto_explain",
 }
+
+
+@pytest.fixture(autouse=True)
+def same_umask() -> Iterator[None]:
+    """Patroni sets the process's umask when it is imported; later tests must not inherit it."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 def test_patronis_validator_keeps_every_value() -> None:

@@ -90,7 +90,7 @@ def test_every_input_is_told_with_its_source() -> None:
         ("storage", "nvme", "/sys/block"),
         ("disk", "500 GB", "statvfs"),
         ("pg", "18", "server_version_num"),
-        ("workload", "mixed", "--workload"),
+        ("workload", "mixed", "assumed; --workload says otherwise"),
     ]
 
 

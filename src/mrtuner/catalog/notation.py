@@ -102,7 +102,7 @@ def write_integer(value: int, base: str | None) -> str:
 def write_real(value: float, base: str | None) -> str:
     """The shortest exact text; without a unit where the unit would round the value."""
     bare = repr(float(value)).removesuffix(".0")
-    if base is None or value <= 0:
+    if base is None or value <= 0 or math.isinf(value):
         return bare
     with_unit = f"{bare}{base}"
     return with_unit if read_real(with_unit, base) == value else bare

@@ -40,6 +40,8 @@ NEWEST = 18
 #: What x86-64 and arm64 can address, 52 bits, and what a file's offset can: no machine has more.
 MOST_MEMORY = 2**52
 MOST_DISK = 2**63 - 1
+#: initdb's own databases take some 25 MB.
+SOME_DATA = 256 * MiB
 #: Tables with fewer rows than this are vacuumed in no time.
 LARGE_TABLE = 1_000_000
 #: More dead rows than this in a large table: autovacuum comes too late.
@@ -256,8 +258,9 @@ def _out_of_sight(situation: Situation) -> list[Missing]:
 
 
 def _data(server: Server | None) -> Fact[Bytes] | None:
+    """An all but empty server says nothing of the data to come."""
     size = sum(server.databases.values()) if server else 0
-    return Fact(Bytes(size), "pg_database_size of every database") if size else None
+    return Fact(Bytes(size), "pg_database_size of every database") if size >= SOME_DATA else None
 
 
 def _major(server: Server | None) -> Fact[int] | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import MEMORY, greatest
-from mrtuner.tuning.situation import Situation, Workload
+from mrtuner.formula import MEMORY, greatest, least
+from mrtuner.tuning.situation import Data, Memory, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import MiB
+from mrtuner.units import MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
+A_QUARTER = "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest"
+#: Two fifths of 4 GB.
+SMALL_BUFFERS = 1638 * MiB
 
 
 @rule(
@@ -17,16 +20,24 @@ DOC = "documentation: Resource Consumption, Memory"
     risk="restart; the server does not start if the kernel cannot give that much",
     always=True,
 )
-def a_quarter_of_memory(workload: Workload) -> Verdict:
-    """A quarter of memory, leaving the rest to the kernel's cache and to sessions; a sixteenth
-    on a desktop, which has other work.
+def as_much_as_writes_repay(
+    workload: Workload, data: Data | None, memory: Memory | None
+) -> Verdict:
+    """A quarter of memory, leaving the rest to the kernel's cache and to sessions. For OLTP two
+    fifths where data are known to fill it, and on machines up to 4 GB, where I/O is short too: a
+    page that is changed again before the next checkpoint is then written once. A sixteenth on a
+    desktop, which has other work.
     """
     if workload is Workload.DESKTOP:
         return Change(greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop has other work")
-    return Change(
-        greatest(MEMORY / 4, 16 * MiB),
-        "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest",
-    )
+    if workload is not Workload.OLTP:
+        return Change(greatest(MEMORY / 4, 16 * MiB), A_QUARTER)
+    filled = SMALL_BUFFERS if data is None else data.size * 5 // 4
+    share = greatest(MEMORY / 4, 16 * MiB, least(MEMORY * 2 / 5, filled))
+    if memory is None or min(memory.size * 2 // 5, filled) <= memory.size // 4:
+        return Change(share, A_QUARTER)
+    what = "on a small machine" if data is None else f"for {pretty_bytes(data.size)} of data"
+    return Change(share, f"up to two fifths {what}: a page changed again soon is written once")
 
 
 @rule(
