@@ -42,8 +42,8 @@ def as_much_as_writes_repay(
 
 @rule(
     "huge_pages",
-    basis=Basis.MEASURED,
-    source="documentation: Linux Huge Pages; docs/proof.md",
+    basis=Basis.ARITHMETIC,
+    source="documentation: Linux Huge Pages",
     risk="with on, the server does not start when too few are reserved",
 )
 def try_and_reserve(situation: Situation) -> Verdict:
