@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -11,6 +13,10 @@ from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"
+
+# A runner in the background ignores Ctrl-C, and every program that a test starts inherits that.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class NewCluster(Protocol):

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -218,8 +217,6 @@ def at_a_terminal(
     """Run the program on a terminal of its own, answering what is asked; exit code and screen."""
     pid, terminal = pty.fork()
     if pid == 0:
-        # A runner in the background ignores Ctrl-C, and its children would inherit that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.environ.update({"TERM": "xterm", **(environment or {})})
         if "NO_COLOR" not in (environment or {}):
             os.environ.pop("NO_COLOR", None)
