@@ -97,7 +97,9 @@ def _unpack(jar: Path, target: Path) -> None:
         inner = next(name for name in archive.namelist() if name.endswith(".txz"))
         archive.extract(inner, jar.parent)
     with tarfile.open(jar.parent / inner, "r:xz") as tar:
-        tar.extractall(target, filter="tar")
+        # Before 3.11.4 there is no filter to choose; the archive is one that we name ourselves.
+        safer = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+        tar.extractall(target, **safer)
 
 
 def main(arguments: list[str]) -> int:
