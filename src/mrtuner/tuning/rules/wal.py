@@ -147,7 +147,7 @@ def keep_segments_for_reuse(chosen: Chosen) -> Verdict:
 )
 def only_a_cheap_one(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is. pglz cut WAL to a
-    quarter when measured, but took about a seventh of the throughput where the CPU binds and
+    quarter when measured, but took about a fifth of the throughput where the CPU binds and
     gave none back where I/O operations do. (PgTune writes lz4 unseen: a build without it does
     not start.)
     """
