@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import Final
 
 from mrtuner.errors import DoesNotFit
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import LEAST_WORK_MEM, Budget, Chosen, draw_up
 from mrtuner.tuning.engine import decide
-from mrtuner.tuning.situation import Connections, Memory, Situation
+from mrtuner.tuning.situation import USUAL_CEILING, Connections, Memory, Situation
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
-
-#: Beyond this share of memory the kernel has too little left for itself and its cache.
-USUAL_CEILING: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.host.model import Storage
 from mrtuner.tuning.advice import Given, Level, Notice
 from mrtuner.tuning.situation import (
+    USUAL_CEILING,
     BufferWrites,
     Clock,
     Connections,
@@ -233,7 +234,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         disk=None if size is None and free is None else Disk(size, free),
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
-        ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else 0.9),
+        ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else USUAL_CEILING),
         **_observed(server, said.watched),
     )
     gathered = Gathered(situation, collect.given, collect.notices)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final
 
 from mrtuner.host.model import Storage
 from mrtuner.units import Bytes, GiB
 
-Kind = TypeVar("Kind")
+#: Beyond this share of memory the kernel has too little left for itself and its cache.
+USUAL_CEILING: Final = 0.9
 
 
 class Workload(StrEnum):
@@ -155,7 +156,7 @@ class Situation:
     enum_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Names that cannot be changed here, with the reason; they keep their value.
     fixed: Mapping[str, str] = field(default_factory=dict)
-    ceiling: float = 0.9
+    ceiling: float = USUAL_CEILING
 
     @property
     def live(self) -> bool:
