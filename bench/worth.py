@@ -2,13 +2,15 @@
 
     python bench/worth.py --scenario memory            # everything fits, storage is fast
     python bench/worth.py --scenario small             # 2 GiB, 3,000 IOPS, data three times that
-    python bench/worth.py --scenario small --seconds 960 --blocks 3   # a whole checkpoint cycle
+    python bench/worth.py --scenario small --cycle --blocks 3   # a checkpoint cycle of each arm
     python bench/worth.py --script select --huge-pages 2300 --arms off,on \\
         --extra off:mrtuner:huge_pages=off --extra on:mrtuner:huge_pages=on
 
 Each arm is a server of its own on a copy of the same data, warmed up once, idle while another
 is measured. Order is random within blocks; every run starts behind a CHECKPOINT and is followed
-by a timed one, whose seconds are charged in a second column. Durability is the same for all.
+by a timed one, whose seconds are charged in a second column. With --cycle a run is as long as
+its arm's own checkpoint_timeout: with the charge, all that one cycle reads, logs and writes back.
+Durability is the same for all.
 Ratios by the paired t on log ratios; records go to a JSON file. Nothing here is a promise.
 """
 
@@ -133,6 +135,11 @@ class Arm:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def checkpoint_timeout(self) -> int:
+        """Seconds between timed checkpoints."""
+        query = "SELECT setting FROM pg_settings WHERE name = 'checkpoint_timeout'"
+        return int(self.sql(query)[0][0])
+
     def checkpoint(self) -> float:
         began = time.monotonic()
         self.sql("CHECKPOINT")
@@ -159,7 +166,7 @@ def main() -> None:
         stack.enter_context(huge_pages(options.huge_pages))
         disk = stack.enter_context(volume(options.gib, scenario.iops))
         servers = _servers(stack, disk, scenario, arms)
-        rows = _measure(servers, scenario, options.script, options.seed)
+        rows = _measure(servers, scenario, options)
     Path(options.output).write_text(
         json.dumps({"scenario": vars(scenario), "arms": arms, "runs": rows}, indent=1)
     )
@@ -211,22 +218,25 @@ def _copy(template: Cluster, directory: Path) -> Cluster:
 
 
 def _measure(
-    servers: list[Arm], scenario: Scenario, script: str, seed: int
+    servers: list[Arm], scenario: Scenario, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
+    seed = options.seed
     load = Load(
-        script=script, scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
+        script=options.script, scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
     )
     pgbench = servers[0].cluster.binaries.program("pgbench")
     for arm in servers:
         _say(f"warming {arm.name}")
         run(arm.dsn(), replace(load, seconds=scenario.warm_up), seed=seed, program=pgbench)
         arm.checkpoint()
-    load = replace(load, seconds=scenario.seconds)
     by_name = {arm.name: arm for arm in servers}
     rows = []
     for number, order in enumerate(blocks(list(by_name), scenario.blocks, seed), start=1):
         for name in order:
-            rows.append(_one(by_name[name], load, number, seed + number, pgbench))
+            arm = by_name[name]
+            seconds = arm.checkpoint_timeout() if options.cycle else scenario.seconds
+            timed = replace(load, seconds=seconds)
+            rows.append(_one(arm, timed, number, seed + number, pgbench))
             _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
     return rows
 
@@ -247,6 +257,7 @@ def _row(name: str, block: int, done: Run, debt: float, wal: int) -> dict[str, A
     return {
         "block": block,
         "arm": name,
+        "seconds": round(done.elapsed),
         "tps": round(done.tps, 1),
         "charged": round(done.transactions / (done.elapsed + debt), 1),
         "debt_s": round(debt, 1),
@@ -286,6 +297,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scenario", choices=SCENARIOS, default="memory")
     for name in ("seconds", "blocks", "clients", "scale"):
         parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--cycle", action="store_true", help="a run lasts its checkpoint_timeout")
     parser.add_argument("--warm-up", type=int)
     parser.add_argument("--memory", type=parse_bytes, help="another size, such as 1GB")
     parser.add_argument("--script", default="tpcb", help="tpcb, select or simple-update")

@@ -14,9 +14,11 @@ from servers import MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"
 
-# A runner in the background ignores Ctrl-C, and every program that a test starts inherits that.
+# A runner in the background ignores or blocks Ctrl-C, and every program that a test starts inherits
+# that.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 class NewCluster(Protocol):

@@ -223,14 +223,18 @@ def at_a_terminal(
         program = "from mrtuner.cli import main; main()"
         os.execv(sys.executable, [sys.executable, "-c", program, *arguments])
     shown = _talked(terminal, dict(answers or {}))
+    os.close(terminal)  # a program that still waits is hung up on, and ends
     _, status = os.waitpid(pid, 0)
-    os.close(terminal)
     return os.waitstatus_to_exitcode(status), shown
 
 
 def _talked(terminal: int, answers: dict[str, str]) -> str:
-    shown, until = "", time.monotonic() + 60
-    while time.monotonic() < until and select.select([terminal], [], [], 60)[0]:
+    shown, until, interrupted = "", time.monotonic() + 60, False
+    while time.monotonic() < until:
+        if not select.select([terminal], [], [], 2)[0]:
+            if interrupted:  # between the prompt and its wait, Python hears a Ctrl-C only at the next
+                os.write(terminal, b"\x03")
+            continue
         try:
             read = os.read(terminal, 65536)
         except OSError:  # Linux: the other side has closed
@@ -239,7 +243,9 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
             break
         shown += read.decode(errors="replace")
         for question in [question for question in answers if question in shown]:
-            os.write(terminal, answers.pop(question).encode())
+            answer = answers.pop(question)
+            interrupted = answer == "\x03"
+            os.write(terminal, answer.encode())
     return shown
 
 
