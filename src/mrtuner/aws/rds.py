@@ -1,0 +1,309 @@
+"""Amazon RDS: one function a call, pages read to their end, rows typed.
+
+Every function takes a boto3 client of RDS (`session.client("rds", account)`) and raises AwsError.
+Writes say in their docstring what AWS asks of them; none waits for what it has started.
+Source of names and limits: the RDS API 2014-10-31 as botocore's service model gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from mrtuner.aws.errors import translated
+from mrtuner.aws.rows import (
+    ApplyMethod,
+    Cluster,
+    Event,
+    GroupParameter,
+    GroupUse,
+    Instance,
+    Member,
+    ParameterGroup,
+    PendingAction,
+    Scope,
+    Source,
+    action_row,
+    cluster_row,
+    event_row,
+    group_row,
+    instance_row,
+    parameter_row,
+)
+from mrtuner.aws.session import region_of
+
+__all__ = [
+    "BATCH",
+    "ApplyMethod",
+    "Cluster",
+    "Event",
+    "GroupParameter",
+    "GroupUse",
+    "Instance",
+    "Member",
+    "ParameterGroup",
+    "PendingAction",
+    "Scope",
+    "Source",
+    "attach_cluster_group",
+    "attach_group",
+    "cluster",
+    "clusters",
+    "create_group",
+    "delete_group",
+    "engine_default_parameters",
+    "events",
+    "group",
+    "groups",
+    "instance",
+    "instances",
+    "modify_group",
+    "opt_in",
+    "parameters",
+    "pending_actions",
+    "reboot",
+    "reboot_cluster",
+    "reset_group",
+]
+
+#: Parameters that one Modify or Reset call may name. Source: ModifyDBParameterGroupMessage.
+BATCH: Final = 20
+_PAGE: Final = 100  # most records a page
+
+
+# Instances and clusters.
+
+
+def instances(client: Any, **filters: str) -> Iterator[Instance]:
+    """Every instance of the region; filters by their API names: engine="postgres"."""
+    rows = _pages(client, "describe_db_instances", "DBInstances", **_filtered(filters))
+    return (instance_row(row) for row in rows)
+
+
+def instance(client: Any, identifier: str) -> Instance:
+    """One instance. AwsError with `not_found` when this region has none of that name."""
+    answer = _call(client, "describe_db_instances", DBInstanceIdentifier=identifier)
+    return instance_row(answer["DBInstances"][0])
+
+
+def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
+    """Every Aurora and Multi-AZ DB cluster of the region."""
+    rows = _pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
+    return (cluster_row(row) for row in rows)
+
+
+def cluster(client: Any, identifier: str) -> Cluster:
+    """One cluster. AwsError with `not_found` when this region has none of that name."""
+    answer = _call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
+    return cluster_row(answer["DBClusters"][0])
+
+
+def attach_group(client: Any, identifier: str, group: str) -> Instance:
+    """Give an instance another parameter group: its values wait for a reboot without failover."""
+    answer = _call(
+        client,
+        "modify_db_instance",
+        DBInstanceIdentifier=identifier,
+        DBParameterGroupName=group,
+        ApplyImmediately=True,
+    )
+    return instance_row(answer["DBInstance"])
+
+
+def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
+    """Give a cluster another cluster parameter group."""
+    answer = _call(
+        client,
+        "modify_db_cluster",
+        DBClusterIdentifier=identifier,
+        DBClusterParameterGroupName=group,
+        ApplyImmediately=True,
+    )
+    return cluster_row(answer["DBCluster"])
+
+
+def reboot(client: Any, identifier: str, *, failover: bool = False) -> Instance:
+    """Reboot an instance that is available; with failover it must be Multi-AZ."""
+    arguments = {"ForceFailover": True} if failover else {}
+    answer = _call(client, "reboot_db_instance", DBInstanceIdentifier=identifier, **arguments)
+    return instance_row(answer["DBInstance"])
+
+
+def reboot_cluster(client: Any, identifier: str) -> Cluster:
+    """Reboot a Multi-AZ DB cluster (Aurora's members are rebooted one by one)."""
+    answer = _call(client, "reboot_db_cluster", DBClusterIdentifier=identifier)
+    return cluster_row(answer["DBCluster"])
+
+
+# Parameter groups.
+
+
+def groups(client: Any, scope: Scope = Scope.INSTANCE) -> Iterator[ParameterGroup]:
+    """Every parameter group of the region, the default ones included."""
+    method = f"describe_{scope}_parameter_groups"
+    rows = _pages(client, method, f"{scope.prefix}ParameterGroups")
+    return (group_row(row, scope) for row in rows)
+
+
+def group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> ParameterGroup:
+    """One parameter group. AwsError with `not_found` when there is none of that name."""
+    answer = _call(client, f"describe_{scope}_parameter_groups", **_named(name, scope))
+    return group_row(answer[f"{scope.prefix}ParameterGroups"][0], scope)
+
+
+def parameters(
+    client: Any, name: str, scope: Scope = Scope.INSTANCE, source: Source | None = None
+) -> tuple[GroupParameter, ...]:
+    """The parameters of a group; `source` "user" gives those that somebody has set."""
+    wanted = {"Source": source} if source else {}
+    rows = _pages(
+        client, f"describe_{scope}_parameters", "Parameters", **_named(name, scope), **wanted
+    )
+    return tuple(parameter_row(row) for row in rows)
+
+
+def create_group(
+    client: Any, name: str, family: str, description: str, scope: Scope = Scope.INSTANCE
+) -> ParameterGroup:
+    """Make an empty parameter group of a family."""
+    answer = _call(
+        client,
+        f"create_{scope}_parameter_group",
+        **_named(name, scope),
+        DBParameterGroupFamily=family,
+        Description=description,
+    )
+    return group_row(answer[f"{scope.prefix}ParameterGroup"], scope)
+
+
+def modify_group(
+    client: Any,
+    name: str,
+    settings: Iterable[tuple[str, str, ApplyMethod]],
+    scope: Scope = Scope.INSTANCE,
+) -> None:
+    """Set up to BATCH parameters: name, value, method. AWS takes the batch or refuses it whole."""
+    rows = [
+        {"ParameterName": parameter, "ParameterValue": value, "ApplyMethod": method}
+        for parameter, value, method in settings
+    ]
+    _call(client, f"modify_{scope}_parameter_group", **_named(name, scope), Parameters=rows)
+
+
+def reset_group(
+    client: Any,
+    name: str,
+    parameters: Iterable[tuple[str, ApplyMethod]],
+    scope: Scope = Scope.INSTANCE,
+) -> None:
+    """Take up to BATCH parameters back to the family's default: name, method."""
+    rows = [{"ParameterName": one, "ApplyMethod": method} for one, method in parameters]
+    _call(
+        client,
+        f"reset_{scope}_parameter_group",
+        **_named(name, scope),
+        ResetAllParameters=False,
+        Parameters=rows,
+    )
+
+
+def delete_group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> None:
+    """Remove a group that nothing uses; refused (InvalidDBParameterGroupState) while attached."""
+    _call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
+
+
+def engine_default_parameters(
+    client: Any, family: str, scope: Scope = Scope.INSTANCE
+) -> tuple[GroupParameter, ...]:
+    """What a family's default group holds."""
+    middle = "engine_default_cluster" if scope is Scope.CLUSTER else "engine_default"
+    pages = _raw_pages(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
+    rows = (row for page in pages for row in page["EngineDefaults"].get("Parameters", ()))
+    return tuple(parameter_row(row) for row in rows)
+
+
+# Events and maintenance.
+
+
+def events(
+    client: Any,
+    *,
+    source: str | None = None,
+    source_type: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Iterator[Event]:
+    """Events, oldest first as AWS gives them; AWS keeps 14 days and shows 60 minutes unasked."""
+    given = {
+        "SourceIdentifier": source,
+        "SourceType": source_type,
+        "StartTime": since,
+        "EndTime": until,
+    }
+    arguments = {name: value for name, value in given.items() if value is not None}
+    return (event_row(row) for row in _pages(client, "describe_events", "Events", **arguments))
+
+
+def pending_actions(client: Any, resource: str | None = None) -> Iterator[PendingAction]:
+    """Maintenance that waits, of one resource (ARN) or of the region."""
+    arguments = {"ResourceIdentifier": resource} if resource else {}
+    rows = _pages(
+        client, "describe_pending_maintenance_actions", "PendingMaintenanceActions", **arguments
+    )
+    for row in rows:
+        for action in row.get("PendingMaintenanceActionDetails", ()):
+            yield action_row(row.get("ResourceIdentifier", ""), action)
+
+
+def opt_in(client: Any, resource: str, action: str, kind: str) -> None:
+    """Opt in to an action: kind is immediate, next-maintenance or undo-opt-in."""
+    _call(
+        client,
+        "apply_pending_maintenance_action",
+        ResourceIdentifier=resource,
+        ApplyAction=action,
+        OptInType=kind,
+    )
+
+
+# One call, and all pages of one.
+
+
+def _call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
+    with translated(_action(client, method), region_of(client)):
+        answer: Mapping[str, Any] = getattr(client, method)(**arguments)
+        return answer
+
+
+def _pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
+    for page in _raw_pages(client, method, **arguments):
+        yield from page.get(key, ())
+
+
+def _raw_pages(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
+    with translated(_action(client, method), region_of(client)):
+        pages = client.get_paginator(method).paginate(
+            **arguments, PaginationConfig={"PageSize": _PAGE}
+        )
+        yield from pages
+
+
+def _action(client: Any, method: str) -> str:
+    """As IAM names it."""
+    return f"rds:{client.meta.method_to_api_mapping[method]}"
+
+
+def _named(name: str, scope: Scope) -> dict[str, str]:
+    return {f"{scope.prefix}ParameterGroupName": name}
+
+
+def _filtered(filters: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+    if not filters:
+        return {}
+    return {
+        "Filters": [
+            {"Name": name.replace("_", "-"), "Values": [value] if isinstance(value, str) else value}
+            for name, value in filters.items()
+        ]
+    }
