@@ -1,0 +1,428 @@
+"""The formulas of RDS parameter groups: every form that AWS is known to take, evaluated exactly.
+
+A formula is arithmetic in braces, left to right in integers, each quotient truncated:
+``{DBInstanceClassMemory*75/819200}``. The functions GREATEST, LEAST and SUM stand outside the
+braces and take integers and braces. A comparison such as ``{DBInstanceVCPU}>2`` gives 1 or 0.
+
+Source: RDS User Guide, "Specifying DB parameters"; Aurora User Guide, the same section; and
+AWS's own defaults, which show ``{V/I*I}``, ``{log(V/I)*I}`` and a leading dollar sign. `log` is
+rounded to the nearest integer: an inference, from AWS's table of 49 default connection counts.
+
+>>> parse("{DBInstanceClassMemory*75/819200}").evaluate({"DBInstanceClassMemory": 8 * 1024**3})
+786432
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Final
+
+from mrtuner.errors import BadValue
+
+#: What PostgreSQL formulas may name, and its unit. Source: RDS User Guide; `port` shows the last.
+VARIABLES: Final[Mapping[str, str]] = {
+    "DBInstanceClassMemory": "bytes",
+    "DBInstanceVCPU": "vCPUs",
+    "AllocatedStorage": "bytes",
+    "EndPointPort": "port",
+}
+_OF_OTHER_ENGINES: Final = {"TrueIfReplica": "MySQL", "DBInstanceClassHugePagesDefault": "Oracle"}
+_FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
+    "GREATEST": max,
+    "LEAST": min,
+    "SUM": sum,
+}
+_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    ">": lambda left, right: left > right,
+    "<": lambda left, right: left < right,
+    ">=": lambda left, right: left >= right,
+    "=>": lambda left, right: left >= right,
+    "<=": lambda left, right: left <= right,
+    "=<": lambda left, right: left <= right,
+}
+
+
+#: Nobody writes more functions inside one another.
+DEEPEST: Final = 20
+
+
+class FormulaError(BadValue):
+    """A text is no formula that RDS takes for PostgreSQL."""
+
+
+class MissingMachine(BadValue):
+    """A formula names something of the machine that was not given."""
+
+
+class Formula(ABC):
+    """One expression of a parameter group."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> frozenset[str]:
+        """What it names of the machine."""
+
+    @property
+    @abstractmethod
+    def documented(self) -> bool:
+        """Whether AWS documents this shape; others are only known from AWS's own defaults."""
+
+    @abstractmethod
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """The integer it gives, in the parameter's base unit; MissingMachine where a fact lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(Formula):
+    """A plain number."""
+
+    value: int
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    @property
+    def documented(self) -> bool:
+        """Always."""
+        return True
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:  # noqa: ARG002
+        """Itself."""
+        return self.value
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """``log(V/I)``: base 2 of the exact quotient, rounded to the nearest integer (inferred)."""
+
+    of: Arithmetic
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """Rounded exactly: floating point could fall on the wrong side of a half."""
+        x = self.of.exact(machine)
+        if x <= 0:
+            raise FormulaError(f"{self} of {x}", "A logarithm needs a number above zero.")
+        floor = math.floor(math.log2(x))
+        floor += (x >= Fraction(2) ** (floor + 1)) - (x < Fraction(2) ** floor)
+        return floor + (x * x >= Fraction(2) ** (2 * floor + 1))
+
+    def __str__(self) -> str:
+        return f"log({self.of})"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What stands in braces: a first operand, then ``*`` and ``/`` from left to right."""
+
+    first: int | str | Log
+    steps: tuple[tuple[str, int | str | Log], ...] = ()
+
+    @property
+    def operands(self) -> tuple[int | str | Log, ...]:
+        """All of them, in order."""
+        return (self.first, *(operand for _, operand in self.steps))
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """Each quotient truncated, as RDS does."""
+        value = _operand(self.first, machine)
+        for operator, operand in self.steps:
+            number = _operand(operand, machine)
+            value = value * number if operator == "*" else _quotient(value, number)
+        return value
+
+    def exact(self, machine: Mapping[str, int]) -> Fraction:
+        """Without truncation."""
+        value = Fraction(_operand(self.first, machine))
+        for operator, operand in self.steps:
+            number = _operand(operand, machine)
+            value = value * number if operator == "*" else value / number
+        return value
+
+    def __str__(self) -> str:
+        return str(self.first) + "".join(f"{operator}{operand}" for operator, operand in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Braces(Formula):
+    """``{…}``, perhaps written with the dollar sign that some of AWS's defaults carry."""
+
+    body: Arithmetic
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names inside."""
+        return frozenset(_names(self.body))
+
+    @property
+    def documented(self) -> bool:
+        """``{V}``, ``{V*I}``, ``{V*I/I}`` and ``{V/I}``."""
+        shape = "".join(operator for operator, _ in self.body.steps)
+        rest = [operand for _, operand in self.body.steps]
+        return (
+            isinstance(self.body.first, str)
+            and shape in {"", "*", "*/", "/"}
+            and all(isinstance(operand, int) for operand in rest)
+        )
+
+    @property
+    def truncates_first(self) -> bool:
+        """Whether a quotient is multiplied afterwards, as in ``{V/I*I}``: a remainder is lost."""
+        operators = "".join(operator for operator, _ in self.body.steps)
+        return "/*" in operators
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """The arithmetic inside."""
+        return self.body.evaluate(machine)
+
+    def __str__(self) -> str:
+        return f"{{{self.body}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Formula):
+    """GREATEST, LEAST or SUM over integers and formulas."""
+
+    name: str
+    arguments: tuple[Formula, ...]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names in every argument."""
+        return frozenset().union(*(argument.variables for argument in self.arguments))
+
+    @property
+    def documented(self) -> bool:
+        """Integers and braces as arguments; a function inside a function is nowhere documented."""
+        return all(
+            isinstance(argument, Integer | Braces) and argument.documented
+            for argument in self.arguments
+        )
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """Of the arguments' values."""
+        return _FUNCTIONS[self.name]([argument.evaluate(machine) for argument in self.arguments])
+
+    def __str__(self) -> str:
+        return f"{self.name}({','.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Formula):
+    """``{DBInstanceVCPU}>2``: 1 or 0."""
+
+    left: Formula
+    operator: str
+    right: Formula
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names on both sides."""
+        return self.left.variables | self.right.variables
+
+    @property
+    def documented(self) -> bool:
+        """When both sides are."""
+        return self.left.documented and self.right.documented
+
+    def evaluate(self, machine: Mapping[str, int]) -> int:
+        """1 when it holds."""
+        holds = _COMPARISONS[self.operator]
+        return int(holds(self.left.evaluate(machine), self.right.evaluate(machine)))
+
+    def __str__(self) -> str:
+        return f"{self.left}{self.operator}{self.right}"
+
+
+def is_formula(text: str) -> bool:
+    """Whether a parameter's value is a formula rather than a literal."""
+    return "{" in text or re.match(r"\s*(GREATEST|LEAST|SUM)\s*\(", text, re.I) is not None
+
+
+def parse(text: str) -> Formula:
+    """Read a formula or an integer; FormulaError says where it is wrong and how to mend it."""
+    reader = _Reader(text)
+    formula = reader.formula()
+    reader.end()
+    return formula
+
+
+def braces(variable: str, factor: Fraction) -> Braces:
+    """``variable * factor`` in the documented order: multiplied first, divided last."""
+    steps: list[tuple[str, int | str | Log]] = []
+    if factor.numerator != 1:
+        steps.append(("*", factor.numerator))
+    if factor.denominator != 1:
+        steps.append(("/", factor.denominator))
+    return Braces(Arithmetic(variable, tuple(steps)))
+
+
+def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
+    match operand:
+        case int():
+            return operand
+        case Log():
+            return operand.evaluate(machine)
+    try:
+        return machine[operand]
+    except KeyError:
+        unit = VARIABLES[operand]
+        raise MissingMachine(
+            f"the formula needs {operand} ({unit}), which was not given",
+            "Name an instance class, or give the figure itself.",
+        ) from None
+
+
+def _quotient(value: int, divisor: int) -> int:
+    """Truncated towards zero."""
+    if divisor == 0:
+        raise FormulaError("a division by zero", "Divide by a number above zero.")
+    size = abs(value) // abs(divisor)
+    return size if (value < 0) == (divisor < 0) else -size
+
+
+def _names(body: Arithmetic) -> set[str]:
+    found: set[str] = set()
+    for operand in body.operands:
+        if isinstance(operand, Log):
+            found |= _names(operand.of)
+        elif isinstance(operand, str):
+            found.add(operand)
+    return found
+
+
+class _Reader:
+    """A reader of one formula, by descent; `at` is the next character."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        self.at = 0
+        self.depth = 0
+
+    def formula(self) -> Formula:
+        left = self._term()
+        operator = self._match(r"\s*(>=|=>|<=|=<|>|<)\s*")
+        return left if operator is None else Comparison(left, operator.strip(), self._term())
+
+    def end(self) -> None:
+        if self.at < len(self.text):
+            rest = self.text[self.at :]
+            raise self._error(f"{rest!r} is left over", _outside(rest))
+
+    def _term(self) -> Formula:
+        number = self._match(r"-?[0-9]+")
+        if number is not None:
+            return Integer(int(number))
+        if self._match(r"\$?\{") is not None:
+            body = self._arithmetic()
+            self._expect("}")
+            return Braces(body)
+        name = self._match(r"[A-Za-z_]+(?=\s*\()")
+        if name is None:
+            raise self._error("an integer, a function or braces should stand here", _WHAT)
+        return self._function(name)
+
+    def _function(self, name: str) -> Function:
+        if name.upper() not in _FUNCTIONS:
+            self.at -= len(name)
+            raise self._error(f"no function {name}", _FUNCTION_NAMES)
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self._error("too many functions inside one another", _FUNCTION_NAMES)
+        self._match(r"\s*\(\s*")
+        arguments = [self._term()]
+        while self._match(r"\s*,\s*") is not None:
+            arguments.append(self._term())
+        self._match(r"\s*")
+        self._expect(")")
+        self.depth -= 1
+        return Function(name.upper(), tuple(arguments))
+
+    def _arithmetic(self) -> Arithmetic:
+        first = self._factor()
+        steps: list[tuple[str, int | str | Log]] = []
+        while (operator := self._match(r"[*/]")) is not None:
+            operand = self._factor()
+            if operator == "/" and operand == 0:
+                raise self._error("a division by zero", "Divide by a number above zero.")
+            steps.append((operator, operand))
+        return Arithmetic(first, tuple(steps))
+
+    def _factor(self) -> int | str | Log:
+        number = self._match(r"[0-9]+")
+        if number is not None:
+            return int(number)
+        if self._match(r"(?i:log)\(") is not None:
+            body = self._arithmetic()
+            self._expect(")")
+            return Log(body)
+        name = self._match(r"[A-Za-z_][A-Za-z_0-9.]*")
+        if name is None:
+            raise self._error("a variable or an integer should stand here", self._inside())
+        return self._variable(name)
+
+    def _variable(self, name: str) -> str:
+        if name in VARIABLES:
+            return name
+        if name in _OF_OTHER_ENGINES:
+            self.at -= len(name)
+            raise self._error(f"{name} is for {_OF_OTHER_ENGINES[name]}", _KNOWN)
+        self.at -= len(name)
+        close = get_close_matches(name.lower(), [known.lower() for known in VARIABLES], n=1)
+        meant = next((known for known in VARIABLES if close and known.lower() == close[0]), None)
+        if meant is not None:
+            raise self._error(f"no variable {name}", f"Write {meant}: names are case-sensitive.")
+        raise self._error(
+            f"no variable {name}: a formula cannot refer to another parameter",
+            f"Put the number itself there. {_KNOWN}",
+        )
+
+    def _match(self, pattern: str) -> str | None:
+        found = re.compile(pattern).match(self.text, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        return found[0]
+
+    def _expect(self, character: str) -> None:
+        if self.text[self.at : self.at + 1] != character:
+            hint = self._inside() if character == "}" else _WHAT
+            raise self._error(f"{character!r} is missing", hint)
+        self.at += 1
+
+    def _inside(self) -> str:
+        """What is usually wrong between braces."""
+        match self.text[self.at : self.at + 1]:
+            case " " | "\t" | "\n":
+                return "No spaces inside the braces."
+            case "+" | "-":
+                return "Only * and / stand inside the braces; add with SUM({…},{…})."
+            case "(" | ")":
+                return "No parentheses inside the braces: it is worked out from left to right."
+            case ".":
+                return "Integers only: write *3/4 for 0.75."
+        return f"Inside the braces stand integers, * and /, and a variable. {_KNOWN}"
+
+    def _error(self, what: str, hint: str) -> FormulaError:
+        return FormulaError(f"{what} at character {self.at + 1} of {self.text!r}", hint)
+
+
+_FUNCTION_NAMES: Final = "PostgreSQL's formulas have GREATEST, LEAST and SUM; log in the braces."
+_KNOWN: Final = f"The variables are {', '.join(VARIABLES)}."
+_WHAT: Final = "A formula is like {DBInstanceClassMemory/32768} or LEAST({DBInstanceVCPU*2},8)."
+
+
+def _outside(rest: str) -> str:
+    if rest.lstrip()[:1] in {"*", "/", "+", "-"}:
+        return "Arithmetic stands inside the braces; add with SUM({…},{…})."
+    return _WHAT

@@ -1,0 +1,137 @@
+"""Formulas of parameter groups: read, evaluated by hand-worked figures, refused with a remedy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrtuner.rds.formula import (
+    FormulaError,
+    MissingMachine,
+    braces,
+    is_formula,
+    parse,
+)
+
+GIB = 1024**3
+MEMORY = "DBInstanceClassMemory"
+
+
+@pytest.mark.parametrize(
+    ("text", "machine", "value"),
+    [
+        ("{DBInstanceClassMemory/32768}", {MEMORY: 8 * GIB}, 262_144),
+        # 8,053,063,680 * 75 = 603,979,776,000; / 819,200 = 737,280
+        ("{DBInstanceClassMemory*75/819200}", {MEMORY: 15 * GIB // 2}, 737_280),
+        # 8,589,934,592 / 63,963,136 = 134.29…: 134 * 1024
+        ("GREATEST({DBInstanceClassMemory/63963136*1024},65536)", {MEMORY: 8 * GIB}, 137_216),
+        # the other order: 8,796,093,022,208 / 63,963,136 = 137,518.1…
+        ("GREATEST({DBInstanceClassMemory*1024/63963136},65536)", {MEMORY: 8 * GIB}, 137_518),
+        ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 8 * GIB}, 901),
+        ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 64 * GIB}, 5000),
+        # 8,589,934,592 / 12,038 = 713,568.2…; - 50,003
+        ("SUM({DBInstanceClassMemory/12038},-50003)", {MEMORY: 8 * GIB}, 663_565),
+        # 64 GiB / 20 GiB = 3.2: log2 is 1.68, rounded 2
+        ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 64 * GIB}, 1200),
+        # 8 / 20 = 0.4: log2 is -1.32, rounded -1: the floor of 200 holds
+        ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 8 * GIB}, 200),
+        ("GREATEST(${DBInstanceVCPU/2},8)", {"DBInstanceVCPU": 64}, 32),
+        ("greatest({DBInstanceVCPU*2}, 8)", {"DBInstanceVCPU": 2}, 8),
+        ("{DBInstanceVCPU} > 2", {"DBInstanceVCPU": 4}, 1),
+        ("{DBInstanceVCPU}=<2", {"DBInstanceVCPU": 4}, 0),
+        ("{AllocatedStorage/1073741824}", {"AllocatedStorage": 100 * GIB}, 100),
+        ("{EndPointPort}", {"EndPointPort": 5432}, 5432),
+        ("200", {}, 200),
+    ],
+)
+def test_what_aws_takes_is_read_and_evaluated(
+    text: str, machine: dict[str, int], value: int
+) -> None:
+    assert parse(text).evaluate(machine) == value
+
+
+def test_the_logarithm_turns_at_the_square_root_of_two_exactly() -> None:
+    # 1414213562 / 10^9 is just below the root of 2 (1.41421356237…), 1414213563 just above
+    formula = parse("{log(DBInstanceClassMemory/1000000000)*1}")
+    assert formula.evaluate({MEMORY: 1_414_213_562}) == 0
+    assert formula.evaluate({MEMORY: 1_414_213_563}) == 1
+    assert formula.evaluate({MEMORY: 1024 * 10**9}) == 10
+    assert formula.evaluate({MEMORY: 10**9 - 1}) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("{DBInstanceClassMemory / 4}", "character 23", "No spaces"),
+        ("{DBInstanceClassMemory+4}", "'}' is missing", "SUM("),
+        ("{(DBInstanceClassMemory/4)}", "variable or an integer", "No parentheses"),
+        ("{DBInstanceClassMemory*0.75}", "'}' is missing", "*3/4"),
+        ("{max_connections}", "cannot refer to another parameter at character 2", "number itself"),
+        ("{dbinstanceclassmemory/2}", "dbinstanceclassmemory", "DBInstanceClassMemory"),
+        ("{TrueIfReplica}", "MySQL", "DBInstanceVCPU"),
+        ("IF({DBInstanceVCPU},1,2)", "no function IF", "GREATEST"),
+        ("{DBInstanceClassMemory}/4", "left over", "inside the braces"),
+        ("{DBInstanceClassMemory/4", "'}' is missing", "Inside the braces"),
+        ("{DBInstanceClassMemory/0}", "division by zero", "above zero"),
+        ("GREATEST(,1)", "should stand here", "like"),
+        ("LEAST()", "should stand here", "like"),
+        ("4GB", "left over", "like"),
+        ("", "should stand here", "like"),
+        ("LEAST(" * 5000, "too many", "GREATEST"),
+    ],
+)
+def test_what_aws_refuses_is_refused_with_its_place_and_remedy(
+    text: str, what: str, hint: str
+) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse(text)
+    assert what in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_missing_fact_is_named_with_its_unit() -> None:
+    with pytest.raises(MissingMachine, match=r"AllocatedStorage \(bytes\)"):
+        parse("{AllocatedStorage}").evaluate({MEMORY: GIB})
+
+
+@pytest.mark.parametrize(
+    ("text", "documented"),
+    [
+        ("{DBInstanceClassMemory}", True),
+        ("{DBInstanceClassMemory*3}", True),
+        ("{DBInstanceClassMemory/32768}", True),
+        ("{DBInstanceClassMemory*3/32768}", True),
+        ("LEAST({DBInstanceClassMemory/9531392},5000)", True),
+        ("{DBInstanceClassMemory/63963136*1024}", False),
+        ("{log(DBInstanceClassMemory/2)*3}", False),
+        ("LEAST(SUM({DBInstanceVCPU},1),8)", False),
+    ],
+)
+def test_documented_shapes_are_told_from_those_only_seen(text: str, documented: bool) -> None:
+    assert parse(text).documented is documented
+
+
+def test_a_quotient_that_is_multiplied_afterwards_is_noticed() -> None:
+    formula = parse("{DBInstanceClassMemory/63963136*1024}")
+    assert getattr(formula, "truncates_first") is True  # noqa: B009
+
+
+def test_literals_are_no_formulas() -> None:
+    assert not is_formula("on")
+    assert not is_formula("16384")
+    assert is_formula("{DBInstanceVCPU}")
+    assert is_formula("GREATEST(1,2)")
+
+
+@given(st.integers(1, 2**50), st.integers(0, 2**45), st.fractions(min_value=Fraction(1, 2**40)))
+def test_a_fraction_of_memory_is_written_so_that_it_is_floored_once(
+    memory: int, step: int, factor: Fraction
+) -> None:
+    formula = braces(MEMORY, factor)
+    assert formula.documented
+    value = parse(str(formula)).evaluate({MEMORY: memory})
+    assert value == (memory * factor.numerator) // factor.denominator
+    assert value <= formula.evaluate({MEMORY: memory + step})
