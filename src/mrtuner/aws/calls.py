@@ -1,0 +1,32 @@
+"""One call of any AWS service, and all pages of one; what goes wrong comes as an AwsError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mrtuner.aws.errors import translated
+from mrtuner.aws.session import region_of
+
+
+def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
+    """The answer to one call; `method` as boto3 spells it."""
+    with translated(action_of(client, method), region_of(client)):
+        answer: Mapping[str, Any] = getattr(client, method)(**arguments)
+        return answer
+
+
+def pages(
+    client: Any, method: str, key: str, *, size: int = 100, **arguments: Any
+) -> Iterator[Mapping[str, Any]]:
+    """The records below `key` of every page, a page of `size` in memory at a time."""
+    with translated(action_of(client, method), region_of(client)):
+        paging = {"PageSize": size}
+        for page in client.get_paginator(method).paginate(**arguments, PaginationConfig=paging):
+            yield from page.get(key, ())
+
+
+def action_of(client: Any, method: str) -> str:
+    """The call as IAM names it: rds:CopyDBSnapshot."""
+    service = client.meta.service_model.service_name
+    return f"{service}:{client.meta.method_to_api_mapping[method]}"

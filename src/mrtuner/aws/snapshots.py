@@ -1,0 +1,116 @@
+"""Snapshots of RDS instances, and the keys that encrypt them: one function a call, rows typed.
+
+Every function takes a boto3 client and raises AwsError. None waits for what it has started.
+Source of names and limits: the RDS API 2014-10-31 as botocore's service model gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from mrtuner.aws.calls import call, pages
+
+SnapshotType = Literal["automated", "manual"]
+
+AVAILABLE: Final = "available"
+#: Error codes, which are matched; never the text. Source: shape DBSnapshot…Fault.
+ALREADY_EXISTS: Final = "DBSnapshotAlreadyExists"
+NOT_FOUND: Final = "DBSnapshotNotFound"
+QUOTA: Final = "SnapshotQuotaExceeded"
+INVALID_STATE: Final = "InvalidDBSnapshotState"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One DB snapshot. Source: shape DBSnapshot."""
+
+    identifier: str  # rds:db-2026-11-20-05-00 for automated ones
+    arn: str
+    instance: str
+    resource_id: str  # of the instance: another one when it was deleted and made again
+    kind: str  # automated, manual
+    status: str  # creating, copying, available, failed, deleting …
+    taken: datetime | None  # None while it is being made
+    encrypted: bool = False
+    progress: int = 0  # percent
+    source_region: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def available(self) -> bool:
+        """Whether it is whole: it can be restored, copied or deleted."""
+        return self.status == AVAILABLE
+
+
+def snapshots(client: Any, kind: SnapshotType) -> Iterator[Snapshot]:
+    """Every automated or every manual snapshot of the region's own instances, page by page."""
+    rows = pages(client, "describe_db_snapshots", "DBSnapshots", SnapshotType=kind)
+    return (_row(row) for row in rows)
+
+
+def snapshot(client: Any, identifier: str) -> Snapshot:
+    """One manual snapshot. AwsError with `not_found` when there is none of that name."""
+    answer = call(client, "describe_db_snapshots", DBSnapshotIdentifier=identifier)
+    return _row(answer["DBSnapshots"][0])
+
+
+def copy_snapshot(
+    client: Any,
+    source: Snapshot,
+    target: str,
+    *,
+    source_region: str,
+    kms_key: str | None = None,
+    tags: Mapping[str, str],
+) -> Snapshot:
+    """Start a copy into the client's region; an encrypted source needs a key that lives there.
+
+    AwsError by code: ALREADY_EXISTS, QUOTA (too many manual snapshots, or too many copies under
+    way: AWS has one code for both), NOT_FOUND, KMSKeyNotAccessibleFault, INVALID_STATE.
+    """
+    optional = {"KmsKeyId": kms_key} if kms_key else {}
+    answer = call(
+        client,
+        "copy_db_snapshot",
+        SourceDBSnapshotIdentifier=source.arn,
+        TargetDBSnapshotIdentifier=target,
+        Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+        **optional,
+        **_presigned(source_region),
+    )
+    return _row(answer["DBSnapshot"])
+
+
+def delete_snapshot(client: Any, identifier: str) -> None:
+    """Delete a manual snapshot that is available."""
+    call(client, "delete_db_snapshot", DBSnapshotIdentifier=identifier)
+
+
+def key_state(client: Any, key: str) -> str:
+    """The state of a KMS key (`Enabled` is the good one); `client` is one of kms."""
+    answer = call(client, "describe_key", KeyId=key)
+    return str(answer["KeyMetadata"]["KeyState"])
+
+
+def _presigned(source_region: str) -> dict[str, str]:
+    """What makes botocore sign a URL for the source: only GovCloud asks for one (SDK)."""
+    return {"SourceRegion": source_region} if source_region.startswith("us-gov-") else {}
+
+
+def _row(row: Mapping[str, Any]) -> Snapshot:
+    return Snapshot(
+        identifier=row["DBSnapshotIdentifier"],
+        arn=row.get("DBSnapshotArn", ""),
+        instance=row.get("DBInstanceIdentifier", ""),
+        resource_id=row.get("DbiResourceId", ""),
+        kind=row.get("SnapshotType", ""),
+        status=row.get("Status", ""),
+        taken=row.get("SnapshotCreateTime"),
+        encrypted=bool(row.get("Encrypted")),
+        progress=int(row.get("PercentProgress") or 0),
+        source_region=row.get("SourceRegion"),
+        tags={tag["Key"]: tag.get("Value", "") for tag in row.get("TagList", ())},
+    )
