@@ -1,0 +1,1 @@
+"""Clients and a database that goes away: what they see, measured from their side."""

@@ -1,0 +1,278 @@
+"""What probes saw of a server: attempts, the gaps between answers, the ledger of writes.
+
+Times are seconds since the probes began. An attempt belongs to the moment at which its schedule
+wanted it, not to the one at which it could be made: a probe that waits for its turn would count
+a hang once, however many clients it met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, Final
+
+#: An answer that takes longer [s] than this counts as an outage that the client sat out.
+LATE: Final = 1.0
+
+
+class Kind(StrEnum):
+    """What a probe does."""
+
+    READ = "read"  # a new connection, then a query
+    HELD = "held"  # a query on a connection that stays open; a new one when it is lost
+    WRITE = "write"  # a new connection, then an INSERT that the server acknowledges
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    Kind.READ: "new connection, read",
+    Kind.HELD: "held connection, read",
+    Kind.WRITE: "new connection, write",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Which server answered; a restart and a change of place both show here."""
+
+    started: datetime  # pg_postmaster_start_time()
+    standby: bool  # pg_is_in_recovery()
+    address: str | None = None  # that the client spoke to; None for a Unix socket
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "started": self.started.isoformat(),
+            "standby": self.standby,
+            "address": self.address,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One probe: answered when `error` is None."""
+
+    kind: Kind
+    due: float  # when the schedule wanted it
+    sent: float  # when it was made
+    ended: float  # when the answer, the error or the end of patience came
+    error: str | None = None
+    server: Server | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server did what it was asked."""
+        return self.error is None
+
+    @property
+    def latency(self) -> float:
+        """How long a client that came when this attempt was due had to wait [s]."""
+        return self.ended - self.due
+
+    @property
+    def good(self) -> bool:
+        """Answered, and in time."""
+        return self.answered and self.latency <= LATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time without good answers to one kind of probe.
+
+    The server was away for at least `least` and at most `most` seconds: probes see it only when
+    they ask.
+    """
+
+    kind: Kind
+    last_answer: float | None  # end of the last good answer before; None: there was none
+    began: float  # when the first attempt of the gap was due
+    first_failure: float | None  # when a client first got an error; None: it only waited
+    answer: float | None  # when the first answer came; None: none while the probes ran
+    last_asked: float  # when the last attempt of the gap was due
+    least: float
+    failed: int  # attempts that ended with an error
+    late: int  # attempts that were answered late
+    errors: tuple[str, ...]  # each once, in order
+
+    @property
+    def most(self) -> float | None:
+        """From the last answer to the first one after [s]; None while there is none."""
+        if self.answer is None:
+            return None
+        return self.answer - (self.began if self.last_answer is None else self.last_answer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "kind": str(self.kind),
+            "last_answer": _rounded(self.last_answer),
+            "began": _rounded(self.began),
+            "first_failure": _rounded(self.first_failure),
+            "answer": _rounded(self.answer),
+            "least": _rounded(self.least),
+            "most": _rounded(self.most),
+            "failed": self.failed,
+            "late": self.late,
+            "errors": list(self.errors),
+        }
+
+
+def gaps(attempts: Iterable[Attempt], kind: Kind) -> tuple[Gap, ...]:
+    """The times without good answers to one kind, in order."""
+    mine = sorted((one for one in attempts if one.kind is kind), key=lambda one: one.due)
+    found: list[Gap] = []
+    last: float | None = None
+    position = 0
+    for good, members in groupby(mine, key=lambda one: one.good):
+        stretch = list(members)
+        if good:
+            last = max(one.ended for one in stretch)
+        else:
+            found.append(_gap(stretch, last, mine[position:]))
+        position += len(stretch)
+    return tuple(found)
+
+
+def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attempt]) -> Gap:
+    """The gap that `stretch` is; `onward` is every attempt from its first one on."""
+    first = stretch[0]
+    failures = [one for one in stretch if not one.answered]
+    waits = [one.latency for one in stretch if one.answered]
+    return Gap(
+        kind=first.kind,
+        last_answer=last,
+        began=first.due,
+        first_failure=min((one.ended for one in failures), default=None),
+        answer=min((one.ended for one in onward if one.answered), default=None),
+        last_asked=stretch[-1].due,
+        least=max(stretch[-1].due - first.due, max(waits, default=0.0)),
+        failed=len(failures),
+        late=len(waits),
+        errors=tuple(dict.fromkeys(one.error for one in failures if one.error)),
+    )
+
+
+def steady(attempts: Iterable[Attempt], kinds: Iterable[Kind], *, since: float) -> bool:
+    """Whether every kind was asked since then, and every such attempt got a good answer."""
+    recent = [one for one in attempts if one.due >= since]
+    return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
+
+
+def _all_good(attempts: Sequence[Attempt]) -> bool:
+    return bool(attempts) and all(one.good for one in attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Writes sent, acknowledged to us, and found in the table afterwards."""
+
+    sent: int
+    acknowledged: int
+    found: int
+    lost: tuple[int, ...]  # acknowledged, yet not there
+    unacknowledged: int  # there, though the client never heard: a blind retry writes them twice
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "sent": self.sent,
+            "acknowledged": self.acknowledged,
+            "found": self.found,
+            "lost": list(self.lost),
+            "unacknowledged": self.unacknowledged,
+        }
+
+
+def balanced(sent: int, acknowledged: set[int], found: set[int]) -> Ledger:
+    """The ledger of `sent` writes, numbered from one."""
+    return Ledger(
+        sent=sent,
+        acknowledged=len(acknowledged),
+        found=len(found),
+        lost=tuple(sorted(acknowledged - found)),
+        unacknowledged=len(found - acknowledged),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Everything that the probes saw, from their first attempt to their last."""
+
+    began: datetime  # UTC, of second 0
+    seconds: float
+    interval: float
+    timeout: float  # after which an attempt was given up
+    kinds: tuple[Kind, ...]
+    attempts: tuple[Attempt, ...]  # in the order in which they were due
+    skipped: int  # attempts left out because as many as allowed were still unanswered
+    ledger: Ledger | None = None
+    left_behind: str | None = None  # our schema, where it could not be dropped
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Who answered, in the order of first appearance."""
+        answers = sorted(self.attempts, key=lambda one: one.ended)
+        return tuple(dict.fromkeys(one.server for one in answers if one.server is not None))
+
+    @property
+    def restarted(self) -> bool:
+        """Whether servers of different start times answered."""
+        return len({server.started for server in self.servers}) > 1
+
+    @property
+    def went_away(self) -> bool:
+        """Whether anything at all happened to the server that a client could notice."""
+        return self.restarted or any(True for _ in self.all_gaps())
+
+    @property
+    def lag(self) -> float:
+        """The most [s] by which this machine was late to send an attempt."""
+        return max((one.sent - one.due for one in self.attempts), default=0.0)
+
+    def gaps(self, kind: Kind) -> tuple[Gap, ...]:
+        """The times without good answers to one kind."""
+        return gaps(self.attempts, kind)
+
+    def all_gaps(self) -> Iterator[Gap]:
+        """Of every kind, kind by kind."""
+        for kind in self.kinds:
+            yield from self.gaps(kind)
+
+    def at(self, moment: datetime) -> float:
+        """A moment of the wall clock as seconds of this observation."""
+        return (moment - self.began) / timedelta(seconds=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; attempts as rows, short because there are thousands."""
+        return {
+            "began": self.began.isoformat(),
+            "seconds": _rounded(self.seconds),
+            "interval": self.interval,
+            "timeout": self.timeout,
+            "kinds": [str(kind) for kind in self.kinds],
+            "skipped": self.skipped,
+            "lag": _rounded(self.lag),
+            "restarted": self.restarted,
+            "went_away": self.went_away,
+            "servers": [server.to_dict() for server in self.servers],
+            "gaps": [gap.to_dict() for gap in self.all_gaps()],
+            "ledger": None if self.ledger is None else self.ledger.to_dict(),
+            "left_behind": self.left_behind,
+            "columns": ["kind", "due", "sent", "ended", "error"],
+            "attempts": [
+                [str(one.kind), *map(_rounded, (one.due, one.sent, one.ended)), one.error]
+                for one in self.attempts
+            ],
+        }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """To the millisecond."""
+    return None if seconds is None else round(seconds, 3)
