@@ -1,0 +1,67 @@
+"""`rdstune policy`: what a command must be allowed in IAM, and no more."""
+
+from __future__ import annotations
+
+import click
+
+from mrtuner.cli import options, terminal
+
+
+@options.command("policy")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND")
+@click.option(
+    "--region", "regions", multiple=True, metavar="REGION", help="Only there; repeatable."
+)
+@click.option("--account", default="*", metavar="ID", help="The account's twelve digits.")
+@click.option("--instance", default="*", metavar="ID", help="Only this instance or cluster.")
+@click.option("--group", default="*", metavar="NAME", help="Only this parameter group.")
+@click.option("--from", "source", default="*", metavar="REGION", help="Snapshots: from there.")
+@click.option("--to", "destination", default="*", metavar="REGION", help="Snapshots: to there.")
+@click.option("--kms-key", metavar="KEY", help="Snapshots: the key of the copies.")
+@click.option(
+    "--without", multiple=True, metavar="OPTION",
+    help="Leave out what only this option of the command needs, such as --without=--keep; "
+    "repeatable.",
+)  # fmt: skip
+@options.json_option
+def command(
+    words: tuple[str, ...],
+    regions: tuple[str, ...],
+    account: str,
+    instance: str,
+    group: str,
+    source: str,
+    destination: str,
+    kms_key: str | None,
+    without: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """The least-privilege IAM policy for a command of rdstune, as a policy document.
+
+    \b
+    Examples:
+      rdstune policy audit
+      rdstune policy apply --region eu-west-1 --account 123456789012 --instance shop
+      rdstune policy snapshots copy --from eu-west-1 --to eu-central-1 --without=--kms-key
+      rdstune policy diff > policy.json
+
+    What is not narrowed down is a star. Notes on single actions go to stderr.
+    """
+    from mrtuner.rds.policy import Scope, policy
+
+    scope = Scope(
+        regions=regions,
+        account=account,
+        instance=instance,
+        group=group,
+        source=source,
+        destination=destination,
+        kms_key=kms_key,
+    )
+    made = policy(" ".join(words), scope, without)
+    if as_json:
+        terminal.document(made.to_dict())
+        return
+    terminal.document(dict(made.document))
+    for note in made.notes:
+        terminal.talk(f"note: {note}")
