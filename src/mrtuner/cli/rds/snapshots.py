@@ -1,0 +1,194 @@
+"""`rdstune snapshots`: copies in another region, and the Lambda function that makes them daily."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.group import Command
+
+if TYPE_CHECKING:
+    from mrtuner.rds.copying import Copy, Progress, Report
+
+FAILED: Final = 1
+
+
+@click.group("snapshots")
+def command() -> None:
+    """Keep copies of the newest snapshots in another region.
+
+    \b
+    Examples:
+      rdstune snapshots copy --from eu-west-1 --to eu-central-1
+      rdstune snapshots template > snapshots.yaml
+    """
+
+
+@command.command("copy", cls=Command)
+@click.option("--from", "source", required=True, metavar="REGION", help="Where the snapshots are.")
+@click.option("--to", "destination", required=True, metavar="REGION", help="Where copies go.")
+@click.option(
+    "--kms-key", metavar="KEY",
+    help="Key of the destination that encrypts the copies: id, ARN or alias. Encrypted "
+    "snapshots need one.",
+)  # fmt: skip
+@click.option(
+    "--keep", type=click.IntRange(1), metavar="N",
+    help="Delete copies that this command made beyond the newest N of each instance.  "
+    "[default: delete nothing]",
+)  # fmt: skip
+@click.option(
+    "--instance", "instances", multiple=True, metavar="ID",
+    help="Only this instance; repeatable.  [default: all]",
+)  # fmt: skip
+@click.option(
+    "--wait/--no-wait", default=True, help="Wait until the copies are whole.  [default: wait]"
+)
+@click.option(
+    "--poll", type=options.Duration(), default="30s", metavar="TIME", show_default=True,
+    help="Time between two looks at the copies.",
+)  # fmt: skip
+@click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
+@options.json_option
+@click.pass_context
+def copy(
+    ctx: click.Context,
+    /,
+    source: str,
+    destination: str,
+    kms_key: str | None,
+    keep: int | None,
+    instances: tuple[str, ...],
+    wait: bool,
+    poll: float,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """Copy the newest snapshot of each instance, automated or manual, to another region.
+
+    \b
+    Examples:
+      rdstune snapshots copy --from eu-west-1 --to eu-central-1
+      rdstune snapshots copy --from eu-west-1 --to eu-central-1 --kms-key alias/copies --keep 7
+      rdstune snapshots copy --from eu-west-1 --to eu-central-1 --instance shop --no-wait
+
+    Run it as often as you like, twice at once too: a copy that is there is not made again. One
+    snapshot that fails does not keep the others; the exit code is 1 then.
+    """
+    from mrtuner.rds.copying import copy_snapshots
+    from mrtuner.rds.snapshots import Job
+
+    job = Job(
+        source=source,
+        destination=destination,
+        kms_key=kms_key,
+        keep=keep,
+        instances=frozenset(instances),
+        wait=wait,
+    )
+    with _shown() as tell:
+        report = copy_snapshots(job, profile=profile, poll=poll, tell=tell)
+    if as_json:
+        terminal.document(report.to_dict())
+    else:
+        _print(report)
+    if not report.ok:
+        ctx.exit(FAILED)
+
+
+@command.command("template", cls=Command)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write there instead of to stdout.",
+)  # fmt: skip
+def template(output: Path | None) -> None:
+    """The CloudFormation (SAM) template of a Lambda function that copies on a schedule.
+
+    \b
+    Examples:
+      rdstune snapshots template -o snapshots.yaml
+      pip install --target package 'mrtuner[rds]'
+      sam deploy --guided --template-file snapshots.yaml --region eu-central-1
+
+    It calls the same function as `rdstune snapshots copy --no-wait`.
+    """
+    from mrtuner.rds.lambda_handler import template as text
+
+    if output is None:
+        click.echo(text(), nl=False)
+    else:
+        terminal.save(output, text())
+        terminal.talk(f"written: {output}")
+
+
+def _print(report: Report) -> None:
+    for line in _lines(report):
+        click.echo(line)
+    for copied in report.copies:
+        if copied.error:
+            terminal.complain(f"{copied.source}: {copied.error}", copied.hint)
+    for failure in report.failures:
+        terminal.complain(failure, None)
+    for note in report.notes:
+        terminal.talk(f"note: {note}")
+
+
+def _lines(report: Report) -> Iterator[str]:
+    if not report.copies:
+        yield f"no snapshot to copy in {report.job.source}"
+    width = max((len(copied.instance) for copied in report.copies), default=0)
+    for copied in report.copies:
+        yield f"{copied.instance:<{width}}  {copied.outcome:<9}  {_names(copied)}"
+    for name in report.deleted:
+        yield f"deleted  {name}"
+
+
+def _names(copied: Copy) -> str:
+    return f"{copied.source} -> {copied.name}"
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[Progress], None]]:
+    """How far the copies are, for as long as the block lasts: a bar, or a line when it changes."""
+    if terminal.animated(sys.stderr):
+        with _bar() as tell:
+            yield tell
+    else:
+        yield _said()
+
+
+def _said() -> Callable[[Progress], None]:
+    last = ""
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        line = f"{progress.done} of {progress.of} done, {len(progress.moving)} under way"
+        if line != last:
+            terminal.talk(line)
+            last = line
+
+    return tell
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("copies"), BarColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("asking", total=None)
+
+        def tell(progress: Progress) -> None:
+            part = progress.done + sum(progress.moving.values()) / 100
+            what = f"{progress.done} of {progress.of}, {len(progress.moving)} under way"
+            bar.update(task, completed=part, total=progress.of or 1, description=what)
+
+        yield tell
