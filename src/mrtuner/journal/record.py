@@ -1,4 +1,4 @@
-"""What the journal remembers of one change to one server."""
+"""What the journal remembers of one change to one server, or to one RDS parameter group."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class State(StrEnum):
     PLANNED = "planned"
     WRITING = "writing"
     WRITTEN = "written"
+    ATTACHING = "attaching"  # RDS: another parameter group
     RELOADING = "reloading"
     RELOADED = "reloaded"
     RESTARTING = "restarting"
@@ -27,13 +28,32 @@ FINISHED = frozenset({State.VERIFIED, State.REVERTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One parameter's line in the file that a change writes; None means that there is no line."""
+    """One parameter's line in the file that a change writes; None means that there is no line.
+
+    In a parameter group: the value that somebody has set (Source user), None for none.
+    """
 
     name: str
     before: str | None
     after: str | None
-    restart: bool  # context postmaster
-    in_force: str  # pg_settings.setting before the change, in base units
+    restart: bool  # context postmaster; RDS: ApplyType static
+    in_force: str  # pg_settings.setting before the change, in base units; RDS: the group's value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChange:
+    """The parameter group whose entries change, and what it is attached to."""
+
+    region: str
+    scope: str  # aws.rows.Scope: db or db_cluster
+    identifier: str  # of the instance or cluster
+    name: str  # the group that holds the entries
+    family: str
+    attached_before: str  # the group that the instance or cluster uses
+    attached_after: str
+    creates: bool = False  # the group is new; the way back deletes it
+    removes: bool = False  # the group is deleted when nothing uses it any more
+    reboots: tuple[str, ...] = ()  # the instances that may be rebooted, in this order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +61,20 @@ class Change:
     """One change to one server: all its entries reach their `after`, or all their `before`."""
 
     id: int = 0
-    server: str  # who it is: system identifier, data directory, port
+    server: str  # who it is: system identifier, data directory, port; RDS: the ARN
     address: str  # how it was reached: host:port, for when it no longer answers
-    method: Literal["alter system", "include file"]
+    method: Literal["alter system", "include file", "parameter group"]
     state: State = State.PLANNED
     began: str = ""  # ISO 8601, UTC
     entries: tuple[Entry, ...]
     restarts: bool  # consent to restart was given and a restart is needed
-    started: str  # pg_postmaster_start_time() before the change
-    system_identifier: str | None
-    file: str | None  # the file that holds the entries, as the server names it
-    local: bool  # we can replace that file ourselves
-    text_before: str | None  # all of it; None: absent (include file) or unreadable
+    started: str = ""  # pg_postmaster_start_time() before the change
+    system_identifier: str | None = None
+    file: str | None = None  # the file that holds the entries, as the server names it
+    local: bool = False  # we can replace that file ourselves
+    text_before: str | None = None  # all of it; None: absent (include file) or unreadable
     text_after: str | None = None  # include file only
+    group: GroupChange | None = None  # parameter group only
     undoes: int | None = None  # the change that this one takes back
 
     @property

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.errors import ApplyError, Refused, UsageError
-from mrtuner.journal.record import Change, Entry, State
+from mrtuner.journal.record import Change, Entry, GroupChange, State
 
 if TYPE_CHECKING:
     import sqlite3
@@ -265,8 +265,15 @@ def _contents(change: Change) -> str:
 def _change(row: sqlite3.Row) -> Change:
     contents: dict[str, Any] = json.loads(row["contents"])
     entries = tuple(Entry(**entry) for entry in contents.pop("entries"))
+    group = _group(contents.pop("group", None))  # absent: written before there were any
     columns = {name: row[name] for name in _COLUMNS - {"state"}}
-    return Change(**columns, **contents, state=State(row["state"]), entries=entries)
+    return Change(**columns, **contents, state=State(row["state"]), entries=entries, group=group)
+
+
+def _group(contents: dict[str, Any] | None) -> GroupChange | None:
+    if contents is None:
+        return None
+    return GroupChange(**{**contents, "reboots": tuple(contents["reboots"])})
 
 
 def _now() -> str:
