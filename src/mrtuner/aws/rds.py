@@ -100,19 +100,26 @@ def cluster(client: Any, identifier: str) -> Cluster:
 
 
 def attach_group(client: Any, identifier: str, group: str) -> Instance:
-    """Give an instance another parameter group: its values wait for a reboot without failover."""
+    """Give an instance another parameter group: its values wait for a reboot without failover.
+
+    The name changes at once. ApplyImmediately is left out on purpose: it would also carry out
+    whatever else is pending on the instance, such as a new class or an engine upgrade.
+    Source: ModifyDBInstanceMessage, DBParameterGroupName and ApplyImmediately.
+    """
     answer = _call(
         client,
         "modify_db_instance",
         DBInstanceIdentifier=identifier,
         DBParameterGroupName=group,
-        ApplyImmediately=True,
     )
     return instance_row(answer["DBInstance"])
 
 
 def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
-    """Give a cluster another cluster parameter group."""
+    """Give a cluster another cluster parameter group, now.
+
+    Here ApplyImmediately concerns this request alone. Source: ModifyDBClusterMessage.
+    """
     answer = _call(
         client,
         "modify_db_cluster",

@@ -1,0 +1,289 @@
+"""Put a plan into force on RDS, take it back, and clean up after an interruption.
+
+The three verbs share one transaction (transaction.py) and the journal of the main job. Each
+reaches its target or leaves what was there, and says which. `plan.make` shows what `apply` would
+do; `undo` is in undo.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.errors import ApplyError, MrTunerError, Refused
+from mrtuner.journal.record import Change, Entry, GroupChange, State
+from mrtuner.journal.store import Journal
+from mrtuner.rds.plan import LeftAlone, Plan, Step, make, user_values
+from mrtuner.rds.target import Target, read_target, users
+from mrtuner.rds.transaction import Observer, Transaction
+from mrtuner.rds.watch import USUAL, Pace
+
+__all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
+
+#: never and window reboot nothing; they differ in what the user is told to wait for.
+Reboot = Literal["never", "window", "now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has become of a change."""
+
+    did: Literal["nothing", "applied", "undone", "finished", "reverted"]
+    target: str
+    group: str
+    change: int | None = None  # its number in the journal
+    changed: tuple[str, ...] = ()
+    calls: int = 0  # Modify and Reset calls, each at most 20 parameters
+    waiting: tuple[str, ...] = ()  # instances that wait for a reboot
+
+
+def _unseen(step: str) -> None:
+    """Observe nothing."""
+
+
+def apply(
+    client: Any,
+    plan: Plan,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    shared: bool = False,
+    pace: Pace = USUAL,
+    at: Observer = _unseen,
+) -> Outcome:
+    """Carry a plan out: write in journalled calls, attach, wait, reboot if allowed, verify.
+
+    An earlier change that was interrupted is cleaned up first. Raises Refused before anything is
+    touched: a group that others use (without `shared`), an instance that is modifying, anything
+    changed since the plan was made. ApplyError afterwards, when everything is back as it was, or
+    when its message says otherwise.
+    """
+    _refuse_shared(plan, shared)
+    recover(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
+    if plan.nothing:
+        return Outcome(did="nothing", target=plan.target.identifier, group=plan.group)
+    with held(journal, plan.target, plan.group):
+        target = read_target(client, plan.target.identifier)
+        refuse_busy(target)
+        _refuse_stale(client, plan, target)
+        draft = _draft(plan, target, reboot)
+        transaction = begin(client, journal, draft, pace, at, reboot)
+        carry_out(transaction)
+    return outcome("applied", transaction)
+
+
+def recover(
+    client: Any,
+    identifier: str,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    pace: Pace = USUAL,
+    at: Observer = _unseen,
+) -> Outcome | None:
+    """Finish or revert the change of this instance that was interrupted; None if there is none.
+
+    A change whose group is as wanted, where it was wanted, is finished (and rebooted, if this
+    run may); any other is put back.
+    """
+    target = read_target(client, identifier)
+    found = journal.unfinished(target.arn)
+    if found is None:
+        return None
+    with held(journal, target, found.group.name if found.group else target.group):
+        change = journal.unfinished(target.arn)
+        if change is None:
+            return None
+        transaction = Transaction(client, journal, change, pace, at, reboot == "now")
+        if change.state is not State.REVERTING and transaction.at_target():
+            transaction.complete()
+            return outcome("finished", transaction)
+        waiting = transaction.back()
+    return outcome("reverted", transaction, waiting=waiting)
+
+
+# Refusals.
+
+
+def _refuse_shared(plan: Plan, shared: bool) -> None:
+    if plan.shared and not shared and not plan.nothing:
+        raise Refused(
+            f"group {plan.group} is also used by {', '.join(plan.shared)}",
+            "Say --shared to change them all, or --group NAME for a group of its own.",
+        )
+
+
+def refuse_busy(target: Target) -> None:
+    """An instance that is modifying, stopped or broken is left alone."""
+    if not target.changeable:
+        state = target.busy or next(one.status for one in target.members)
+        raise Refused(
+            f"{target} is {state}, not available", "Wait until it is available, then run again."
+        )
+
+
+def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
+    """Refuse when somebody has changed what the plan was made from."""
+    changed = [*_changed_target(plan.target, target), *_changed_group(client, plan)]
+    if changed:
+        raise Refused(
+            f"changed since the plan was made: {', '.join(changed)}",
+            "Run again to plan with what is there now.",
+        )
+
+
+def _changed_target(then: Target, now: Target) -> Iterator[str]:
+    if now.group != then.group:
+        yield f"{now} uses group {now.group} instead of {then.group}"
+    if now.class_name != then.class_name:
+        yield f"its class is {now.class_name} instead of {then.class_name}"
+    if now.family != then.family:
+        yield f"its version needs family {now.family} instead of {then.family}"
+
+
+def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
+    scope = plan.target.scope
+    try:
+        now = user_values(rds.parameters(client, plan.group, scope, source="user"))
+    except AwsError as error:
+        if error.not_found and plan.creates:
+            return
+        raise
+    if plan.creates:
+        yield f"group {plan.group} exists"
+        return
+    yield from differing(plan.user_values, now)
+    if new := set(users(client, plan.group, scope)) - {plan.target.identifier, *plan.shared}:
+        yield f"group {plan.group} is now used by {', '.join(sorted(new))} too"
+
+
+def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """The parameters whose user-set value is another, with both."""
+    for name in sorted(then.keys() | now.keys()):
+        if then.get(name) != now.get(name):
+            yield f"{name} (now {now.get(name, 'not set')}, was {then.get(name, 'not set')})"
+
+
+# What will be written.
+
+
+def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
+    reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
+    if not plan.steps and reboot == "now":
+        reboots = reboot_order(target)  # another group is attached as it is
+    return Change(
+        server=target.arn,
+        address=f"{target.region}/{target.identifier}",
+        method="parameter group",
+        entries=tuple(_entry(step) for step in plan.steps),
+        restarts=bool(reboots),
+        group=GroupChange(
+            region=target.region,
+            scope=target.scope.value,
+            identifier=target.identifier,
+            name=plan.group,
+            family=plan.family,
+            attached_before=target.group,
+            attached_after=plan.group,
+            creates=plan.creates,
+            reboots=reboots,
+        ),
+    )
+
+
+def _entry(step: Step) -> Entry:
+    return Entry(
+        name=step.name,
+        before=step.before,
+        after=step.value,
+        restart=step.static,
+        in_force=step.shown or "",
+    )
+
+
+def reboot_order(target: Target) -> tuple[str, ...]:
+    """Readers before the writer: a standby must not have less than its primary."""
+    return tuple(one.identifier for one in reversed(target.members))
+
+
+# Carrying out, and what follows a failure.
+
+
+@contextmanager
+def held(journal: Journal, target: Target, group: str) -> Iterator[None]:
+    """Keep every other MrTuner of this journal away from an instance and from a group."""
+    account = ":".join(target.arn.split(":")[3:5])
+    with journal.hold(target.arn), journal.hold(f"{target.scope} group {account} {group}"):
+        yield
+
+
+def begin(
+    client: Any, journal: Journal, draft: Change, pace: Pace, at: Observer, reboot: Reboot
+) -> Transaction:
+    """The transaction of a change that is now written down."""
+    return Transaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
+
+
+def carry_out(transaction: Transaction) -> None:
+    """Forward to the target, or back to the start with the reason why."""
+    try:
+        transaction.at("planned")
+        transaction.forward()
+    except BaseException as error:
+        waiting = _back(transaction, error)
+        if not isinstance(error, Exception):
+            raise  # interrupted by the user; everything is back
+        raise _undone(error, waiting) from error
+    transaction.at("verified")
+
+
+def _back(transaction: Transaction, error: BaseException) -> tuple[str, ...]:
+    try:
+        return transaction.back()
+    except MrTunerError as second:
+        raise ApplyError(
+            f"{_reason(error)}; and the old values could not be put back: {second.message}",
+            second.hint or _AGAIN,
+        ) from error
+
+
+_AGAIN: Final = "Run again to go on putting them back."
+
+
+def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:
+    hint = error.hint if isinstance(error, MrTunerError) else None
+    state = "the group is as it was before"
+    if waiting:
+        state += f", and {', '.join(waiting)} will be after a reboot"
+    return ApplyError(f"{_reason(error)}; {state}", hint)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MrTunerError):
+        return error.message
+    return str(error) or type(error).__name__
+
+
+def outcome(
+    did: Literal["applied", "undone", "finished", "reverted"],
+    transaction: Transaction,
+    waiting: Sequence[str] | None = None,
+) -> Outcome:
+    """The outcome of a finished transaction; `waiting` is looked up unless it is given."""
+    change, group = transaction.change, transaction.group
+    if waiting is None:
+        waiting = read_target(transaction.client, group.identifier).waiting
+    steps = transaction.journal.steps(change)
+    return Outcome(
+        did=did,
+        target=group.identifier,
+        group=group.name,
+        change=change.id,
+        changed=tuple(one.name for one in change.entries),
+        calls=sum(step.startswith(("set (", "reset (")) for step in steps),
+        waiting=tuple(waiting),
+    )

@@ -1,0 +1,181 @@
+"""What a parameter group is attached to: an instance, or the cluster that an instance belongs to.
+
+A Multi-AZ DB cluster takes its values from the cluster parameter group only, and Aurora's own
+settings live there too, so an instance of a cluster stands for its cluster here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rds import Cluster, Instance, Scope
+from mrtuner.aws.session import region_of
+from mrtuner.errors import BadValue
+
+#: Engines whose groups we know.
+ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
+#: Nothing is under way in these. Source: RDS User Guide, "Viewing DB instance status".
+AT_REST: Final = frozenset({
+    "available", "backing-up", "storage-optimization", "configuring-log-exports",
+    "incompatible-parameters", "stopped",
+})  # fmt: skip
+#: A parameter group may be changed in these: the instance takes part.
+CHANGEABLE: Final = frozenset({
+    "available", "backing-up", "storage-optimization", "configuring-log-exports",
+})  # fmt: skip
+INCOMPATIBLE: Final = "incompatible-parameters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An instance or a cluster, as far as its parameter group is concerned."""
+
+    scope: Scope
+    region: str
+    identifier: str
+    arn: str
+    engine: str
+    engine_version: str
+    group: str
+    members: tuple[Instance, ...]  # the writer first; an instance alone has one
+    statuses: Mapping[str, str]  # ParameterApplyStatus of the group, by instance
+    own_status: str  # of the instance or cluster
+
+    @property
+    def writer(self) -> Instance:
+        """The instance that takes writes."""
+        return self.members[0]
+
+    @property
+    def class_name(self) -> str:
+        """The writer's class."""
+        return self.writer.class_name
+
+    @property
+    def family(self) -> str:
+        """The parameter group family that its version needs: postgres17."""
+        return f"{self.engine}{self.writer.major}"
+
+    @property
+    def busy(self) -> str | None:
+        """What is under way, such as ``modifying``; None at rest."""
+        return next((one for one in self._all_statuses() if one not in AT_REST), None)
+
+    @property
+    def changeable(self) -> bool:
+        """Whether everything runs and nothing is under way."""
+        return all(one in CHANGEABLE for one in self._all_statuses())
+
+    def member(self, identifier: str) -> Instance:
+        """The instance of this name in it."""
+        return next(one for one in self.members if one.identifier == identifier)
+
+    def runs_group(self, identifier: str) -> bool:
+        """Whether an instance of it runs with the group's values."""
+        up = self.member(identifier).status in CHANGEABLE
+        return up and self.statuses.get(identifier) == "in-sync"
+
+    @property
+    def incompatible(self) -> tuple[str, ...]:
+        """The instances that do not start with their parameters."""
+        return tuple(one.identifier for one in self.members if one.status == INCOMPATIBLE)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The instances that wait for a reboot to take the group's values."""
+        return tuple(name for name, status in self.statuses.items() if status == "pending-reboot")
+
+    def _all_statuses(self) -> Iterator[str]:
+        if self.scope is Scope.CLUSTER:
+            yield self.own_status
+        for member in self.members:
+            yield member.status
+
+    def __str__(self) -> str:
+        kind = "cluster " if self.scope is Scope.CLUSTER else ""
+        return f"{kind}{self.identifier}"
+
+
+def read_target(client: Any, identifier: str) -> Target:
+    """The instance of this name, its cluster if it has one, or the cluster of this name.
+
+    AwsError with `not_found` when the region has neither; BadValue for another engine.
+    """
+    try:
+        instance = rds.instance(client, identifier)
+    except AwsError as error:
+        if not error.not_found:
+            raise
+        return _cluster_named(client, identifier, error)
+    if instance.cluster:
+        return _of_cluster(client, rds.cluster(client, instance.cluster))
+    return of_instance(instance, region_of(client))
+
+
+def of_instance(instance: Instance, region: str) -> Target:
+    """An instance that belongs to no cluster."""
+    _require_engine(instance.identifier, instance.engine)
+    use = instance.groups[0]
+    return Target(
+        scope=Scope.INSTANCE,
+        region=region,
+        identifier=instance.identifier,
+        arn=instance.arn,
+        engine=instance.engine,
+        engine_version=instance.engine_version,
+        group=use.name,
+        members=(instance,),
+        statuses={instance.identifier: use.status},
+        own_status=instance.status,
+    )
+
+
+def _cluster_named(client: Any, identifier: str, missing: AwsError) -> Target:
+    try:
+        return _of_cluster(client, rds.cluster(client, identifier))
+    except AwsError as error:
+        raise (missing if error.not_found else error) from None
+
+
+def _of_cluster(client: Any, cluster: Cluster) -> Target:
+    _require_engine(cluster.identifier, cluster.engine)
+    if not cluster.members:
+        raise BadValue(
+            f"cluster {cluster.identifier} has no instances", "Add an instance to it first."
+        )
+    ordered = sorted(cluster.members, key=lambda one: not one.writer)
+    return Target(
+        scope=Scope.CLUSTER,
+        region=region_of(client),
+        identifier=cluster.identifier,
+        arn=cluster.arn,
+        engine=cluster.engine,
+        engine_version=cluster.engine_version,
+        group=cluster.group,
+        members=tuple(rds.instance(client, one.identifier) for one in ordered),
+        statuses={one.identifier: one.group_status for one in ordered},
+        own_status=cluster.status,
+    )
+
+
+def _require_engine(identifier: str, engine: str) -> None:
+    if engine not in ENGINES:
+        raise BadValue(
+            f"{identifier} runs {engine}, not PostgreSQL",
+            "Name an instance of RDS for PostgreSQL or Aurora PostgreSQL.",
+        )
+
+
+def users(client: Any, group: str, scope: Scope) -> tuple[str, ...]:
+    """The identifiers of all instances, or clusters, of the region that use a group."""
+    if scope is Scope.CLUSTER:
+        return tuple(one.identifier for one in rds.clusters(client) if one.group == group)
+    return tuple(
+        one.identifier
+        for one in rds.instances(client)
+        if any(use.name == group for use in one.groups)
+    )

@@ -1,0 +1,313 @@
+"""One journalled change of a parameter group: forward to its target, or back to its start.
+
+Each call is noted before it is made. Calls are not atomic with one another: in a group that is
+attached, dynamic parameters come into force call by call. So static parameters go first, a
+failure puts everything back, and what a kill leaves is finished or put back by the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rds import Scope
+from mrtuner.errors import ApplyError
+from mrtuner.journal.record import Change, Entry, GroupChange, State
+from mrtuner.journal.store import Journal, JournalError
+from mrtuner.rds.batches import Direction, batches, send, value
+from mrtuner.rds.plan import user_values
+from mrtuner.rds.target import CHANGEABLE, Target, read_target
+from mrtuner.rds.watch import Pace, refuse_failure, wait
+
+#: Told of every step when it has been written down and is about to be taken, and when it is done.
+Observer = Callable[[str], None]
+
+_APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
+_AGAIN: Final = "The journal remembers the change: run again to go on putting it back."
+#: How often a group that was just taken off is tried to be deleted; RDS needs a moment.
+_DELETIONS: Final = 10
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A change under way. `may_reboot`: whether this run may reboot, on the way back too."""
+
+    client: Any
+    journal: Journal
+    change: Change
+    pace: Pace
+    at: Observer
+    may_reboot: bool
+
+    @property
+    def group(self) -> GroupChange:
+        """The group side of the change."""
+        if self.change.group is None:
+            raise ApplyError("the journal's change is not one of a parameter group")
+        return self.change.group
+
+    @property
+    def scope(self) -> Scope:
+        """Instance or cluster group."""
+        return Scope(self.group.scope)
+
+    # Forward.
+
+    def forward(self) -> None:
+        """Take every step to the target, and verify it. Whatever is raised, call `back`."""
+        if self.group.creates:
+            with self._step(State.WRITING, f"create group {self.group.name}"):
+                self._create()
+        if not self.group.removes:
+            self._write("after", State.WRITING)
+            with self._step(State.WRITTEN, "check the group"):
+                self._check_values("after")
+        if self.group.attached_before != self.group.attached_after:
+            with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
+                self._attach(self.group.attached_after)
+        with self._step(State.RELOADING, "wait until RDS has taken it"):
+            self._settle(self.group.attached_after)
+        self.complete()
+
+    def complete(self) -> None:
+        """The steps after the group is as wanted: reboots, the last look, clearing up."""
+        for name in self.group.reboots if self.may_reboot else ():
+            with self._step(State.RESTARTING, f"reboot {name}"):
+                self._reboot(name)
+        with self._step(State.RELOADED, "verify"):
+            self._verify()
+        if self.group.removes:
+            with self._step(State.RELOADED, f"delete group {self.group.name}"):
+                self._delete()
+        self._note(State.VERIFIED, "verified")
+
+    def at_target(self) -> bool:
+        """Whether the group says what was wanted where it was wanted, and nothing has failed."""
+        target = self._settled_somehow()
+        if target.incompatible or target.group != self.group.attached_after:
+            return False
+        if self.group.removes:
+            return True
+        now = self._values()
+        return now is not None and not self._differing("after", now)
+
+    # Back.
+
+    def back(self) -> tuple[str, ...]:
+        """Put everything back; the parameters that keep our value until a reboot.
+
+        What somebody else has changed meanwhile is theirs and stays. Raises ApplyError when it
+        cannot be done; the journal then remembers, and the next run goes on.
+        """
+        target = self._settled_somehow()
+        if self._must_put_back(target):
+            self._write("before", State.REVERTING, self._to_put_back())
+        if target.incompatible:
+            target = self._revive(target)
+        if target.group != self.group.attached_before:
+            with self._step(State.REVERTING, f"attach group {self.group.attached_before} again"):
+                self._attach(self.group.attached_before)
+                self._settle(self.group.attached_before)
+        waiting = self._reboot_back()
+        if self.group.creates:
+            self._remove_ours()
+        self._note(State.REVERTED, "reverted")
+        return waiting
+
+    def _must_put_back(self, target: Target) -> bool:
+        """A group that will be deleted is not worth it, unless an instance waits for it."""
+        return not self.group.creates or bool(target.incompatible)
+
+    def _to_put_back(self) -> tuple[Entry, ...]:
+        """Ours that are not back yet. What somebody else has written since is left to them."""
+        now = self._values()
+        if now is None:
+            return ()
+        keep = [one for one in self.change.entries if now.get(one.name) in (one.before, one.after)]
+        self.change = replace(self.change, entries=tuple(keep))
+        return tuple(one for one in keep if now.get(one.name) != one.before)
+
+    def _revive(self, target: Target) -> Target:
+        """Reboot what does not start; it is down, so that needs nobody's leave."""
+        for name in target.incompatible:
+            with self._step(State.REVERTING, f"reboot {name} with its old values"):
+                self._restart_failed(name)
+        return self._settled_somehow()
+
+    def _restart_failed(self, name: str) -> None:
+        try:
+            rds.reboot(self.client, name)
+        except AwsError as error:
+            if error.code != "InvalidDBInstanceState":
+                raise
+            # RDS is trying by itself already.
+        wait(
+            self.client,
+            name,
+            lambda one: one.member(name).status in CHANGEABLE,
+            self.pace,
+            strict=False,
+        )
+
+    def _reboot_back(self) -> tuple[str, ...]:
+        """Reboot again what was rebooted with our values, if this run may."""
+        done = set(self.journal.steps(self.change))
+        rebooted = [name for name in self.group.reboots if f"reboot {name}" in done]
+        waiting = [one.name for one in self.change.entries if one.restart]
+        target = read_target(self.client, self.group.identifier)
+        if not rebooted or not target.waiting:
+            return ()
+        if not self.may_reboot:
+            return tuple(waiting)
+        for name in rebooted:
+            with self._step(State.REVERTING, f"reboot {name} with its old values"):
+                self._reboot(name)
+        return ()
+
+    def _remove_ours(self) -> None:
+        """Delete the group that this change made, and no other one of that name."""
+        try:
+            found = rds.group(self.client, self.group.name, self.scope)
+        except AwsError as error:
+            if error.not_found:
+                return
+            raise
+        if found.description == self._description():
+            with self._step(State.REVERTING, f"delete group {self.group.name}"):
+                self._delete()
+
+    # Single steps.
+
+    def _create(self) -> None:
+        group = self.group
+        rds.create_group(self.client, group.name, group.family, self._description(), self.scope)
+
+    def _description(self) -> str:
+        """Tells the group of this change from any other of the same name."""
+        return f"MrTuner for {self.group.identifier}, {self.change.began}"
+
+    def _write(
+        self, direction: Direction, state: State, entries: Sequence[Entry] | None = None
+    ) -> None:
+        todo = self.change.entries if entries is None else entries
+        for batch in batches(todo, direction):
+            with self._step(state, str(batch)):
+                send(self.client, self.group.name, self.scope, batch)
+
+    def _check_values(self, direction: Direction) -> None:
+        now = self._values()
+        wrong = self._differing(direction, now or {})
+        if now is None or wrong:
+            raise ApplyError(
+                f"group {self.group.name} does not hold what was written: {', '.join(wrong)}",
+                "Somebody else may be changing it; run again when they are done.",
+            )
+
+    def _differing(self, direction: Direction, now: Mapping[str, str]) -> list[str]:
+        return [
+            one.name for one in self.change.entries if now.get(one.name) != value(one, direction)
+        ]
+
+    def _values(self) -> dict[str, str] | None:
+        """What is set in the group; None when there is no such group."""
+        try:
+            rows = rds.parameters(self.client, self.group.name, self.scope, source="user")
+        except AwsError as error:
+            if error.not_found:
+                return None
+            raise
+        return user_values(rows)
+
+    def _attach(self, name: str) -> None:
+        if self.scope is Scope.CLUSTER:
+            rds.attach_cluster_group(self.client, self.group.identifier, name)
+        else:
+            rds.attach_group(self.client, self.group.identifier, name)
+
+    def _settle(self, attached: str) -> Target:
+        """Until RDS has taken the group's values as far as it does without a reboot."""
+        waits = attached != self.group.attached_before or any(
+            one.restart for one in self.change.entries
+        )
+        began = self.pace.clock()
+
+        def done(target: Target) -> bool:
+            taken = target.changeable and target.group == attached
+            statuses = set(target.statuses.values())
+            late = self.pace.clock() - began > self.pace.grace
+            if waits and not late:
+                return taken and statuses == {"pending-reboot"}
+            return taken and statuses <= _APPLIED
+
+        return wait(self.client, self.group.identifier, done, self.pace)
+
+    def _reboot(self, name: str) -> None:
+        """Reboot one instance that waits for it, until it runs with the group's values."""
+        ready = wait(
+            self.client, name, lambda one: one.member(name).status == "available", self.pace
+        )
+        if not ready.runs_group(name):
+            rds.reboot(self.client, name)
+            wait(self.client, name, lambda one: one.runs_group(name), self.pace)
+
+    def _settled_somehow(self) -> Target:
+        """Whatever it came to, once nothing is under way any more."""
+        return wait(
+            self.client,
+            self.group.identifier,
+            lambda one: one.busy is None and "applying" not in one.statuses.values(),
+            self.pace,
+            strict=False,
+        )
+
+    def _verify(self) -> None:
+        target = read_target(self.client, self.group.identifier)
+        refuse_failure(target)
+        if target.group != self.group.attached_after:
+            raise ApplyError(
+                f"{target} uses group {target.group}, not {self.group.attached_after}",
+                "Somebody else may have attached another; run again.",
+            )
+        if not self.group.removes:
+            self._check_values("after")
+
+    def _delete(self) -> None:
+        """Delete the group; RDS may hold on to it for a moment after it was taken off."""
+        for attempt in range(1, _DELETIONS + 1):
+            try:
+                rds.delete_group(self.client, self.group.name, self.scope)
+            except AwsError as error:
+                if error.not_found:
+                    return
+                if "ParameterGroupState" not in error.code or attempt == _DELETIONS:
+                    raise
+                self.pace.sleep(self.pace.first)
+            else:
+                return
+
+    # The journal and the observer.
+
+    @contextmanager
+    def _step(self, state: State, name: str) -> Iterator[None]:
+        self._note(state, name)
+        self._tell(name)
+        yield
+        self._tell(f"{name}: done")
+
+    def _note(self, state: State, step: str) -> None:
+        """Write the step down. On the way back nothing may stop us, not even a full disk."""
+        try:
+            self.change = self.journal.note(self.change, state, step)
+        except JournalError:
+            if state not in (State.REVERTING, State.REVERTED):
+                raise
+            self.change = replace(self.change, state=state)
+
+    def _tell(self, step: str) -> None:
+        """Tell the observer, who may stop us on the way there but not on the way back."""
+        with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
+            self.at(step)
