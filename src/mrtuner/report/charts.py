@@ -83,11 +83,11 @@ def budget(parts: Sequence[tuple[str, int]], *, ceiling: int, memory: int, key: 
 
     `key` becomes part of every id: two pictures in one page need different ones.
     """
-    with _canvas(height=64 + 34 * (len(parts) + 1)) as figure:
+    with canvas(height=64 + 34 * (len(parts) + 1)) as figure:
         axes = figure.add_axes((0.2, 0.02, 0.78, 0.98 - 46 / _height(figure)))
         _draw_budget(axes, parts, ceiling, memory)
         total = sum(size for _, size in parts)
-        return _finish(
+        return finish(
             figure,
             key,
             title=f"Memory budget: {pretty_bytes(total)} of {pretty_bytes(memory)}",
@@ -147,14 +147,14 @@ def _limit(axes: Axes, at: int, text: str, *, level: int, style: Any) -> None:
 
 def pairs(duel: Duel, *, key: str) -> str:
     """Every block's two runs joined by a line, and beside them its ratio; below, all together."""
-    with _canvas(height=96 + 24 * (len(duel.blocks) + 1)) as figure:
+    with canvas(height=96 + 24 * (len(duel.blocks) + 1)) as figure:
         height = _height(figure)
         bottom, tall = 50 / height, 1 - 90 / height
         left = figure.add_axes((0.09, bottom, 0.47, tall))
         right = figure.add_axes((0.62, bottom, 0.36, tall))
         _draw_runs(left, duel)
         _draw_ratios(right, duel)
-        return _finish(
+        return finish(
             figure,
             key,
             title=f"{duel.name_b} against {duel.name_a}, block by block",
@@ -227,7 +227,7 @@ def _short(name: str, most: int = 22) -> str:
 
 
 @contextmanager
-def _canvas(height: int) -> Iterator[Figure]:
+def canvas(height: int) -> Iterator[Figure]:
     """A figure of one user unit a point, with our style in force while it is drawn and saved."""
     try:
         import matplotlib as mpl
@@ -259,7 +259,8 @@ def _height(figure: Figure) -> float:
     return float(figure.get_size_inches()[1]) * 72
 
 
-def _finish(figure: Figure, key: str, *, title: str, desc: str) -> str:
+def finish(figure: Figure, key: str, *, title: str, desc: str) -> str:
+    """The drawn figure as inline SVG; `key` becomes part of every id, `desc` is read aloud."""
     written = StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(written, format="svg", metadata=nothing)

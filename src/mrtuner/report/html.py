@@ -120,7 +120,7 @@ def page(
         )
     shown = None if proof is None else _proof(from_dict(proof), tuning["postgres"])
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             tuning=tuning,
@@ -400,7 +400,8 @@ def _safe(value: Any) -> Any:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates of every page, with their filters; passwords in any text are masked."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as missing:
