@@ -1,0 +1,279 @@
+"""What kind of outage a piece of maintenance is likely to be, with AWS's own figures.
+
+Figures are AWS's where AWS gives one, and then they are what a failover itself takes, not what
+clients see: a client that does not notice, or does not reconnect, is out for longer. Where AWS
+gives none, none is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from mrtuner.aws.rows import Instance
+
+
+class Deployment(StrEnum):
+    """How an instance is kept available."""
+
+    SINGLE = "single-AZ"
+    MULTI_AZ = "Multi-AZ instance"
+    CLUSTER = "Multi-AZ DB cluster"
+    AURORA = "Aurora with a replica"
+    AURORA_ALONE = "Aurora without a replica"
+
+    @property
+    def fails_over(self) -> bool:
+        """Whether another copy can take over."""
+        return self not in (Deployment.SINGLE, Deployment.AURORA_ALONE)
+
+
+class Kind(StrEnum):
+    """What happens to clients."""
+
+    NONE = "no outage"
+    FAILOVER = "one failover"
+    RESTART = "a restart"
+    THROUGHOUT = "down throughout"
+    SLOW = "no outage, but slower"
+    UNKNOWN = "not known"
+
+
+class Evidence(StrEnum):
+    """How well a statement is founded."""
+
+    DOCUMENTED = "documented"
+    INFERRED = "inferred"  # follows from what is documented
+    EXPERIENCE = "experience"  # seen by somebody, once
+    UNVERIFIED = "not verified"  # general knowledge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """What to expect: a kind, AWS's figure [s] if there is one, words, and where they are from."""
+
+    kind: Kind
+    words: str
+    source: str
+    evidence: Evidence
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def harmless(self) -> bool:
+        """Whether connections are kept."""
+        return self.kind in (Kind.NONE, Kind.SLOW)
+
+    @property
+    def figure(self) -> str | None:
+        """``60 to 120 s``, ``under 35 s``; None without a figure."""
+        if self.high is None:
+            return None
+        return f"{self.low} to {self.high} s" if self.low else f"under {self.high} s"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "kind": str(self.kind),
+            "low": self.low,
+            "high": self.high,
+            "words": self.words,
+            "source": self.source,
+            "evidence": str(self.evidence),
+        }
+
+
+_GUIDE: Final = "Amazon RDS User Guide"
+_API: Final = "RDS API 2014-10-31, ModifyDBInstance"
+
+FAILOVERS: Final[Mapping[Deployment, Outage]] = {
+    Deployment.MULTI_AZ: Outage(
+        kind=Kind.FAILOVER,
+        low=60,
+        high=120,
+        words="typically 60 to 120 s, longer with large transactions or a long recovery; every "
+        "connection is dropped and the name is pointed at the other copy",
+        source=f"{_GUIDE}, failing over a Multi-AZ DB instance",
+        evidence=Evidence.DOCUMENTED,
+    ),
+    Deployment.CLUSTER: Outage(
+        kind=Kind.FAILOVER,
+        high=35,
+        words="typically under 35 s, depending on how far the readers are behind; every "
+        "connection to the writer is dropped",
+        source=f"{_GUIDE}, failing over a Multi-AZ DB cluster",
+        evidence=Evidence.DOCUMENTED,
+    ),
+    Deployment.AURORA: Outage(
+        kind=Kind.FAILOVER,
+        high=60,
+        words="under 60 s, often under 30; a reader is promoted and every connection to the "
+        "writer is dropped",
+        source="Amazon Aurora User Guide, high availability",
+        evidence=Evidence.DOCUMENTED,
+    ),
+}
+
+REBOOT: Final = Outage(
+    kind=Kind.RESTART,
+    words="AWS gives no figure: it takes as long as the shutdown and the recovery of what was "
+    "written since the last checkpoint",
+    source=f"{_GUIDE}, rebooting a DB instance",
+    evidence=Evidence.DOCUMENTED,
+)
+
+_PATCH_ALONE: Final = Outage(
+    kind=Kind.RESTART,
+    words="an operating system update takes about 10 minutes; one forced patch of 2016 took 10 to "
+    "15 minutes in all, under one of them down, and longer when many instances had their turn at "
+    "once",
+    source=f"{_GUIDE}, operating system updates; a report of 2016",
+    evidence=Evidence.EXPERIENCE,
+)
+_HARDWARE_ALONE: Final = Outage(
+    kind=Kind.THROUGHOUT,
+    words="the instance is away while it moves; AWS gives no figure",
+    source=f"{_GUIDE}, maintaining a DB instance",
+    evidence=Evidence.INFERRED,
+)
+_UPGRADE: Final = Outage(
+    kind=Kind.THROUGHOUT,
+    words="both copies are upgraded together, so Multi-AZ does not shorten it; AWS gives no figure",
+    source=f"{_GUIDE}, upgrading the engine version of a Multi-AZ DB instance",
+    evidence=Evidence.DOCUMENTED,
+)
+_UPGRADE_ALONE: Final = Outage(
+    kind=Kind.THROUGHOUT,
+    words="down while the engine is upgraded; AWS gives no figure",
+    source=f"{_API}, EngineVersion",
+    evidence=Evidence.DOCUMENTED,
+)
+_CERTIFICATE: Final = Outage(
+    kind=Kind.RESTART,
+    words="a restart unless this engine version rotates without one "
+    "(SupportsCertificateRotationWithoutRestart); clients that verify need the new authority first",
+    source="RDS API 2014-10-31, CertificateRotationRestart and DescribeDBEngineVersions",
+    evidence=Evidence.DOCUMENTED,
+)
+_NOT_KNOWN: Final = Outage(
+    kind=Kind.UNKNOWN,
+    words="nothing is documented that we know of; be ready for a restart",
+    source="",
+    evidence=Evidence.INFERRED,
+)
+
+
+def deployment(instance: Instance, members: int = 0) -> Deployment:
+    """How an instance is kept available; `members` counts the instances of its cluster."""
+    if instance.engine.startswith("aurora"):
+        return Deployment.AURORA if members > 1 else Deployment.AURORA_ALONE
+    if instance.cluster:
+        return Deployment.CLUSTER
+    return Deployment.MULTI_AZ if instance.multi_az else Deployment.SINGLE
+
+
+def of_failover(where: Deployment) -> Outage:
+    """A failover, or a restart where nothing can take over."""
+    return FAILOVERS.get(where, REBOOT)
+
+
+def of_action(action: str, where: Deployment) -> Outage:
+    """One of AWS's pending maintenance actions, by its name in the API."""
+    rule = _ACTIONS.get(action)
+    return _NOT_KNOWN if rule is None else rule(where)
+
+
+def of_change(field: str, where: Deployment) -> Outage:
+    """A change that waits in PendingModifiedValues, by the name of its field."""
+    rule = _CHANGES.get(field)
+    return _NOT_KNOWN if rule is None else rule(where)
+
+
+def _patch(where: Deployment) -> Outage:
+    """The standby first, then a failover, then the old primary: clients see the failover."""
+    return FAILOVERS[where] if where is Deployment.MULTI_AZ else _spared(where, _PATCH_ALONE)
+
+
+def _hardware(where: Deployment) -> Outage:
+    return _spared(where, _HARDWARE_ALONE)
+
+
+def _spared(where: Deployment, alone: Outage) -> Outage:
+    """A failover where another copy can take over, which AWS does not promise in this case."""
+    if where not in FAILOVERS:
+        return alone
+    return replace(FAILOVERS[where], evidence=Evidence.INFERRED)
+
+
+def _upgrade(where: Deployment) -> Outage:
+    return _UPGRADE if where is Deployment.MULTI_AZ else _UPGRADE_ALONE
+
+
+def _always(outage: Outage) -> Callable[[Deployment], Outage]:
+    return lambda _where: outage
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
+    "system-update": _patch,
+    "os-upgrade": _patch,
+    "hardware-maintenance": _hardware,
+    "db-upgrade": _upgrade,
+    "ca-certificate-rotation": _always(_CERTIFICATE),
+}
+
+
+def _documented(kind: Kind, field: str, words: str) -> Callable[[Deployment], Outage]:
+    return _always(
+        Outage(
+            kind=kind, words=words, source=f"{_API}, {field}", evidence=Evidence.DOCUMENTED
+        )
+    )  # fmt: skip
+
+
+_NEW_CLASS_ALONE: Final = Outage(
+    kind=Kind.THROUGHOUT,
+    words="down while the instance moves to its new class; AWS gives no figure",
+    source=f"{_API}, DBInstanceClass",
+    evidence=Evidence.DOCUMENTED,
+)
+
+
+def _new_class(where: Deployment) -> Outage:
+    return _spared(where, _NEW_CLASS_ALONE)
+
+
+_NO_OUTAGE: Final = "AWS says that it does not result in an outage"
+_MIGRATION: Final = (
+    "the instance stays available, perhaps slower, for up to days; no other change, reboot or "
+    "nightly backup meanwhile"
+)
+_CHANGES: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
+    "DBInstanceClass": _new_class,
+    "EngineVersion": _upgrade,
+    "Port": _documented(
+        Kind.RESTART, "DBPortNumber", "the database restarts and listens on another port"
+    ),
+    "DBInstanceIdentifier": _documented(
+        Kind.RESTART, "NewDBInstanceIdentifier", "a reboot, and the endpoint's name changes"
+    ),
+    "BackupRetentionPeriod": _documented(
+        Kind.SLOW,
+        "BackupRetentionPeriod",
+        "turning backups on or off can suspend I/O for seconds to minutes",
+    ),
+    "MultiAZ": _documented(Kind.NONE, "MultiAZ", _NO_OUTAGE),
+    "MasterUserPassword": _documented(Kind.NONE, "MasterUserPassword", _NO_OUTAGE),
+    "Iops": _documented(Kind.NONE, "Iops", _NO_OUTAGE),
+    "AllocatedStorage": _always(
+        Outage(
+            kind=Kind.NONE,
+            words="usually none; storage is optimised for hours afterwards",
+            source="",
+            evidence=Evidence.UNVERIFIED,
+        )
+    ),
+    "StorageType": _documented(Kind.SLOW, "StorageType", _MIGRATION),
+    "CACertificateIdentifier": _always(_CERTIFICATE),
+}
