@@ -90,7 +90,7 @@ def all_classes() -> Mapping[str, InstanceClass]:
     columns = document["columns"]
     return MappingProxyType(
         {
-            name: _instance_class(name, dict(zip(columns, row, strict=True)))
+            name: from_row(name, dict(zip(columns, row, strict=True)))
             for name, row in document["classes"].items()
         }
     )
@@ -102,7 +102,7 @@ def instance_class(name: str) -> InstanceClass:
     wanted = name.strip().lower()
     found = known.get(wanted) or known.get(f"db.{wanted}")
     if found is None:
-        raise BadValue(f"no instance class {name!r}", _advice(wanted))
+        raise no_such_class(wanted)
     return found
 
 
@@ -124,10 +124,16 @@ def size_order(name: str) -> tuple[str, int, str]:
 _SMALL: Final = ("micro", "small", "medium", "large", "xlarge")
 
 
-def _instance_class(name: str, row: dict[str, Any]) -> InstanceClass:
-    memory = Bytes(row.pop("memory_mib") * MiB)
-    engines = frozenset(row.pop("engines").split())
-    return InstanceClass(name=name, memory=memory, engines=engines, **row)
+def from_row(name: str, row: Mapping[str, Any]) -> InstanceClass:
+    """A class out of its values by column, as the file holds them."""
+    rest = {column: row[column] for column in COLUMNS if column not in {"memory_mib", "engines"}}
+    memory, engines = Bytes(row["memory_mib"] * MiB), frozenset(row["engines"].split())
+    return InstanceClass(name=name, memory=memory, engines=engines, **rest)
+
+
+def no_such_class(name: str) -> BadValue:
+    """The error for a name that is not in the table, with those like it."""
+    return BadValue(f"no instance class {name!r}", _advice(name.lower()))
 
 
 def _advice(name: str) -> str:

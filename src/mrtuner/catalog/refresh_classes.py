@@ -22,17 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog.classes import AURORA, COLUMNS, MULTI_AZ_CLUSTER, POSTGRES, size_order
+from mrtuner.catalog.ec2 import Row, ec2_type, row
 from mrtuner.catalog.load import table
 from mrtuner.errors import MissingPart
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
 
-#: One class as the file holds it, by column.
-Row = dict[str, Any]
-
-#: RDS leaves the d of EC2's x2gd away.
-_RENAMED: Final = {"x2g": "x2gd"}
 #: No machine behind it: its memory follows its capacity.
 _SERVERLESS: Final = "db.serverless"
 
@@ -81,39 +77,6 @@ def from_aws(old: Mapping[str, Any], regions: Iterable[str | None], profile: str
     today = datetime.now(UTC).date().isoformat()
     seen = f"DescribeOrderableDBInstanceOptions and DescribeInstanceTypes, {', '.join(asked)}"
     return written({**old["sources"], "live": f"{seen}, {today}"}, rows)
-
-
-def ec2_type(name: str) -> str:
-    """``x2gd.large`` for ``db.x2g.large``."""
-    _, family, size = name.split(".")
-    return f"{_RENAMED.get(family, family)}.{size}"
-
-
-def row(described: Mapping[str, Any], engines: Iterable[str]) -> Row:
-    """One class out of what EC2's DescribeInstanceTypes says of its type."""
-    ebs = described["EbsInfo"].get("EbsOptimizedInfo", {})
-    return {
-        "memory_mib": described["MemoryInfo"]["SizeInMiB"],
-        "vcpus": described["VCpuInfo"]["DefaultVCpus"],
-        "threads_per_core": described["VCpuInfo"].get("DefaultThreadsPerCore", 1),
-        "ebs_baseline_mbps": ebs.get("BaselineBandwidthInMbps"),
-        "ebs_max_mbps": ebs.get("MaximumBandwidthInMbps"),
-        "ebs_baseline_iops": ebs.get("BaselineIops"),
-        "ebs_max_iops": ebs.get("MaximumIops"),
-        "network": network(described["NetworkInfo"]),
-        "engines": " ".join(sorted(engines)),
-    }
-
-
-def network(described: Mapping[str, Any]) -> str:
-    """EC2's label, with the baseline and the peak over all network cards where it has them."""
-    label: str = described.get("NetworkPerformance", "not published")
-    cards = [card for card in described.get("NetworkCards", []) if "PeakBandwidthInGbps" in card]
-    if not cards:
-        return label
-    baseline = sum(card["BaselineBandwidthInGbps"] for card in cards)
-    peak = sum(card["PeakBandwidthInGbps"] for card in cards)
-    return f"{label}; baseline {baseline:g} Gbps; peak {peak:g} Gbps"
 
 
 def written(sources: Mapping[str, str], rows: Mapping[str, Row]) -> str:

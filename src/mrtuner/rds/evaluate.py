@@ -25,6 +25,7 @@ from mrtuner.units import Bytes, memory_unit, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.catalog import Parameter
+    from mrtuner.catalog.families import Family
 
 #: Sizes of memory; other sizes (max_wal_size, temp_file_limit) are of storage and may be larger.
 _OF_MEMORY: Final = frozenset({
@@ -52,7 +53,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a value cannot be meant so. `code`: takes-no-formula, out-of-range, absurd."""
+    """Why a value cannot be meant so.
+
+    `code`: not-settable, takes-no-formula, out-of-range (the server's), not-allowed (RDS's own
+    bounds), absurd.
+    """
 
     code: str
     text: str
@@ -71,6 +76,7 @@ class Evaluation:
     low: int  # over the band of the memory's estimate
     high: int
     pretty: str | None  # the value as a size or a duration, for people
+    between: tuple[str, str] | None  # the same of low and high
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -85,9 +91,11 @@ def evaluate(
     machine: Machine,
     *,
     parameter: Parameter | None = None,
+    family: Family | None = None,
 ) -> Evaluation:
     """A formula, or a plain integer, on a machine; as a parameter's value where one is given.
 
+    With a family, also by what RDS lets a group of that family hold.
     FormulaError for a text that is no formula, MissingMachine where it names what is not known.
     """
     parsed = parse(formula)
@@ -101,7 +109,8 @@ def evaluate(
         low=low,
         high=high,
         pretty=_pretty(value, parameter),
-        problems=_judged(parsed, (low, value, high), machine, parameter),
+        between=_between(low, high, parameter),
+        problems=tuple(_problems(parsed, (value, low, high), machine, parameter, family)),
         notes=tuple(_notes(parsed, machine)),
     )
 
@@ -128,32 +137,32 @@ def _pretty(value: int, parameter: Parameter | None) -> str | None:
     return parameter.show(value) if parameter.vartype == "integer" else None
 
 
-def _judged(
-    formula: Formula,
-    values: tuple[int, int, int],
-    machine: Machine,
-    parameter: Parameter | None,
-) -> tuple[Problem, ...]:
-    return () if parameter is None else tuple(_problems(formula, values, machine, parameter))
+def _between(low: int, high: int, parameter: Parameter | None) -> tuple[str, str] | None:
+    least, largest = _pretty(low, parameter), _pretty(high, parameter)
+    return None if least is None or largest is None else (least, largest)
 
 
 def _problems(
     formula: Formula,
     values: tuple[int, int, int],
     machine: Machine,
-    parameter: Parameter,
+    parameter: Parameter | None,
+    family: Family | None,
 ) -> Iterator[Problem]:
-    if not isinstance(formula, Integer) and not _takes_formulas(parameter):
+    if parameter is None:
+        return
+    refusal = family.refusal(parameter.name) if family else None
+    if refusal is not None:
+        yield Problem("not-settable", refusal)
+    elif isinstance(formula, Integer) or _takes_formulas(parameter):
+        yield from _bounds(values, parameter, family)
+        yield from _sense(formula, values[0], machine, parameter)
+    else:
         yield Problem(
             "takes-no-formula",
             f"{parameter.name} is of type {parameter.vartype} and takes no formula",
             "RDS evaluates formulas for integer and Boolean parameters only: give the value.",
         )
-        return
-    least, likely, largest = values
-    yield from _out_of_range((likely, least, largest), parameter)
-    if machine.memory is not None and _is_memory(parameter):
-        yield from _absurd(formula, likely, machine.memory, parameter)
 
 
 def _takes_formulas(parameter: Parameter) -> bool:
@@ -161,27 +170,47 @@ def _takes_formulas(parameter: Parameter) -> bool:
     return parameter.vartype in {"integer", "bool"} or {"on", "off"} <= set(parameter.enum)
 
 
-def _out_of_range(values: tuple[int, ...], parameter: Parameter) -> Iterator[Problem]:
-    """What the server would say to the first value that it would not take."""
-    whole = parameter.vartype == "integer"
+def _bounds(
+    values: tuple[int, ...], parameter: Parameter, family: Family | None
+) -> Iterator[Problem]:
+    """What the server, else RDS, would say to the first value that it would not take."""
     for value in values:
-        try:
-            parameter.check(value if whole else parameter.parse(str(value)))
-        except BadValue as error:
-            yield Problem("out-of-range", error.message, error.hint)
+        found = _out_of_range(value, parameter) or _not_allowed(value, parameter, family)
+        if found is not None:
+            yield found
             return
+
+
+def _out_of_range(value: int, parameter: Parameter) -> Problem | None:
+    whole = parameter.vartype == "integer"
+    try:
+        parameter.check(value if whole else parameter.parse(str(value)))
+    except BadValue as error:
+        return Problem("out-of-range", error.message, error.hint)
+    return None
+
+
+def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Problem | None:
+    """RDS's bounds are about integers; words such as on and off are spelt in other ways."""
+    if family is None or parameter.vartype != "integer":
+        return None
+    try:
+        family.parameter(parameter.name).check(str(value))
+    except BadValue as error:
+        return Problem("not-allowed", error.message, error.hint)
+    return None
 
 
 def _is_memory(parameter: Parameter) -> bool:
     return parameter.name in _OF_MEMORY or parameter.name.endswith(_OF_MEMORY_TOO)
 
 
-def _absurd(
-    formula: Formula, value: int, memory: Estimate, parameter: Parameter
+def _sense(
+    formula: Formula, value: int, machine: Machine, parameter: Parameter
 ) -> Iterator[Problem]:
-    """A part of the memory that is more than the whole."""
-    size = _size(value, parameter.unit)
-    if size is None or size <= memory.value:
+    """Whether a part of the memory is more than the whole."""
+    size, memory = _size(value, parameter.unit), machine.memory
+    if not _is_memory(parameter) or size is None or memory is None or size <= memory.value:
         return
     times = size / memory.value
     count = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"

@@ -271,3 +271,42 @@ def _measured(agreed: Sequence[Reading], notes: Sequence[str]) -> Estimate:
 def _said(notes: Sequence[str]) -> str:
     about = "; ".join(notes) or "neither of " + ", ".join(TELLING) + " was given"
     return f"Give --class or --memory instead: {about}."
+
+
+_SETTINGS: Final = """
+SELECT name, setting::bigint FROM pg_catalog.pg_settings
+ WHERE name IN ('effective_cache_size', 'shared_buffers', 'max_connections')
+"""
+_RDS: Final = "SELECT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds.%')"
+
+
+def default_formulas(engine: str, major: int) -> dict[str, str]:
+    """The defaults of a family that are formulas over the memory and tell it."""
+    from mrtuner.catalog.families import family
+
+    known = family(f"{engine}{major}").parameters
+    texts = {name: known[name].default or "" for name in TELLING if name in known}
+    return {name: text for name, text in texts.items() if VARIABLE in text}
+
+
+def of_instance(
+    dsn: str, engine: str = POSTGRES, *, vcpus: int | None = None, within: Estimate | None = None
+) -> Estimate:
+    """What a running instance has, told by its settings under the family's default formulas.
+
+    ConnectError and UsageError as `mrtuner.postgres.connect`; BadValue as `calibrated`.
+    """
+    from mrtuner.postgres.connect import connect, translated
+
+    with connect(dsn) as conn, translated():
+        major = conn.info.server_version // 10_000
+        values: dict[str, int] = dict(conn.execute(_SETTINGS).fetchall())
+        row = conn.execute(_RDS).fetchone()
+    machine = {} if vcpus is None else {"DBInstanceVCPU": vcpus}
+    found = calibrated(values, default_formulas(engine, major), machine=machine, within=within)
+    if row == (True,):
+        return found
+    return replace(found, notes=(*found.notes, _NOT_RDS))
+
+
+_NOT_RDS: Final = "the server shows no rds.* settings: on other servers these formulas mean nothing"

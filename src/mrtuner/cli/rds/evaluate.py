@@ -1,0 +1,304 @@
+"""`rdstune evaluate`: what a formula gives on a class, on a memory, on a running instance."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.catalog import Parameter
+    from mrtuner.catalog.families import Family
+    from mrtuner.rds.evaluate import Evaluation, Machine
+    from mrtuner.rds.memory import Estimate
+
+SCHEMA: Final = "mrtuner.rds.evaluate/1"
+_ENGINES: Final = ("postgres", "aurora-postgresql")
+#: Something the server would refuse or that cannot be meant.
+_FOUND_SOMETHING: Final = 3
+#: Of the table where nobody looks at a terminal: nothing is cut off.
+_WIDE: Final = 140
+
+
+@options.command("evaluate")
+@click.argument("formula")
+@click.option("--parameter", metavar="NAME", help="Whose value it is: unit, bounds and sense.")
+@click.option("--class", "class_name", metavar="CLASS", help="Such as db.r6g.xlarge.")
+@click.option(
+    "--memory", metavar="BYTES", help="DBInstanceClassMemory itself: bytes, or such as 15GB."
+)
+@click.option("--dsn", metavar="DSN", help="Read the memory off this running instance.")
+@click.option("--all-classes", is_flag=True, help="A table of every class of the engine.")
+@click.option("--vcpus", type=click.IntRange(1), metavar="N", help="DBInstanceVCPU.")
+@click.option("--storage", type=click.IntRange(1), metavar="GIB", help="AllocatedStorage, in GiB.")
+@click.option(
+    "--engine", type=click.Choice(_ENGINES), default="postgres", show_default=True,
+    help="Whose classes, and whose memory: Aurora withholds less.",
+)  # fmt: skip
+@click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
+@options.json_option
+def command(
+    formula: str,
+    parameter: str | None,
+    class_name: str | None,
+    memory: str | None,
+    dsn: str | None,
+    all_classes: bool,
+    vcpus: int | None,
+    storage: int | None,
+    engine: str,
+    major: int | None,
+    as_json: bool,
+) -> None:
+    """What a parameter group's formula gives: the number, its size, and whether it can be meant.
+
+    \b
+    Examples:
+      rdstune evaluate '{DBInstanceClassMemory*75/819200}' \\
+          --parameter effective_cache_size --class db.r5.2xlarge
+      rdstune evaluate '{DBInstanceClassMemory/204800}' --parameter work_mem --memory 15GB
+      rdstune evaluate 'GREATEST({DBInstanceVCPU*2},8)' --class db.r6g.xlarge
+      rdstune evaluate '{DBInstanceClassMemory/32768}' --parameter shared_buffers --all-classes
+      rdstune evaluate '{DBInstanceClassMemory/16384}' --dsn postgresql://me@instance/app
+
+    AWS does not publish DBInstanceClassMemory: on a class it is estimated, and the answer has
+    bounds. Ends with 3 when the value is out of the parameter's range or makes no sense.
+    """
+    major = major or _newest()
+    known = _parameter(parameter, major)
+    family = _family(engine, major) if known else None
+    _exclusive({"--all-classes": all_classes or None, "--memory": memory, "--dsn": dsn})
+    _exclusive({"--all-classes": all_classes or None, "--class": class_name})
+    if all_classes:
+        _every_class(formula, known, family, engine, storage, as_json)
+    else:
+        machine = _machine(class_name, memory, options.careful(dsn), engine, vcpus, storage)
+        _one(formula, known, family, machine, engine, as_json)
+
+
+def _newest() -> int:
+    from mrtuner.catalog.families import LAST
+
+    return LAST
+
+
+def _parameter(name: str | None, major: int) -> Parameter | None:
+    from mrtuner.catalog import parameter
+
+    return None if name is None else parameter(name, major)
+
+
+def _family(engine: str, major: int) -> Family:
+    from mrtuner.catalog.families import family
+
+    return family(f"{engine}{major}")
+
+
+def _exclusive(given: Mapping[str, object]) -> None:
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} exclude each other", "Give one of them.")
+
+
+def _machine(
+    class_name: str | None,
+    memory: str | None,
+    dsn: str | None,
+    engine: str,
+    vcpus: int | None,
+    storage: int | None,
+) -> Machine:
+    """What the options say; a measured memory goes before an estimated one."""
+    from mrtuner.catalog.classes import instance_class
+    from mrtuner.rds.evaluate import Machine
+    from mrtuner.rds.memory import class_memory, given, of_instance
+
+    cls = instance_class(class_name) if class_name else None
+    estimate = class_memory(cls, engine) if cls else None
+    vcpus = vcpus or (cls.vcpus if cls else None)
+    if memory is not None:
+        estimate = given(_bytes(memory))
+    elif dsn is not None:
+        estimate = of_instance(dsn, engine, vcpus=vcpus, within=estimate)
+    if cls and engine not in cls.engines:
+        terminal.talk(f"warning: {engine} does not run on {cls.name}")
+    return Machine(
+        memory=estimate, vcpus=vcpus, storage=_gib(storage), name=cls.name if cls else None
+    )
+
+
+def _bytes(text: str) -> Any:
+    """A bare number is bytes here, as in DBInstanceClassMemory."""
+    from mrtuner.units import parse_bytes
+
+    return parse_bytes(int(text) if text.isdecimal() else text)
+
+
+def _gib(storage: int | None) -> Any:
+    return None if storage is None else storage * 1024**3
+
+
+def _one(
+    formula: str,
+    parameter: Parameter | None,
+    family: Family | None,
+    machine: Machine,
+    engine: str,
+    as_json: bool,
+) -> None:
+    from mrtuner.rds.evaluate import evaluate
+    from mrtuner.report.text import entries
+
+    found = evaluate(formula, machine, parameter=parameter, family=family)
+    if as_json:
+        terminal.document({**_about(found, parameter, engine), **_document(found)})
+    else:
+        click.echo(_title(found))
+        for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
+            click.echo(line)
+    _end([found])
+
+
+def _every_class(
+    formula: str,
+    parameter: Parameter | None,
+    family: Family | None,
+    engine: str,
+    storage: int | None,
+    as_json: bool,
+) -> None:
+    from mrtuner.catalog.classes import instance_classes
+    from mrtuner.rds.evaluate import Machine, evaluate
+    from mrtuner.rds.memory import class_memory
+
+    found = []
+    for name, cls in instance_classes(engine).items():
+        memory = class_memory(cls, engine)
+        machine = Machine(memory=memory, vcpus=cls.vcpus, storage=_gib(storage), name=name)
+        found.append(evaluate(formula, machine, parameter=parameter, family=family))
+    if as_json:
+        about = _about(found[0], parameter, engine)
+        terminal.document({**about, "classes": [_document(each) for each in found]})
+    else:
+        click.echo(_title(found[0]))
+        _print_table(found)
+    _end(found)
+
+
+def _end(found: list[Evaluation]) -> None:
+    if any(each.problems for each in found):
+        click.get_current_context().exit(_FOUND_SOMETHING)
+
+
+def _title(found: Evaluation) -> str:
+    return f"{found.formula} as {found.parameter}" if found.parameter else found.formula
+
+
+def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
+    yield "value", _value(found)
+    if found.low != found.high:
+        yield "between", f"{found.low} and {found.high}{_sizes(found)}, by the memory's bounds"
+    if found.machine.memory:
+        yield "memory", f"{found.machine.memory}{_on(found.machine)}"
+        if found.machine.memory.source != "as given":
+            yield "from", found.machine.memory.source
+    for problem in found.problems:
+        yield "problem", problem.text
+        if problem.hint:
+            yield "hint", problem.hint
+    for note in found.notes:
+        yield "note", note
+
+
+def _sizes(found: Evaluation) -> str:
+    return ": {} to {}".format(*found.between) if found.between else ""
+
+
+def _on(machine: Machine) -> str:
+    return f", on {machine.name}" if machine.name else ""
+
+
+def _value(found: Evaluation) -> str:
+    if found.unit is None or found.pretty is None:
+        return str(found.value)
+    return f"{found.value}, in units of {found.unit}: {found.pretty}"
+
+
+def _print_table(found: list[Evaluation]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("class", no_wrap=True)
+    for name in ("memory", "vCPUs", "value", "size", "from", "to"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if any(each.problems for each in found):
+        table.add_column("problem")
+    for each in found:
+        table.add_row(*_cells(each)[: len(table.columns)])
+    width = terminal.look(sys.stdout).width if sys.stdout.isatty() else _WIDE
+    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    terminal.talk("memory: DBInstanceClassMemory as estimated; above 32 GB extrapolated")
+
+
+def _cells(found: Evaluation) -> tuple[str, ...]:
+    from mrtuner.units import pretty_bytes
+
+    machine = found.machine
+    return (
+        machine.name or "",
+        pretty_bytes(machine.memory.value) if machine.memory else "",
+        str(machine.vcpus or ""),
+        str(found.value),
+        found.pretty or "",
+        str(found.low),
+        str(found.high),
+        ", ".join(problem.code for problem in found.problems),
+    )
+
+
+def _about(found: Evaluation, parameter: Parameter | None, engine: str) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "formula": found.formula,
+        "parameter": found.parameter,
+        "unit": found.unit,
+        "postgres": parameter.major if parameter else None,
+        "engine": engine,
+    }
+
+
+def _document(found: Evaluation) -> dict[str, Any]:
+    machine = found.machine
+    return {
+        "class": machine.name,
+        "memory": _memory(machine.memory) if machine.memory else None,
+        "vcpus": machine.vcpus,
+        "storage": machine.storage,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "bytes": found.size,
+        "pretty": found.pretty,
+        "problems": [
+            {"code": problem.code, "text": problem.text, "hint": problem.hint}
+            for problem in found.problems
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _memory(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "source": estimate.source,
+        "measured": estimate.measured,
+        "extrapolated": estimate.extrapolated,
+    }
