@@ -1,0 +1,88 @@
+"""The lab's time: it runs `speed` times faster than the wall's, and can be moved ahead.
+
+What is to happen later is put down here and happens, in order, at its own moment: an event that
+falls into a week that was skipped carries the time it would have had.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+Action = Callable[[], None]
+
+
+@dataclass(order=True, slots=True)
+class Task:
+    """An action and its moment; `order` keeps those of one moment in the order of their making."""
+
+    due: datetime
+    order: int
+    action: Action = field(compare=False)
+
+
+class Clock:
+    """UTC time of the lab, and what is due. Not thread-safe: the lab's lock guards it.
+
+    `wall` gives seconds that never go back; tests may give their own.
+    """
+
+    def __init__(
+        self,
+        speed: float = 60,
+        start: datetime | None = None,
+        wall: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.speed = speed
+        self._wall = wall
+        self._start = start or datetime.now(UTC)
+        self._origin = wall()
+        self._skipped = timedelta()
+        self._present: datetime | None = None
+        self._tasks: list[Task] = []
+        self._order = itertools.count()
+
+    def now(self) -> datetime:
+        """The lab's time; inside an action, the moment for which it was put down."""
+        return self._present or self._running()
+
+    def advance(self, delta: timedelta) -> None:
+        """Jump ahead; what falls due on the way is run by the next `run_due`."""
+        self._skipped += delta
+
+    def after(self, seconds: float, action: Action) -> None:
+        """Run `action` in so many seconds of the lab."""
+        self.at(self.now() + timedelta(seconds=seconds), action)
+
+    def at(self, moment: datetime, action: Action) -> None:
+        """Run `action` at a moment of the lab."""
+        heapq.heappush(self._tasks, Task(moment, next(self._order), action))
+
+    def run_due(self) -> None:
+        """Run everything whose moment has come, earliest first."""
+        while self._tasks and self._tasks[0].due <= self._running():
+            task = heapq.heappop(self._tasks)
+            self._present = task.due
+            try:
+                task.action()
+            finally:
+                self._present = None
+
+    def forget(self) -> None:
+        """Put nothing down any more."""
+        self._tasks.clear()
+
+    def wait(self) -> float | None:
+        """Seconds of the wall until the next task; None when there is none."""
+        if not self._tasks:
+            return None
+        left = (self._tasks[0].due - self._running()).total_seconds()
+        return max(0.0, left / self.speed)
+
+    def _running(self) -> datetime:
+        elapsed = (self._wall() - self._origin) * self.speed
+        return self._start + timedelta(seconds=elapsed) + self._skipped

@@ -1,0 +1,43 @@
+"""What RDS answers when it refuses: a code that programs match on, and a message for people.
+
+Codes and HTTP statuses of shapes in botocore's model come from there (`wire.Protocol.status`).
+The texts of `InvalidParameterValue` are guessed (MEM in our reference); codes are not.
+"""
+
+from __future__ import annotations
+
+
+class Fault(Exception):
+    """One refusal of the service."""
+
+    def __init__(self, code: str, message: str, status: int | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = status  # None: the model's own, else 400
+
+
+def invalid_value(message: str) -> Fault:
+    """A value, name or type that RDS does not take."""
+    return Fault("InvalidParameterValue", message)
+
+
+def invalid_combination(message: str) -> Fault:
+    """Parameters that do not go together."""
+    return Fault("InvalidParameterCombination", message)
+
+
+def throttled() -> Fault:
+    """Too many calls. Source: RDS API Reference, Common errors (the code is `Throttling`)."""
+    return Fault("Throttling", "Rate exceeded")
+
+
+def denied(service: str, action: str, account: str, region: str) -> Fault:
+    """What IAM answers without a policy for the action."""
+    return Fault(
+        "AccessDenied",
+        f"User: arn:aws:iam::{account}:user/lab is not authorized to perform: {service}:{action}"
+        f" on resource: arn:aws:{service}:{region}:{account}:* because no identity-based policy"
+        f" allows the {service}:{action} action",
+        403,
+    )

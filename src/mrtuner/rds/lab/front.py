@@ -1,0 +1,174 @@
+"""The lab's door: HTTP on 127.0.0.1. RDS is answered here, every other service by moto.
+
+Who is called, and where, stands in the request's signature, as at AWS; a request without one is
+refused. Calls are recorded before faults that a test has switched on are looked at.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.rds.lab.faults import Fault
+from mrtuner.rds.lab.operations import OPERATIONS
+from mrtuner.rds.lab.recognise import Recogniser, Signed, signed
+from mrtuner.rds.lab.trouble import Calls, Trouble, Unreachable
+from mrtuner.rds.lab.wire import Protocol
+from mrtuner.rds.lab.world import World
+
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+_REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
+                   500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer in XML."""
+
+    status: int
+    body: bytes
+    request: str
+
+    def send(self, start: StartResponse) -> Iterable[bytes]:
+        """Through WSGI."""
+        headers = [
+            ("Content-Type", "text/xml"),
+            ("Content-Length", str(len(self.body))),
+            ("x-amzn-RequestId", self.request),
+        ]
+        start(f"{self.status} {_REASONS.get(self.status, 'Status')}", headers)
+        return [self.body]
+
+
+class Front:
+    """The WSGI application."""
+
+    def __init__(self, world: World, calls: Calls, trouble: Trouble) -> None:
+        self.world = world
+        self.calls = calls
+        self.trouble = trouble
+        self._rds = Protocol("rds")
+        self._names = Recogniser()
+        self._moto_lock = threading.Lock()
+
+    def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        caller = signed(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
+        body = _body(environ)
+        try:
+            if caller is None or caller.service != "rds":
+                return self._pass_on(environ, start, caller, body)
+            return self._answer(caller, body).send(start)
+        except Unreachable:
+            _hang_up(environ)
+            return []
+
+    def reset(self) -> None:
+        """Empty moto, if it was ever asked for anything."""
+        with self._moto_lock:
+            if "_moto" in self.__dict__:
+                from moto.moto_api._internal import moto_api_backend
+
+                moto_api_backend.reset()
+
+    def _answer(self, caller: Signed, body: bytes) -> Reply:
+        request = str(uuid.uuid4())
+        try:
+            return Reply(200, self._operate(caller, body, request), request)
+        except Fault as fault:
+            return Reply(self._rds.status(fault), self._rds.refusal(fault, request), request)
+
+    def _operate(self, caller: Signed, body: bytes, request: str) -> bytes:
+        action = self._rds.action(body)
+        self._admit(caller, action)
+        params = self._rds.parameters(action, body)
+        if action not in OPERATIONS:
+            raise Fault("InvalidAction", f"the lab has no {action}")
+        with self.world.lock:
+            self.world.clock.run_due()
+            result = OPERATIONS[action](self.world.region(caller.region), params)
+            return self._rds.answer(action, result, request)
+
+    def _admit(self, caller: Signed, action: str) -> None:
+        self.calls.record(caller.service, action)
+        self.trouble.check(caller.service, action, caller.region)
+
+    def _pass_on(
+        self, environ: Environ, start: StartResponse, caller: Signed | None, body: bytes
+    ) -> Iterable[bytes]:
+        if caller is not None:
+            action = self._names.action(caller.service, environ, body)
+            try:
+                self._admit(caller, action)
+            except Fault as fault:
+                return _refused(fault, environ, start)
+        with self._moto_lock:
+            moto = self._moto
+        answer: Iterable[bytes] = moto(environ, start)
+        return answer
+
+    @cached_property
+    def _moto(self) -> Any:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        return DomainDispatcherApplication(create_backend_app)
+
+
+def serve(front: Front, port: int) -> BaseWSGIServer:
+    """A listening server, one thread a connection; the caller runs and closes it."""
+    from moto.moto_server.werkzeug_app import MotoRequestHandler
+    from werkzeug.serving import make_server
+
+    class Quiet(MotoRequestHandler):  # type: ignore[misc]  # moto has no types here
+        """Does not talk of every request."""
+
+        def log_request(self, *_: Any) -> None:
+            """Nothing."""
+
+    return make_server("127.0.0.1", port, front, threaded=True, request_handler=Quiet)
+
+
+def _body(environ: Environ) -> bytes:
+    """The request's body; it can be read again."""
+    if environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
+        body = environ["wsgi.input"].read()
+    else:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return bytes(body)
+
+
+def _refused(fault: Fault, environ: Mapping[str, Any], start: StartResponse) -> Iterable[bytes]:
+    """A fault for a service that is moto's: in JSON where it was asked in JSON, else in XML."""
+    from json import dumps
+    from xml.sax.saxutils import escape
+
+    status = f"{fault.status or 400} Refused"
+    if "HTTP_X_AMZ_TARGET" in environ:
+        code = "AccessDeniedException" if fault.code == "AccessDenied" else fault.code
+        body = dumps({"__type": code, "message": fault.message}).encode()
+        start(status, [("Content-Type", "application/x-amz-json-1.1")])
+        return [body]
+    error = f"<Code>{escape(fault.code)}</Code><Message>{escape(fault.message)}</Message>"
+    start(status, [("Content-Type", "text/xml")])
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        return [f"<ErrorResponse><Error>{error}</Error></ErrorResponse>".encode()]
+    return [f"<Error>{error}</Error>".encode()]
+
+
+def _hang_up(environ: Mapping[str, Any]) -> None:
+    """Close the connection without a word."""
+    import socket
+
+    connection = environ.get("werkzeug.socket")
+    if connection is not None:
+        connection.shutdown(socket.SHUT_RDWR)

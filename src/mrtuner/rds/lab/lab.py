@@ -1,0 +1,208 @@
+"""The lab itself: start it, point boto3 at it, change the weather, close it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final
+
+from mrtuner.errors import MissingPart, UsageError
+from mrtuner.rds.lab.clock import Clock
+from mrtuner.rds.lab.front import Front, serve
+from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
+from mrtuner.rds.lab.world import Delays, Event, Instance, World
+
+_REGION: Final = "us-east-1"
+
+
+class Lab:
+    """A stand-in for Amazon RDS on 127.0.0.1, strict where RDS is, with moto for the rest of AWS.
+
+    As a context manager it runs inside the block. `servers` puts a real PostgreSQL behind every
+    instance; `speed` is how much faster than the wall's the lab's clock runs; `port` 0 takes a
+    free one. Nothing of it outlives the block, or the process.
+    """
+
+    def __init__(
+        self,
+        *,
+        servers: bool = False,
+        region: str = _REGION,
+        speed: float = 60,
+        port: int = 0,
+        delays: Delays | None = None,
+        start: datetime | None = None,
+    ) -> None:
+        if speed <= 0:
+            raise UsageError(f"a lab's clock cannot run {speed} times as fast", "Give 1 or more.")
+        self.region = region
+        self._port = port
+        self._calls = Calls()
+        self._trouble = Trouble()
+        self._world = World(
+            Clock(speed, start), delays or Delays(), _servers() if servers else None
+        )
+        self._front = Front(self._world, self._calls, self._trouble)
+        self._server: Any = None
+        self._threads: list[threading.Thread] = []
+        self._closing = threading.Event()
+
+    def start(self) -> Lab:
+        """Listen, and let the clock run."""
+        if self._server is not None:
+            return self
+        try:
+            self._server = serve(self._front, self._port)
+        except ImportError as error:
+            raise MissingPart(
+                f"the lab needs {error.name}", "Run: pip install 'mrtuner[lab]'."
+            ) from error
+        self._run(self._server.serve_forever, "lab-http")
+        self._run(self._tick, "lab-clock")
+        return self
+
+    def close(self) -> None:
+        """Stop listening; stop and remove every server."""
+        self._closing.set()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        for thread in self._threads:
+            thread.join()
+        if self._world.servers is not None:
+            self._world.servers.close()
+
+    def __enter__(self) -> Lab:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where it listens."""
+        if self._server is None:
+            raise UsageError("the lab does not run", "Use it in a with block, or call start().")
+        return f"http://127.0.0.1:{self._server.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that lead any AWS SDK or command here, and away from real credentials."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": "lab",
+            "AWS_SECRET_ACCESS_KEY": "lab",
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_REGION": self.region,
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    @property
+    def calls(self) -> tuple[tuple[str, str], ...]:
+        """(service, action) of every request in order, refused ones included."""
+        return self._calls.all()
+
+    def forget_calls(self) -> None:
+        """Begin the record anew."""
+        self._calls.forget()
+
+    def now(self) -> datetime:
+        """The lab's time, UTC."""
+        with self._world.lock:
+            return self._world.clock.now()
+
+    def advance(self, delta: timedelta | None = None, **parts: float) -> None:
+        """Move the lab's clock ahead: advance(days=3). What falls due on the way is done."""
+        with self._world.lock:
+            self._world.clock.advance(delta or timedelta(**parts))
+            self._world.clock.run_due()
+
+    def settle(self) -> None:
+        """Move the clock ahead as far as anything waits that is no window: within the hour."""
+        self.advance(hours=1)
+
+    def throttle(self, per_second: float | None) -> None:
+        """Answer Throttling to calls above this rate, region by region; None: no more."""
+        self._trouble.limit(per_second)
+
+    @property
+    def throttled(self) -> int:
+        """How many calls were answered with Throttling."""
+        return self._trouble.throttled
+
+    def deny(self, *actions: str) -> None:
+        """Answer AccessDenied to these: "rds:ModifyDBParameterGroup", "kms:DescribeKey"."""
+        self._trouble.denied |= {_pair(action) for action in actions}
+
+    def allow(self, *actions: str) -> None:
+        """Take denials back; all of them when none is named."""
+        named: Iterable[tuple[str, str]] = [_pair(action) for action in actions]
+        self._trouble.denied -= set(named or self._trouble.denied)
+
+    def fail_region(self, region: str, how: Failure = "unavailable") -> None:
+        """Make a region "closed" to the account, "unavailable" (503) or "unreachable"."""
+        self._trouble.failing[region] = how
+
+    def heal_region(self, region: str) -> None:
+        """Make it answer again."""
+        self._trouble.failing.pop(region, None)
+
+    def set_memory(self, class_name: str, memory: int) -> None:
+        """What DBInstanceClassMemory [bytes] is on a class here, instead of our estimate."""
+        with self._world.lock:
+            self._world.memory[class_name] = memory
+
+    def instance(self, identifier: str, region: str | None = None) -> Instance:
+        """The lab's own record of an instance: what runs, and under which group."""
+        with self._world.lock:
+            return self._world.region(region or self.region).instance(identifier)
+
+    def events(self, identifier: str, region: str | None = None) -> tuple[Event, ...]:
+        """What was told of a resource, with the numbers that DescribeEvents leaves out."""
+        with self._world.lock:
+            told = self._world.region(region or self.region).events
+            return tuple(event for event in told if event.source == identifier)
+
+    def reset(self) -> None:
+        """Forget every resource, call and trouble."""
+        with self._world.lock:
+            if self._world.servers is not None:
+                self._world.servers.clear()
+            self._world.clear()
+            self._world.clock.forget()
+        self._trouble.clear()
+        self._calls.forget()
+        self._front.reset()
+
+    def _run(self, target: Any, name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _tick(self) -> None:
+        """Do what falls due, whether or not anybody asks."""
+        while not self._closing.is_set():
+            with self._world.lock:
+                self._world.clock.run_due()
+                wait = self._world.clock.wait()
+            self._closing.wait(min(0.02 if wait is None else max(wait, 0.002), 0.02))
+
+
+def _servers() -> Any:
+    from mrtuner.rds.lab.servers import Servers
+
+    return Servers()
+
+
+def _pair(action: str) -> tuple[str, str]:
+    service, _, name = action.rpartition(":")
+    return service or "rds", name

@@ -1,0 +1,173 @@
+"""The life of an instance: created, modified, rebooted, failed over, stopped, deleted.
+
+Each step is put on the lab's clock. `world.servers`, where there is one, does the same to a real
+PostgreSQL; that work happens outside the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from mrtuner.errors import MrTunerError
+from mrtuner.rds.lab import machine, spread
+from mrtuner.rds.lab.events import tell
+from mrtuner.rds.lab.world import Instance, Region
+
+Then = Callable[[], None]
+
+
+def begin(region: Region, instance: Instance) -> None:
+    """Create: available after a while."""
+    _later(region, region.world.delays.create, instance, partial(_born, region, instance))
+
+
+def reboot(region: Region, instance: Instance) -> None:
+    """Restart in place: every waiting parameter comes into force."""
+    instance.status = "rebooting"
+    power_off(region, instance)
+    then = partial(tell, region, 6, instance)
+    _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
+
+
+def fail_over(region: Region, instance: Instance) -> None:
+    """Restart on the standby in the other zone, or nothing at all if that was done just now.
+
+    Events in the order of the RDS User Guide's descriptions: 0013 at the start, 0006 and 0049
+    at the end, 0015 when the name has moved. How soon is too soon is guessed.
+    """
+    now = region.clock.now()
+    if instance.rested is not None and now < instance.rested:
+        tell(region, 34, instance)
+        return
+    instance.status = "rebooting"
+    tell(region, 13, instance)
+    power_off(region, instance)
+    then = partial(_failed_over, region, instance)
+    _later(region, region.world.delays.failover, instance, partial(boot, region, instance, then))
+
+
+def change(region: Region, instance: Instance, change: Then, *, restarts: bool) -> None:
+    """Modify: the change is made after a while, with a restart where it needs one."""
+    instance.status = "modifying"
+    done = partial(_changed, region, instance, change, restarts)
+    _later(region, region.world.delays.modify, instance, done)
+
+
+def stop(region: Region, instance: Instance) -> None:
+    """Stop until started."""
+    instance.status = "stopping"
+    power_off(region, instance)
+    done = partial(setattr, instance, "status", "stopped")
+    _later(region, region.world.delays.modify, instance, done)
+
+
+def start(region: Region, instance: Instance) -> None:
+    """Start what was stopped."""
+    instance.status = "starting"
+    then = partial(tell, region, 6, instance)
+    _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
+
+
+def delete(region: Region, instance: Instance) -> None:
+    """Delete: gone after a while."""
+    instance.status = "deleting"
+    _later(region, region.world.delays.delete, instance, partial(_gone, region, instance))
+
+
+def boot(region: Region, instance: Instance, then: Then) -> None:
+    """Start with everything the groups say; `then` runs once it is available."""
+    spread.restarted(region, instance)
+    reason = machine.cannot_start(region, instance)
+    if reason is not None:
+        _incompatible(region, instance, reason)
+        return
+    servers = region.world.servers
+    if servers is None:
+        _up(instance, then)
+        return
+    threading.Thread(
+        target=_start_server, args=(region, instance, then), daemon=True, name="lab-server-start"
+    ).start()
+
+
+def power_off(region: Region, instance: Instance) -> None:
+    """The server stops answering."""
+    tell(region, 4, instance)
+    if region.world.servers is not None:
+        region.world.servers.stop(instance)
+
+
+def _start_server(region: Region, instance: Instance, then: Then) -> None:
+    servers = region.world.servers
+    if servers is None:
+        return
+    with region.world.lock:
+        values = machine.values(region, instance)
+    reason = None
+    try:
+        servers.start(instance, values)
+    except MrTunerError as error:
+        reason = error.message
+    with region.world.lock:
+        if region.instances.get(instance.identifier) is not instance:
+            return
+        if reason is None:
+            instance.host, instance.port = servers.address(instance)
+            _up(instance, then)
+        else:
+            _incompatible(region, instance, reason)
+
+
+def _up(instance: Instance, then: Then) -> None:
+    instance.status = "available"
+    then()
+
+
+def _incompatible(region: Region, instance: Instance, reason: str) -> None:
+    instance.status = "incompatible-parameters"
+    tell(region, 35, instance, reason=reason)
+
+
+def _born(region: Region, instance: Instance) -> None:
+    instance.status = "backing-up" if instance.retention else instance.status
+    boot(region, instance, partial(tell, region, 5, instance))
+
+
+def _failed_over(region: Region, instance: Instance) -> None:
+    instance.zone, instance.secondary_zone = instance.secondary_zone or instance.zone, instance.zone
+    rest = timedelta(seconds=region.world.delays.failover_rest)
+    instance.rested = region.clock.now() + rest
+    for number in (6, 49, 15):
+        tell(region, number, instance)
+
+
+def _changed(region: Region, instance: Instance, change: Then, restarts: bool) -> None:
+    if restarts:
+        power_off(region, instance)
+    change()
+    if restarts:
+        boot(region, instance, partial(tell, region, 14, instance))
+    else:
+        instance.status = "available"
+
+
+def _gone(region: Region, instance: Instance) -> None:
+    del region.instances[instance.identifier]
+    tell(region, 3, instance)
+    if region.world.servers is not None:
+        region.world.servers.remove(instance)
+
+
+def _later(region: Region, seconds: float, instance: Instance, action: Then) -> None:
+    """Run it unless the instance has gone meanwhile, or is going."""
+    going = instance.status == "deleting"
+
+    def due() -> None:
+        there = region.instances.get(instance.identifier) is instance
+        if there and (going or instance.status != "deleting"):
+            action()
+
+    region.clock.after(seconds, due)

@@ -1,0 +1,76 @@
+"""What a formula sees of a lab instance, and what the group's texts give there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.errors import BadValue
+from mrtuner.rds import formula
+from mrtuner.rds.lab.faults import Fault, invalid_value
+from mrtuner.rds.lab.world import Instance, Region
+from mrtuner.rds.memory import class_memory
+from mrtuner.units import GiB
+
+_PAGE: Final = 8192
+
+
+def known_class(name: str, engine: str) -> InstanceClass:
+    """The class, refused as RDS refuses one that it does not offer for the engine."""
+    try:
+        found = instance_class(name)
+    except BadValue:
+        raise invalid_value(f"Invalid DB Instance class: {name}") from None
+    if engine not in found.engines and name != "db.serverless":
+        raise Fault(
+            "InvalidParameterCombination",
+            f"RDS does not support creating a DB instance with the following combination:"
+            f" DBInstanceClass={name}, Engine={engine}. For supported combinations of instance"
+            f" class and database engine version, see the documentation.",
+        )
+    return found
+
+
+def machine(region: Region, instance: Instance) -> Mapping[str, int]:
+    """The variables of a formula, in AWS's names; memory and storage in bytes."""
+    found = instance_class(instance.class_name)
+    memory = region.world.memory.get(found.name) or class_memory(found, instance.engine).value
+    return {
+        "DBInstanceClassMemory": memory,
+        "DBInstanceVCPU": found.vcpus,
+        "AllocatedStorage": instance.storage * GiB,
+        "EndPointPort": instance.port,
+    }
+
+
+def evaluated(region: Region, instance: Instance, text: str | None) -> int | None:
+    """The whole number that a text gives on this instance; None when it gives none."""
+    if text is None:
+        return None
+    try:
+        return formula.parse(text).evaluate(machine(region, instance))
+    except BadValue:
+        return None
+
+
+def values(region: Region, instance: Instance) -> dict[str, str]:
+    """Every text in force, formulas evaluated for the instance's class."""
+    sees = machine(region, instance)
+    return {
+        name: str(formula.parse(text).evaluate(sees)) if formula.is_formula(text) else text
+        for name, text in instance.running.items()
+    }
+
+
+def cannot_start(region: Region, instance: Instance) -> str | None:
+    """Why the instance would not start: shared buffers beyond its memory. Else None.
+
+    Source: RDS User Guide, RDS-EVENT-0035, "a memory-related parameter is set too high"; where
+    exactly RDS draws the line is not documented: ours is all of DBInstanceClassMemory.
+    """
+    pages = evaluated(region, instance, instance.running.get("shared_buffers"))
+    memory = machine(region, instance)["DBInstanceClassMemory"]
+    if pages is not None and pages * _PAGE > memory:
+        return f"shared_buffers asks for {pages * _PAGE} bytes of {memory}"
+    return None

@@ -1,0 +1,94 @@
+"""Who calls what: service, region and action of a signed request to any AWS service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, parse_qsl, unquote
+
+_SCOPE: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+#: Signing name: the name of botocore's model, where they differ.
+_MODELS: Final = {"monitoring": "cloudwatch", "rds-db": "rds"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What a signature tells."""
+
+    key: str
+    region: str
+    service: str  # as signed, and as IAM spells it: monitoring is cloudwatch
+
+
+def signed(authorization: str, query: str = "") -> Signed | None:
+    """Read a version 4 signature, from the header or from a presigned address."""
+    match = _SCOPE.search(authorization)
+    if match is None:
+        asked = parse_qs(query).get("X-Amz-Credential", [""])[0]
+        match = _SCOPE.search(f"Credential={unquote(asked)}")
+    if match is None:
+        return None
+    key, region, service = match.groups()
+    return Signed(key, region, _MODELS.get(service, service))
+
+
+class Recogniser:
+    """Finds the operation's name, by botocore's models."""
+
+    def __init__(self) -> None:
+        self._rest: dict[str, list[tuple[str, re.Pattern[str], frozenset[str], str]]] = {}
+
+    def action(self, service: str, environ: Mapping[str, Any], body: bytes) -> str:
+        """The operation; empty when it cannot be told."""
+        target = environ.get("HTTP_X_AMZ_TARGET", "")
+        if target:
+            return str(target).rpartition(".")[2]
+        path = environ.get("PATH_INFO", "/")
+        cbor = re.fullmatch(r"/service/[^/]+/operation/(\w+)", path)
+        if cbor:
+            return cbor[1]
+        if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+            named = dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
+            if named:
+                return named
+        return self._by_path(service, environ["REQUEST_METHOD"], path, environ)
+
+    def _by_path(self, service: str, method: str, path: str, environ: Mapping[str, Any]) -> str:
+        keys = set(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        fits = [
+            (len(needed), name)
+            for verb, pattern, needed, name in self._operations(service)
+            if verb == method and needed <= keys and pattern.fullmatch(path)
+        ]
+        return max(fits)[1] if fits else ""
+
+    def _operations(self, service: str) -> list[tuple[str, re.Pattern[str], frozenset[str], str]]:
+        if service not in self._rest:
+            self._rest[service] = list(_operations(service))
+        return self._rest[service]
+
+
+def _operations(service: str) -> Any:
+    import botocore.session
+    from botocore.exceptions import UnknownServiceError
+
+    try:
+        model = botocore.session.get_session().get_service_model(service)
+    except UnknownServiceError:
+        return
+    for name in model.operation_names:
+        http = model.operation_model(name).http
+        address, _, query = http["requestUri"].partition("?")
+        keys = frozenset(parse_qs(query, keep_blank_values=True))
+        yield http["method"], re.compile(_pattern(address)), keys, name
+
+
+def _pattern(address: str) -> str:
+    """``/2015-03-31/functions/{FunctionName}`` as a regular expression."""
+    parts = re.split(r"(\{[^}]+\})", address)
+    return "".join(
+        (".+" if part.endswith("+}") else "[^/]+") if part.startswith("{") else re.escape(part)
+        for part in parts
+    ) + "/?"  # fmt: skip

@@ -1,0 +1,116 @@
+"""Troubles that can be switched on, and the record of calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mrtuner.rds.lab.faults import Fault, denied, throttled
+from mrtuner.rds.lab.world import ACCOUNT
+
+#: A region can be closed to the account, out of order, or not to be reached at all.
+Failure = Literal["closed", "unavailable", "unreachable"]
+
+
+class Unreachable(Exception):
+    """The connection is to be closed without an answer."""
+
+
+class Calls:
+    """(service, action) pairs in the order of their coming; refused ones are in it too."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, str]] = []
+
+    def record(self, service: str, action: str) -> None:
+        """One more."""
+        self._calls.append((service, action))
+
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Everything since the last `forget`."""
+        return tuple(self._calls)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._calls.clear()
+
+
+@dataclass(slots=True)
+class Rate:
+    """A bucket of calls: so many a second, no more than one second's worth saved up."""
+
+    per_second: float
+    clock: Callable[[], float] = time.monotonic
+    left: float = field(init=False)
+    seen: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self.seen = self.per_second, self.clock()
+
+    def take(self) -> bool:
+        """Whether one more call is let through."""
+        now = self.clock()
+        self.left = min(max(1.0, self.per_second), self.left + (now - self.seen) * self.per_second)
+        self.seen = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Trouble:
+    """What is switched on: denied actions, a rate, failing regions. Rates count per region."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.denied: set[tuple[str, str]] = set()
+        self.failing: dict[str, Failure] = {}
+        self._rate: float | None = None
+        self._buckets: dict[str, Rate] = {}
+        self.throttled = 0
+
+    def limit(self, per_second: float | None) -> None:
+        """Answer Throttling to calls beyond this rate, region by region; None: never."""
+        with self._lock:
+            self._rate = per_second
+            self._buckets.clear()
+
+    def clear(self) -> None:
+        """No trouble."""
+        self.limit(None)
+        self.denied.clear()
+        self.failing.clear()
+        self.throttled = 0
+
+    def check(self, service: str, action: str, region: str) -> None:
+        """Raise what this call meets."""
+        self._region(region)
+        if not self._in_time(region):
+            raise throttled()
+        if (service, action) in self.denied:
+            raise denied(service, action, ACCOUNT, region)
+
+    def _region(self, region: str) -> None:
+        match self.failing.get(region):
+            case "closed":  # what a region answers that the account has not opted in to
+                raise Fault(
+                    "InvalidClientTokenId",
+                    "The security token included in the request is invalid.",
+                    403,
+                )
+            case "unavailable":
+                raise Fault("ServiceUnavailable", "Service is unavailable", 503)
+            case "unreachable":
+                raise Unreachable
+
+    def _in_time(self, region: str) -> bool:
+        with self._lock:
+            if self._rate is None:
+                return True
+            bucket = self._buckets.setdefault(region, Rate(self._rate))
+            let = bucket.take()
+            self.throttled += not let
+            return let

@@ -1,0 +1,91 @@
+"""The Query protocol of RDS: form fields in, XML out, both by botocore's model.
+
+Parsing and writing are moto's, which follow the model; only the refusals are written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from mrtuner.rds.lab.faults import Fault
+
+_NAMESPACE: Final = "http://rds.amazonaws.com/doc/2014-10-31/"
+
+
+class Protocol:
+    """Requests and answers of one service in the Query protocol."""
+
+    def __init__(self, service: str = "rds") -> None:
+        self.service = service
+
+    def action(self, body: bytes) -> str:
+        """The operation that a form asks for; empty when it names none."""
+        return dict(parse_qsl(body.decode())).get("Action", "")
+
+    def parameters(self, action: str, body: bytes) -> dict[str, Any]:
+        """The operation's input as the SDK was given it; Fault where it cannot be read."""
+        from moto.core.parse import QueryParser
+        from werkzeug.datastructures import MultiDict
+
+        parser = QueryParser(self._operation(action), timestamp_parser=_moment)
+        fields = MultiDict(parse_qsl(body.decode(), keep_blank_values=True))
+        try:
+            parsed: dict[str, Any] = parser.parse({"values": fields})
+        except ValueError as error:
+            raise Fault("MalformedInput", str(error)) from None
+        return parsed
+
+    def answer(self, action: str, result: Mapping[str, Any], request: str) -> bytes:
+        """The XML of a result."""
+        from moto.core.serialize import QuerySerializer, SerializationContext
+
+        writer = QuerySerializer(self._operation(action), SerializationContext(request))
+        body: str = writer.serialize(result)["body"]
+        return body.encode()
+
+    def refusal(self, fault: Fault, request: str) -> bytes:
+        """The XML of a refusal."""
+        who = "Sender" if self.status(fault) < 500 else "Receiver"
+        return (
+            f'<ErrorResponse xmlns="{_NAMESPACE}"><Error><Type>{who}</Type>'
+            f"<Code>{escape(fault.code)}</Code><Message>{escape(fault.message)}</Message></Error>"
+            f"<RequestId>{request}</RequestId></ErrorResponse>"
+        ).encode()
+
+    def status(self, fault: Fault) -> int:
+        """The HTTP status that goes with a fault."""
+        return fault.status or self._statuses.get(fault.code, 400)
+
+    def knows(self, action: str) -> bool:
+        """Whether the service has such an operation."""
+        return action in self._model.operation_names
+
+    @cached_property
+    def _model(self) -> Any:
+        import botocore.session
+        from moto.core.model import ServiceModel
+
+        loader = botocore.session.get_session().get_component("data_loader")
+        return ServiceModel(loader.load_service_model(self.service, "service-2"), self.service)
+
+    @cached_property
+    def _statuses(self) -> dict[str, int]:
+        errors = [shape.metadata["error"] for shape in self._model.error_shapes]
+        return {error["code"]: error["httpStatusCode"] for error in errors if "code" in error}
+
+    def _operation(self, action: str) -> Any:
+        if not self.knows(action):
+            raise Fault("InvalidAction", f"Could not find operation {action}")
+        return self._model.operation_model(action)
+
+
+def _moment(text: str) -> datetime:
+    from botocore.utils import parse_timestamp
+
+    moment: datetime = parse_timestamp(text)
+    return moment.astimezone(UTC)

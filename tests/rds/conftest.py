@@ -1,0 +1,39 @@
+"""The RDS lab as a fixture: without servers for flows, with real PostgreSQL where values count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mrtuner.rds.lab import Lab
+
+
+@pytest.fixture(scope="session")
+def _lab() -> Iterator[Lab]:
+    with Lab() as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """An empty lab without servers; the environment leads every AWS client to it."""
+    _lab.reset()
+    _lead_to(_lab, monkeypatch)
+    yield _lab
+    _lab.reset()
+
+
+@pytest.fixture
+def server_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """A lab with a real PostgreSQL behind every instance."""
+    with Lab(servers=True) as lab:
+        _lead_to(lab, monkeypatch)
+        yield lab
+
+
+def _lead_to(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_RDS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in lab.environment.items():
+        monkeypatch.setenv(name, value)
