@@ -17,9 +17,10 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.errors import ApplyError, MrTunerError, Refused
 from mrtuner.journal.record import Change, Entry, GroupChange, State
 from mrtuner.journal.store import Journal
+from mrtuner.rds.floors import refuse_floors
 from mrtuner.rds.plan import LeftAlone, Plan, Step, make, user_values
 from mrtuner.rds.target import Target, read_target, users
-from mrtuner.rds.transaction import Observer, Transaction
+from mrtuner.rds.transaction import Observer, Transaction, reboot_waiting
 from mrtuner.rds.watch import USUAL, Pace
 
 __all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
@@ -32,7 +33,7 @@ Reboot = Literal["never", "window", "now"]
 class Outcome:
     """What has become of a change."""
 
-    did: Literal["nothing", "applied", "undone", "finished", "reverted"]
+    did: Literal["nothing", "rebooted", "applied", "undone", "finished", "reverted"]
     target: str
     group: str
     change: int | None = None  # its number in the journal
@@ -65,15 +66,33 @@ def apply(
     _refuse_shared(plan, shared)
     recover(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
     if plan.nothing:
-        return Outcome(did="nothing", target=plan.target.identifier, group=plan.group)
+        return _only_reboot(client, plan, journal, reboot, pace, at)
     with held(journal, plan.target, plan.group):
         target = read_target(client, plan.target.identifier)
         refuse_busy(target)
         _refuse_stale(client, plan, target)
+        refuse_floors(client, plan, reboot)
         draft = _draft(plan, target, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
         carry_out(transaction)
     return outcome("applied", transaction)
+
+
+def _only_reboot(
+    client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
+) -> Outcome:
+    """Nothing to write: reboot what waits for it, if this run may. Needs no journal."""
+    target = read_target(client, plan.target.identifier)
+    waiting = tuple(name for name in reboot_order(target) if name in target.waiting)
+    did: Literal["nothing", "rebooted"] = "nothing"
+    if reboot == "now" and waiting:
+        with held(journal, target, target.group):
+            refuse_busy(target)
+            for name in waiting:
+                at(f"reboot {name}")
+                reboot_waiting(client, name, pace)
+        did, waiting = "rebooted", ()
+    return Outcome(did=did, target=target.identifier, group=target.group, waiting=waiting)
 
 
 def recover(
@@ -119,10 +138,16 @@ def _refuse_shared(plan: Plan, shared: bool) -> None:
 
 def refuse_busy(target: Target) -> None:
     """An instance that is modifying, stopped or broken is left alone."""
-    if not target.changeable:
-        state = target.busy or next(one.status for one in target.members)
+    if target.incompatible:
         raise Refused(
-            f"{target} is {state}, not available", "Wait until it is available, then run again."
+            f"{', '.join(target.incompatible)} does not start with its parameters"
+            " (incompatible-parameters)",
+            "rdstune undo takes our last change back; else correct the group by hand and reboot.",
+        )
+    if not target.changeable:
+        raise Refused(
+            f"{target} is {target.busy or target.writer.status}, not available",
+            "Wait until it is available, then run again.",
         )
 
 

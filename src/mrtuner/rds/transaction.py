@@ -62,10 +62,13 @@ class Transaction:
         if self.group.creates:
             with self._step(State.WRITING, f"create group {self.group.name}"):
                 self._create()
-        if not self.group.removes:
+        broken = read_target(self.client, self.group.identifier)
+        if not self.group.removes or broken.incompatible:
             self._write("after", State.WRITING)
             with self._step(State.WRITTEN, "check the group"):
                 self._check_values("after")
+        if broken.incompatible:
+            self._revive(broken, State.RESTARTING)
         if self.group.attached_before != self.group.attached_after:
             with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
                 self._attach(self.group.attached_after)
@@ -131,10 +134,10 @@ class Transaction:
         self.change = replace(self.change, entries=tuple(keep))
         return tuple(one for one in keep if now.get(one.name) != one.before)
 
-    def _revive(self, target: Target) -> Target:
+    def _revive(self, target: Target, state: State = State.REVERTING) -> Target:
         """Reboot what does not start; it is down, so that needs nobody's leave."""
         for name in target.incompatible:
-            with self._step(State.REVERTING, f"reboot {name} with its old values"):
+            with self._step(state, f"reboot {name} with its old values"):
                 self._restart_failed(name)
         return self._settled_somehow()
 
@@ -246,13 +249,7 @@ class Transaction:
         return wait(self.client, self.group.identifier, done, self.pace)
 
     def _reboot(self, name: str) -> None:
-        """Reboot one instance that waits for it, until it runs with the group's values."""
-        ready = wait(
-            self.client, name, lambda one: one.member(name).status == "available", self.pace
-        )
-        if not ready.runs_group(name):
-            rds.reboot(self.client, name)
-            wait(self.client, name, lambda one: one.runs_group(name), self.pace)
+        reboot_waiting(self.client, name, self.pace)
 
     def _settled_somehow(self) -> Target:
         """Whatever it came to, once nothing is under way any more."""
@@ -311,3 +308,14 @@ class Transaction:
         """Tell the observer, who may stop us on the way there but not on the way back."""
         with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
             self.at(step)
+
+
+def reboot_waiting(client: Any, name: str, pace: Pace) -> None:
+    """Reboot one instance that waits for it, and wait until it runs with the group's values.
+
+    DoesNotStart when it does not start with them.
+    """
+    ready = wait(client, name, lambda one: one.member(name).status == "available", pace)
+    if not ready.runs_group(name):
+        rds.reboot(client, name)
+        wait(client, name, lambda one: one.runs_group(name), pace)

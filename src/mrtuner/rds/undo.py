@@ -55,7 +55,8 @@ def undo(
     done = last(journal, target)
     with held(journal, target, _group(done).name):
         target = read_target(client, identifier)
-        refuse_busy(target)
+        if not target.incompatible:  # that is one reason to undo
+            refuse_busy(target)
         draft = _draft(client, target, done, reboot, force)
         transaction = begin(client, journal, draft, pace, at, reboot)
         carry_out(transaction)
