@@ -1,0 +1,194 @@
+"""Parameter group families of RDS and Aurora PostgreSQL, as far as they are known.
+
+AWS publishes no list for each family. families.json is made of what could be found (one complete
+answer of the API, exports and lists in public repositories, the user guides) and of what follows
+from PostgreSQL itself; every parameter says which. `python -m mrtuner.catalog.refresh_families`
+writes the file, from the API where there are credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from mrtuner.catalog.load import table
+from mrtuner.catalog.spans import unfold
+from mrtuner.errors import BadValue
+
+ENGINES: Final = ("postgres", "aurora-postgresql")
+FIRST, LAST = 13, 18
+
+#: ``0-262143``, ``-1-2147483647``, ``0-1.79769e+308``
+_RANGE = re.compile(r"(-?[0-9.]+(?:e\+?[0-9]+)?)-(-?[0-9.]+(?:e\+?[0-9]+)?)")
+_INTEGER = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyParameter:
+    """What one family knows of one parameter; field by field as DescribeDBParameters has it."""
+
+    name: str
+    data_type: str  # DataType: boolean, integer, float, string, list
+    apply_type: Literal["static", "dynamic"]  # ApplyType
+    modifiable: bool  # IsModifiable
+    allowed: str | None  # AllowedValues in AWS's spelling; None: anything, or not known
+    default: str | None  # ParameterValue of the default group; None: the engine's own, or not known
+    level: Literal["cluster", "instance"] = "instance"  # cluster: in DB cluster groups only
+    evidence: str  # tags of families.json's "sources"; starts with inferred or guessed if it is
+
+    @property
+    def inferred(self) -> bool:
+        """Whether this family itself was not seen: another major was, or none at all."""
+        return self.evidence.startswith(("inferred", "guessed"))
+
+    @property
+    def is_formula_allowed(self) -> bool:
+        """Whether RDS takes a formula here: integers and Booleans only, and not all of them.
+
+        Source: RDS User Guide, USER_WorkingWithParamGroups, "DB parameter formulas".
+        """
+        return self.data_type in ("integer", "boolean")
+
+    def check(self, value: str) -> None:
+        """Raise BadValue for a literal outside AllowedValues; formulas are not for this check.
+
+        Words are compared without case: the default of rds.force_autovacuum_logging_level is
+        WARNING where the list says warning.
+        """
+        if self.allowed is None or self._takes(value.strip(), self.allowed):
+            return
+        raise BadValue(
+            f"{self.name} = {value!r} is not among the allowed values {self.allowed}",
+            self._advice(),
+        )
+
+    def literal(self, value: bool | int | float | str) -> str:
+        """A value in PostgreSQL's base unit, as RDS spells it: Booleans are 1 and 0.
+
+        Source: AllowedValues of every Boolean in the dumps is ``0,1``.
+        """
+        if isinstance(value, bool):
+            yes, no = ("1", "0") if self.data_type == "boolean" else ("on", "off")
+            return yes if value else no
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+    def _takes(self, value: str, allowed: str) -> bool:
+        ends = _RANGE.fullmatch(allowed)
+        if ends and self.data_type in ("integer", "float"):
+            return self._is_number(value) and float(ends[1]) <= float(value) <= float(ends[2])
+        words = {word.strip().lower() for word in allowed.split(",")}
+        members = value.split(",") if self.data_type == "list" else [value]
+        return all(member.strip().lower() in words for member in members)
+
+    def _is_number(self, value: str) -> bool:
+        whole = self.data_type == "integer"
+        return (_INTEGER if whole else _NUMBER).fullmatch(value) is not None
+
+    def _advice(self) -> str:
+        match self.data_type:
+            case "integer" | "float":
+                how = "Write a plain number in PostgreSQL's base unit, without a suffix."
+            case "boolean":
+                how = "RDS lists 0 and 1 for Booleans; whether it takes other words is not known."
+            case "list":
+                how = "Write names from that list, separated by commas."
+            case _:
+                how = "Write one of them."
+        return f"{how} Evidence: {self.evidence}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The parameters that groups of one family list, by name in lower case as AWS writes them."""
+
+    name: str  # postgres17, aurora-postgresql17
+    engine: Literal["postgres", "aurora-postgresql"]
+    major: int
+    parameters: Mapping[str, FamilyParameter]
+
+    def parameter(self, name: str) -> FamilyParameter:
+        """One parameter; BadValue where the family does not list it."""
+        found = self.parameters.get(name.lower())
+        if found is None:
+            raise BadValue(f"{self.name} does not list {name}", self._elsewhere(name.lower()))
+        return found
+
+    def settable(self, name: str) -> bool:
+        """Whether a group of this family takes a value of the customer's for it."""
+        return self.refusal(name) is None
+
+    def refusal(self, name: str) -> str | None:
+        """Why a group of this family takes no value for a parameter, in words; None if it does."""
+        found = self.parameters.get(name.lower())
+        if found is None:
+            return f"{self.name} does not list {name}"
+        if not found.modifiable:
+            return f"{self.name} lists {name} as not modifiable ({found.evidence})"
+        return None
+
+    def cluster_level(self, name: str) -> bool:
+        """Whether the parameter is in DB cluster parameter groups only (Aurora)."""
+        return self.parameter(name).level == "cluster"
+
+    def _elsewhere(self, name: str) -> str:
+        from difflib import get_close_matches  # only for a name that is not there
+
+        close = get_close_matches(name, self.parameters, n=3, cutoff=0.8)
+        if close:
+            return f"Did you mean {' or '.join(close)}?"
+        return "A group can hold only what DescribeDBParameters lists for its family."
+
+
+def families() -> tuple[str, ...]:
+    """The names of all known families, RDS before Aurora, in order of versions."""
+    return tuple(f"{engine}{major}" for engine in ENGINES for major in range(FIRST, LAST + 1))
+
+
+@cache
+def family(name: str) -> Family:
+    """One family by its name, such as ``postgres17``; BadValue for one that is not known."""
+    if name not in families():
+        raise BadValue(
+            f"unknown parameter group family {name!r}",
+            f"MrTuner knows {ENGINES[0]}{FIRST} to {LAST} and {ENGINES[1]}{FIRST} to {LAST}.",
+        )
+    engine: Any = name.rstrip("0123456789")
+    major = int(name.removeprefix(engine))
+    found = {one.name: one for one in _parameters(engine, major)}
+    return Family(name=name, engine=engine, major=major, parameters=MappingProxyType(found))
+
+
+def sources() -> Mapping[str, str]:
+    """What each tag in an evidence stands for."""
+    return MappingProxyType(table("families.json")["sources"])
+
+
+def _parameters(engine: str, major: int) -> Iterator[FamilyParameter]:
+    for name, folded in table("families.json")[engine].items():
+        for span in unfold(folded):
+            if span["since"] <= major <= span["until"]:
+                yield _parameter(name, span, engine, major)
+
+
+def _parameter(name: str, span: Mapping[str, Any], engine: str, major: int) -> FamilyParameter:
+    return FamilyParameter(
+        name=name,
+        data_type=span["type"],
+        apply_type=span["apply"],
+        modifiable=not span.get("fixed", False),
+        allowed=span.get("allowed"),
+        default=span.get("default"),
+        level=span.get("level", "instance"),
+        evidence=_evidence(span["source"], span.get("seen"), engine, major),
+    )
+
+
+def _evidence(source: str, seen: int | None, engine: str, major: int) -> str:
+    if seen is None:
+        return f"guessed from {source}"
+    return source if seen == major else f"inferred from {engine}{seen}: {source}"
