@@ -1,0 +1,278 @@
+"""`rdstune audit`: every instance of one region, several or all."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.rds.audit import Event, Failure, Finding, Row, Surveyed
+
+FAILED: Final = 1
+FOUND: Final = 3
+_HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
+_GAP: Final = "  "
+
+
+@options.command("audit")
+@click.option("--all-regions", is_flag=True, help="Every region that the account may use.")
+@click.option(
+    "--region", "regions", multiple=True, metavar="REGION",
+    help="This region; repeatable.  [default: the one of AWS's configuration]",
+)  # fmt: skip
+@click.option(
+    "--workload", type=click.Choice(options.WORKLOADS), default="mixed", show_default=True,
+    metavar="KIND", help="What the servers are for: drift is measured against advice for that.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Exit with 3 when somebody should see to something.")
+@click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    all_regions: bool,
+    regions: tuple[str, ...],
+    workload: str,
+    check: bool,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """List every PostgreSQL instance: class, group, what waits, drift from advice, memory.
+
+    \b
+    Examples:
+      rdstune audit                                  the region of AWS's configuration
+      rdstune audit --all-regions
+      rdstune audit --region eu-west-1 --region eu-central-1 --workload oltp
+      rdstune audit --all-regions --check --json > fleet.json
+
+    Nothing is changed, and no instance is connected to. A region that fails is named, the others
+    are delivered; the exit code is 1 then. Memory is the worst case, all connections at work, as
+    a share of what the class has, which is estimated.
+    """
+    from mrtuner.rds.audit import audit
+    from mrtuner.tuning.situation import Workload
+
+    asked = _regions(all_regions, regions, profile)
+    found = Fleet()
+    with _shown(len(asked)) as tell:
+        for event in audit(asked, profile=profile, workload=Workload(workload)):
+            found.add(event)
+            tell(event)
+    found.refuse_if_nothing_answered()
+    if as_json:
+        terminal.document(found.to_dict())
+    else:
+        _print(found)
+    if found.failures:
+        ctx.exit(FAILED)
+    if check and any(row.pressing for row in found.rows):
+        ctx.exit(FOUND)
+
+
+@dataclass(slots=True)
+class Fleet:
+    """What an audit brought: a row an instance, no more."""
+
+    rows: list[Row] = field(default_factory=list)
+    surveyed: list[Surveyed] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, event: Event) -> None:
+        """Put it where it belongs."""
+        from mrtuner.rds.audit import Row, Surveyed
+
+        if isinstance(event, Row):
+            self.rows.append(event)
+        elif isinstance(event, Surveyed):
+            self.surveyed.append(event)
+        else:
+            self.failures.append(event)
+
+    def refuse_if_nothing_answered(self) -> None:
+        """Where every region failed, there is no table: the first error says why."""
+        if self.failures and not self.surveyed and not self.rows:
+            raise self.failures[0].error
+
+    @property
+    def ordered(self) -> list[Row]:
+        """By region and name."""
+        return sorted(self.rows, key=lambda row: (row.region, row.instance))
+
+    @property
+    def others(self) -> int:
+        """Instances of other engines."""
+        return sum(done.others for done in self.surveyed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of --json."""
+        from mrtuner.rds.audit import SCHEMA
+
+        return {
+            "schema": SCHEMA,
+            "regions": sorted(done.region for done in self.surveyed),
+            "others": self.others,
+            "instances": [row.to_dict() for row in self.ordered],
+            "failures": [failure.to_dict() for failure in self.failures],
+        }
+
+
+def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> tuple[str, ...]:
+    from mrtuner.aws.fleet import default_region, enabled_regions
+
+    if all_regions and regions:
+        raise UsageError("--all-regions and --region exclude each other", "Leave one away.")
+    if all_regions:
+        return enabled_regions(profile)
+    named = regions or tuple(filter(None, [default_region(profile)]))
+    if not named:
+        raise UsageError(
+            "no AWS region is named", "Say --region or --all-regions, or set AWS_REGION."
+        )
+    return tuple(dict.fromkeys(named))
+
+
+def _print(found: Fleet) -> None:
+    for line in _table(found.ordered):
+        click.echo(line)
+    for line in _summary(found):
+        click.echo(line)
+    for failure in found.failures:
+        message = failure.error.message
+        said = message if failure.region in message else f"{failure.region}: {message}"
+        terminal.complain(said, failure.error.hint)
+
+
+def _table(rows: Iterable[Row]) -> Iterator[str]:
+    cells = [_HEADER, *(_cells(row) for row in rows)]
+    if len(cells) == 1:
+        return
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADER))]
+    for line in cells:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        yield _GAP.join(padded).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    judged = row.judgement
+    return (
+        row.region,
+        row.instance,
+        row.class_name,
+        row.group,
+        "?" if judged.share is None else f"{judged.share:.0%}",
+        "?" if judged.unknown else str(len(judged.drift)),
+        ", ".join(finding for finding in row.findings if finding not in _SHOWN_ELSEWHERE),
+    )
+
+
+#: They have columns of their own.
+_SHOWN_ELSEWHERE: Final = frozenset({"drift", "default-group"})
+
+
+def _summary(found: Fleet) -> Iterator[str]:
+    yield ""
+    regions = len({row.region for row in found.rows} | {done.region for done in found.surveyed})
+    others = f"; {found.others} of other engines left out" if found.others else ""
+    yield f"{_count(len(found.rows), 'instance')} in {_count(regions, 'region')}{others}"
+    counts = Counter(finding for row in found.rows for finding in row.findings)
+    for finding, text in _MEANING.items():
+        if counts[_finding(finding)]:
+            yield f"{counts[_finding(finding)]:>7}  {finding}: {text}"
+    yield from _unknown(found.rows)
+
+
+#: In the order of Finding, the worst first.
+_MEANING: Final = {
+    "incompatible-parameters": "does not start with its group",
+    "memory": "the worst case passes 90% of memory",
+    "out-of-range": "a value that the server would refuse on this class",
+    "failed-to-apply": "AWS could not apply the group",
+    "pending-reboot": "runs with other values than its group's until a reboot",
+    "pending-changes": "changes of the instance wait for the maintenance window",
+    "unknown": "could not be judged",
+    "drift": "we would advise other values: rdstune diff INSTANCE",
+    "default-group": "AWS's own group, which nobody can change",
+}
+
+
+def _finding(text: str) -> Finding:
+    from mrtuner.rds.audit import Finding
+
+    return Finding(text)
+
+
+def _unknown(rows: Iterable[Row]) -> Iterator[str]:
+    """Why instances could not be judged, each reason once."""
+    reasons = Counter(row.judgement.unknown for row in rows if row.judgement.unknown)
+    for reason, count in reasons.most_common():
+        yield f"         {count} x {reason}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Tell(Protocol):
+    """Hears of every event."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+@contextmanager
+def _shown(regions: int) -> Iterator[Tell]:
+    """Progress on stderr: a bar on a terminal, a line a region elsewhere."""
+    if terminal.animated(sys.stderr):
+        with _bar(regions) as tell:
+            yield tell
+    else:
+        yield _Lines(regions)
+
+
+@dataclass(slots=True)
+class _Lines:
+    regions: int
+    done: int = 0
+    instances: int = 0
+
+    def __call__(self, event: Event) -> None:
+        from mrtuner.rds.audit import Row
+
+        if isinstance(event, Row):
+            self.instances += 1
+            return
+        self.done += 1
+        terminal.talk(
+            f"  [{self.done}/{self.regions}] {event.region}; {self.instances} instances so far"
+        )
+
+
+@contextmanager
+def _bar(regions: int) -> Iterator[Tell]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from mrtuner.rds.audit import Row
+
+    columns = (TextColumn("regions"), BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("asking", total=regions)
+        instances = 0
+
+        def tell(event: Event) -> None:
+            nonlocal instances
+            instances += isinstance(event, Row)
+            step = 0 if isinstance(event, Row) else 1
+            bar.update(task, advance=step, description=f"{instances} instances")
+
+        yield tell

@@ -1,0 +1,105 @@
+"""What a parameter group comes to on an instance: what memory risks, what we would advise instead.
+
+Nothing is asked of AWS or of the server: the group's values are evaluated for the class, whose
+memory is estimated (`mrtuner.rds.memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.families import family
+from mrtuner.errors import MrTunerError
+from mrtuner.rds.question import Question, in_force
+from mrtuner.rds.sizes import on_class
+from mrtuner.tuning.fit import solve
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import Bytes
+
+#: Judgements kept. A fleet has as many as it has groups times classes times volumes.
+_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A group's values on one class."""
+
+    worst: Bytes | None = None  # of shared memory and every session together
+    memory: Bytes | None = None  # DBInstanceClassMemory, where its estimate leaves least over
+    holds: bool = True  # within the ceiling
+    outside: tuple[str, ...] = ()  # values that the server would refuse
+    drift: tuple[str, ...] = ()  # parameters for which we would advise another value
+    unknown: str | None = None  # why there is no judgement
+
+    @property
+    def share(self) -> float | None:
+        """The worst case as a share of memory; None where it is not known."""
+        return self.worst / self.memory if self.worst and self.memory else None
+
+
+def judge(
+    values: Mapping[str, str],
+    *,
+    family_name: str,
+    class_name: str,
+    storage: Bytes,
+    workload: Workload = Workload.MIXED,
+) -> Judgement:
+    """A group's user-set `values` (ParameterValues by name) on an instance of a class.
+
+    What is not known, a class or a formula that cannot be read, is said in `unknown`; nothing is
+    raised, so that one instance does not hide the others.
+    """
+    return _judged(frozenset(values.items()), family_name, class_name, storage, workload)
+
+
+@lru_cache(maxsize=_KEPT)
+def _judged(
+    values: frozenset[tuple[str, str]],
+    family_name: str,
+    class_name: str,
+    storage: Bytes,
+    workload: Workload,
+) -> Judgement:
+    named = dict(values)
+    try:
+        question = Question(
+            family=family(family_name),
+            workload=workload,
+            connections=_connections(named),
+            storage=storage,
+        )
+        return _on(named, question, instance_class(class_name))
+    except MrTunerError as error:
+        return Judgement(unknown=error.message)
+
+
+def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Judgement:
+    size = on_class(values, question, each)
+    return Judgement(
+        worst=Bytes(size.budget.total),
+        memory=size.budget.memory,
+        holds=size.budget.fits,
+        outside=size.outside,
+        drift=tuple(_drift(values, question, each)),
+    )
+
+
+def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
+    """The parameters that the rules would change, asked with the group's values in force."""
+    memory = question.memory_of(each).value
+    running, origins = in_force(question.family, question.machine(each, memory), values)
+    situation = replace(question.situation(each, memory), running=running, origins=origins)
+    for name, advice in solve(situation).advice.items():
+        if advice.changes:
+            yield name
+
+
+def _connections(values: Mapping[str, str]) -> int | None:
+    """As many as somebody wanted; the family's default is nobody's wish."""
+    text = values.get("max_connections", "")
+    return int(text) if text.isdigit() else None
