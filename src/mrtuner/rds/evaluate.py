@@ -201,7 +201,8 @@ def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Pro
     return None
 
 
-def _is_memory(parameter: Parameter) -> bool:
+def is_memory(parameter: Parameter) -> bool:
+    """Whether it is a size of memory, of which there is no more than the machine has."""
     return parameter.name in _OF_MEMORY or parameter.name.endswith(_OF_MEMORY_TOO)
 
 
@@ -210,7 +211,7 @@ def _sense(
 ) -> Iterator[Problem]:
     """Whether a part of the memory is more than the whole."""
     size, memory = _size(value, parameter.unit), machine.memory
-    if not _is_memory(parameter) or size is None or memory is None or size <= memory.value:
+    if not is_memory(parameter) or size is None or memory is None or size <= memory.value:
         return
     times = size / memory.value
     count = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
