@@ -137,7 +137,8 @@ def _nitro(total: Bytes) -> Estimate:
 def _fitted(fit: Fit, total: Bytes, above: Fraction) -> Estimate:
     beyond = total > LARGEST_READ
     source = f"{fit.source}; extrapolated above 32 GiB" if beyond else fit.source
-    return replace(_around(fit.memory(total), source, above), extrapolated=beyond)
+    found = _around(fit.memory(total), source, above)
+    return replace(found, high=min(found.high, total), extrapolated=beyond)
 
 
 def _around(value: Bytes, source: str, above: Fraction = _BAND) -> Estimate:
