@@ -28,6 +28,7 @@ from mrtuner.catalog.families import ENGINES, FIRST, LAST, families
 from mrtuner.catalog.load import parameters
 from mrtuner.catalog.parameter import Parameter
 from mrtuner.catalog.spans import Fields, Timeline, fold
+from mrtuner.errors import MrTunerError
 
 #: What a list that the API gave calls its source; such a list needs no other facts.
 _API: Final = "DescribeEngineDefaultParameters"
@@ -103,9 +104,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts = json.loads(_beside("family_facts.json").read_text(encoding="utf-8"))
     asked = families() if options.all else options.family
     if asked:
-        facts = with_answers(facts, asked, Account(region=options.region))
+        facts = _asked(facts, asked, Account(region=options.region))
         _write("family_facts.json", facts_text(facts))
     _write("families.json", rebuilt(facts))
+
+
+def _asked(facts: Any, names: Iterable[str], account: Account) -> Any:
+    try:
+        return with_answers(facts, names, account)
+    except MrTunerError as error:
+        raise SystemExit(f"{error}\nHINT: {error.hint}") from None
 
 
 def rebuilt(facts: Any) -> str:
@@ -252,7 +260,7 @@ def _folded(line: Timeline) -> dict[str, list[Fields]]:
 
 
 def _in_order(row: Fields) -> Fields:
-    return {key: row[key] for key in _FIELDS if key in row}
+    return {key: row[key] for key in _FIELDS if row.get(key) is not None}
 
 
 def _without_none(fields: Fields) -> Fields:
