@@ -178,6 +178,28 @@ def _pending(client: Any, instance: Instance) -> set[str]:
     return {one.action for one in rds.pending_actions(client, instance.arn)}
 
 
+def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
+    """In words, when the connection string names another host or port than the instance has.
+
+    That may be right: a name of one's own, a pooler, a tunnel. Only a restart seen through it
+    proves that it leads here. A string that cannot be read is left to the probes to refuse.
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        named = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return None
+    host, port = str(named.get("host", "")), str(named.get("port") or 5432)
+    if instance.host is None or (host.lower(), port) == (instance.host.lower(), str(instance.port)):
+        return None
+    return (
+        f"the connection string names another place than {instance.identifier} has, which is "
+        f"{instance.host}:{instance.port}"
+    )
+
+
 def rehearse(
     client: Any,
     dsn: str,

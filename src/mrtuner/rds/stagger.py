@@ -80,10 +80,10 @@ class Move:
 
 
 def places(
-    instances: Iterable[Instance], *, tag: str | None = None, production: Iterable[str] = ()
+    instances: Iterable[Instance], *, tag: str | None = None, stays: Iterable[str] = ()
 ) -> tuple[Place, ...]:
-    """Instances that have a window, with the groups they are in; `production` stay if they can."""
-    keep = set(production)
+    """Instances that have a window, with the groups they are in; those of `stays` move last."""
+    keep = frozenset(stays)
     return tuple(
         Place(
             identifier=one.identifier,

@@ -1,0 +1,325 @@
+"""`rdstune maintenance`: what AWS will do to instances and when; and its rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.group import Command
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.rds.maintenance import Upkeep
+    from mrtuner.rds.rehearse import Patience, Plan, Run
+    from mrtuner.rds.stagger import Place
+
+SCHEMA: Final = "mrtuner.rds.maintenance/1"
+FOUND: Final = 3
+FAILED: Final = 1
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_REHEARSE: Final = "rehearse"
+
+
+class _Maintenance(click.Group):
+    """A list by default, `rehearse` when that is the first word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Whatever is neither the other command nor a call for help is the list's."""
+        if args[:1] != [_REHEARSE] and not {"-h", "--help"} & set(args):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Both ways of calling it."""
+        formatter.write_usage(ctx.command_path, "[INSTANCE]... [OPTIONS]")
+        formatter.write_usage(ctx.command_path, "rehearse INSTANCE --dsn DSN [OPTIONS]")
+
+
+def _account_options(function: Function) -> Function:
+    for option in (
+        click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]"),
+        click.option("--region", metavar="REGION", help="AWS region.  [default: AWS_REGION]"),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group("maintenance", cls=_Maintenance)
+def command() -> None:
+    """What waits to be done to instances, when, and what clients will see of it.
+
+    \b
+    Examples:
+      rdstune maintenance orders-db
+      rdstune maintenance --all --timezone Europe/Vienna
+      rdstune maintenance --all --stagger-by app     so that one app's instances take turns
+      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
+
+    \b
+    Options of the list:
+      --all              Every PostgreSQL instance of the region.
+      --timezone ZONE    Show times there, such as Europe/Vienna.  [default: this machine's]
+      --stagger-by TAG   Instances with one value of this tag belong together, like those of a
+                         cluster and like a primary and its replicas.
+      --gap TIME         Between two windows of one group.  [default: 30min]
+      --region, --profile, --json
+
+    Ends with 3 when something waits or windows are too near each other.
+    """
+
+
+@command.command("list", cls=Command, hidden=True)
+@click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
+@click.option("--all", "everything", is_flag=True, help="Every PostgreSQL instance of the region.")
+@click.option("--timezone", metavar="ZONE", help="Show times there.")
+@click.option("--stagger-by", "tag", metavar="TAG", help="Instances with one value take turns.")
+@click.option(
+    "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
+    help="Between two windows of one group.",
+)  # fmt: skip
+@_account_options
+@options.json_option
+@click.pass_context
+def upcoming(
+    ctx: click.Context,
+    /,
+    instances: tuple[str, ...],
+    everything: bool,
+    timezone: str | None,
+    tag: str | None,
+    gap: float,
+    region: str | None,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """What waits, as lines or as JSON."""
+    from mrtuner.aws.session import Account, client
+    from mrtuner.rds.maintenance import survey
+    from mrtuner.rds.stagger import clashes
+    from mrtuner.rds.windows import zone_named
+
+    if bool(instances) is everything:
+        raise UsageError("which instances?", "Name some, or say --all.")
+    zone, now = zone_named(timezone), datetime.now(UTC)
+    found = survey(client("rds", Account(region, profile)), instances, now=now)
+    calendar = _calendar(found, tag)
+    minutes = round(gap / 60)
+    if as_json:
+        terminal.document(_document(found, calendar, minutes, now))
+    else:
+        for line in _lines(found, calendar, minutes, zone, now):
+            click.echo(line)
+    waits = any(item.work or item.windows_collide for item in found)
+    if waits or clashes(calendar, gap=minutes):
+        ctx.exit(FOUND)
+
+
+def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
+    """Production and primaries keep their windows if they can."""
+    from mrtuner.rds.production import production_tag
+    from mrtuner.rds.stagger import places
+
+    rows = [item.instance for item in found]
+    stays = [one.identifier for one in rows if production_tag(one.tags) or one.replicas]
+    return places(rows, tag=tag, stays=stays)
+
+
+def _document(
+    found: Sequence[Upkeep], calendar: Sequence[Place], gap: int, now: datetime
+) -> dict[str, Any]:
+    from mrtuner.rds.stagger import to_dict
+
+    return {
+        "schema": SCHEMA,
+        "now": now.isoformat(),
+        "instances": [item.to_dict() for item in found],
+        "calendar": to_dict(calendar, gap=gap),
+    }
+
+
+def _lines(
+    found: Sequence[Upkeep],
+    calendar: Sequence[Place],
+    gap: int,
+    zone: tzinfo | None,
+    now: datetime,
+) -> Iterator[str]:
+    from mrtuner.rds.stagger import clashes, staggered
+    from mrtuner.report.upkeep import calendar_lines, stagger_lines, upkeep_lines
+
+    if not found:
+        yield "no PostgreSQL instance in this region"
+    for item in found:
+        yield from upkeep_lines(item, zone, now)
+        yield ""
+    if len(found) > 1:
+        yield "next windows"
+        yield from calendar_lines(found, zone)
+    near = clashes(calendar, gap=gap)
+    if near:
+        yield ""
+        yield "windows too near each other"
+        yield from stagger_lines(near, staggered(calendar, gap=gap), zone, now)
+
+
+# The rehearsal.
+
+
+@command.command(_REHEARSE, cls=Command)
+@click.argument("instance")
+@click.option(
+    "--dsn", required=True, metavar="DSN",
+    help="How clients reach it. What is measured is what these settings give.",
+)  # fmt: skip
+@click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
+@click.option(
+    "--apply", "action", metavar="ACTION",
+    help="Instead of a reboot, apply this pending maintenance action at once.",
+)  # fmt: skip
+@click.option(
+    "--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Do it so often."
+)
+@click.option(
+    "--every", type=options.Duration(), default="0.2s", show_default=True, metavar="TIME",
+    help="Between two probes of one kind.",
+)  # fmt: skip
+@click.option(
+    "--give-up", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
+    help="After which a probe counts as failed.",
+)  # fmt: skip
+@click.option(
+    "--quiet", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
+    help="If nothing goes away for so long, say so and stop.",
+)  # fmt: skip
+@click.option(
+    "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
+    help="From the end of one to the next.",
+)  # fmt: skip
+@click.option("--no-write", is_flag=True, help="Do not probe with writes; for replicas.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write it as one HTML file, with a time line.",
+)  # fmt: skip
+@_account_options
+@options.yes_option
+@options.json_option
+@click.pass_context
+def rehearse(
+    ctx: click.Context,
+    /,
+    instance: str,
+    dsn: str,
+    report: Path | None,
+    region: str | None,
+    profile: str | None,
+    yes: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Reboot an instance that is not production, and time it from the client's side.
+
+    \b
+    Examples:
+      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
+      rdstune maintenance rehearse orders-test --dsn "$DSN" --failover --times 3 --yes
+      rdstune maintenance rehearse orders-test --dsn "$DSN" --report rehearsal.html
+      rdstune maintenance rehearse orders-test --dsn "$DSN" --apply system-update
+
+    Probes that do not wait for each other's answers read and write all the while: over new
+    connections and over one that stays open. Writes go into a schema of our own, dropped at the
+    end. Refused for an instance tagged production.
+    """
+    from mrtuner.aws.session import Account, client
+    from mrtuner.rds import rehearse as rehearsal
+
+    options.careful(dsn)
+    if report is not None:
+        _require_report()
+    aws = client("rds", Account(region, profile))
+    drawn = rehearsal.plan(
+        aws, instance,
+        failover=rest["failover"], action=rest["action"], times=rest["times"],
+    )  # fmt: skip
+    cautions = tuple(_cautions(drawn, dsn))
+    _announce(drawn, cautions)
+    terminal.agree("Take it down?", yes=yes)
+    with terminal.gentle_end():
+        runs = rehearsal.rehearse(
+            aws, dsn, drawn,
+            schedule=_schedule(rest), patience=_patience(rest), tell=terminal.talk,
+        )  # fmt: skip
+    told = _told(aws, drawn, runs, cautions)
+    _show(told, as_json, report)
+    if not all(run.settled and run.observation.went_away for run in runs):
+        ctx.exit(FAILED)
+
+
+def _require_report() -> None:
+    """MissingPart now rather than after the outage."""
+    from mrtuner.report.rehearsal import require
+
+    require()
+
+
+def _schedule(given: dict[str, Any]) -> Any:
+    from mrtuner.failover.observed import Kind
+    from mrtuner.failover.probes import Schedule
+
+    kinds = tuple(kind for kind in Kind if kind is not Kind.WRITE or not given["no_write"])
+    return Schedule(interval=given["every"], timeout=given["give_up"], kinds=kinds)
+
+
+def _patience(given: dict[str, Any]) -> Patience:
+    from mrtuner.rds.rehearse import Patience
+
+    return Patience(quiet=given["quiet"], between=given["between"])
+
+
+def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
+    """What makes it doubtful that the probes will see this instance."""
+    from mrtuner.rds.rehearse import leads_elsewhere
+
+    if elsewhere := leads_elsewhere(dsn, drawn.instance):
+        yield elsewhere
+
+
+def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
+    instance, expected = drawn.instance, drawn.expected
+    terminal.talk(
+        f"{instance.identifier}: {instance.class_name}, {instance.engine} "
+        f"{instance.engine_version}, {drawn.deployment}"
+    )
+    often = f", {drawn.times} times" if drawn.times > 1 else ""
+    terminal.talk(f"to be done: {drawn.what}{often}; every session on it is cut off")
+    if drawn.action is not None:
+        terminal.talk("this cannot be undone")
+    terminal.talk(f"AWS: {expected.words}")
+    for caution in cautions:
+        terminal.talk(f"warning: {caution}")
+
+
+def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -> dict[str, Any]:
+    from mrtuner.rds.lessons import document
+
+    endpoint = str(aws.meta.endpoint_url)
+    real = ".amazonaws.com" in endpoint
+    return document(drawn, runs, endpoint=endpoint, aws=real, cautions=cautions)
+
+
+def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
+    from mrtuner.report.rehearsal import lines, page
+
+    if as_json:
+        terminal.document(told)
+    else:
+        for line in lines(told):
+            click.echo(line)
+    if report is not None:
+        terminal.save(report, page(told))
+        terminal.talk(f"written: {report}")
