@@ -133,14 +133,20 @@ def compare(
     rows: Mapping[str, InForce] | None = None,
     advised: Mapping[str, str] | None = None,
     waiting: bool = False,
+    newly: bool = False,
 ) -> tuple[Line, ...]:
     """A line for each parameter that the group says something about, or that we advise.
 
-    `rows` is the server's pg_settings; `waiting` whether the instance waits for a reboot.
+    `rows` is the server's pg_settings; `waiting` whether the instance waits for a reboot, `newly`
+    whether because the group was newly attached: dynamic parameters wait then, too.
     """
     advised = advised or {}
+
+    def waits(row: GroupParameter) -> bool:
+        return waiting and (newly or row.apply_type == "static")
+
     return tuple(
-        _line(row, of, (rows or {}).get(row.name), advised.get(row.name), waiting)
+        _line(row, of, (rows or {}).get(row.name), advised.get(row.name), waits(row))
         for row in parameters
         if row.value is not None or row.name in advised
     )
@@ -157,21 +163,18 @@ def _line(
         expected=wanted,
         running=live.setting if live else None,
         unit=live.unit if live else None,
-        verdict=_verdict(row, wanted, live, waiting),
+        verdict=_verdict(wanted, live, waiting),
         advised=advised,
         advised_gives=expected(advised, of),
     )
 
 
-def _verdict(
-    row: GroupParameter, wanted: Expected | None, live: InForce | None, waiting: bool
-) -> Verdict:
+def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> Verdict:
     if wanted is None or live is None or live.hidden:
         return Verdict.UNKNOWN
     if _within(wanted, live):
         return Verdict.AGREES
-    waits = waiting and (row.apply_type == "static" or live.pending_restart)
-    return Verdict.WAITS if waits else Verdict.DIFFERS
+    return Verdict.WAITS if waiting or live.pending_restart else Verdict.DIFFERS
 
 
 def _within(wanted: Expected, live: InForce) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
+from mrtuner.catalog.families import FamilyParameter
 from mrtuner.errors import BadValue, Refused
 from mrtuner.rds.formula import FormulaError, is_formula, parse
 from mrtuner.rds.target import Target, users
@@ -138,7 +139,7 @@ def _why_left_alone(row: GroupParameter | None) -> str:
 
 
 def _step(row: GroupParameter, one: Wanted) -> Step:
-    _require_readable(one)
+    _require_readable(row, one)
     return Step(
         name=row.name,
         value=one.value,
@@ -149,13 +150,28 @@ def _step(row: GroupParameter, one: Wanted) -> Step:
     )
 
 
-def _require_readable(one: Wanted) -> None:
+def _require_readable(row: GroupParameter, one: Wanted) -> None:
+    """What RDS would refuse together with its whole batch, naming nothing."""
     if not is_formula(one.value):
+        _known(row).check(one.value)
         return
     try:
         parse(one.value)
     except FormulaError as error:
         raise FormulaError(f"{one.name}: {error.message}", error.hint) from None
+
+
+def _known(row: GroupParameter) -> FamilyParameter:
+    """The parameter as this very group lists it."""
+    return FamilyParameter(
+        name=row.name,
+        data_type=row.data_type,
+        apply_type="static" if row.apply_type == "static" else "dynamic",
+        modifiable=row.modifiable,
+        allowed=row.allowed,
+        default=None,
+        evidence="the group itself",
+    )
 
 
 def same_value(row: GroupParameter, a: str | None, b: str | None) -> bool:
@@ -296,8 +312,6 @@ class _Carried:
 
 def _as_default(row: GroupParameter) -> GroupParameter:
     """The same parameter in a fresh group, where nobody has set anything."""
-    from dataclasses import replace
-
     return replace(row, value=None, source="engine-default") if row.source == "user" else row
 
 

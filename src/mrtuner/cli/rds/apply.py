@@ -1,0 +1,310 @@
+"""`rdstune apply`: change an instance's parameter group, with a way back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.rds import changing
+from mrtuner.errors import BadValue, MrTunerError
+
+if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
+    from mrtuner.journal.store import Journal
+    from mrtuner.rds.apply import Outcome, Reboot
+    from mrtuner.rds.compare import Line, Machine
+    from mrtuner.rds.plan import Plan, Wanted
+    from mrtuner.rds.target import Target
+
+SCHEMA: Final = "mrtuner.rds.apply/1"
+
+
+@options.command("apply")
+@click.argument("instance")
+@click.option("--group", metavar="NAME", help="Use this group; it is made if it is not there.")
+@click.option("--shared", is_flag=True, help="Change a group that others use too.")
+@changing.reboot_option
+@click.option("--workload", metavar="KIND", default="mixed", show_default=True,
+              help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.")  # fmt: skip
+@click.option("--connections", type=int, metavar="N", help="Sessions wanted at once.")
+@click.option(
+    "--from", "source",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Apply the group in this file (JSON, Terraform, CloudFormation), not our advice.",
+)  # fmt: skip
+@changing.dsn_option
+@changing.poll_option
+@changing.account_options
+@options.journal_option
+@options.yes_option
+@options.json_option
+def command(
+    instance: str,
+    group: str | None,
+    shared: bool,
+    reboot: Reboot,
+    workload: str,
+    connections: int | None,
+    source: Path | None,
+    dsn: str | None,
+    poll: float,
+    region: str | None,
+    profile: str | None,
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Put our advice into an instance's parameter group: all of it, or everything as it was.
+
+    \b
+    Examples:
+      rdstune apply my-instance
+      rdstune apply my-instance --workload oltp --connections 200 --reboot now
+      rdstune apply my-instance --group shop-postgres17 --yes
+      rdstune apply my-instance --from group.tf --dsn postgresql://me@my-instance/app
+
+    The plan is shown first. A default group is never touched: a group of the instance's own is
+    made and attached, and its values wait for a reboot. Every call goes to a journal before it
+    is made; an interrupted change is finished or taken back by the next run, and rdstune undo
+    restores exactly what was there. For an instance of a cluster it is the cluster's group.
+    """
+    from mrtuner.journal.store import Journal
+
+    options.careful(dsn)
+    client, account = changing.connected(region, profile)
+    with terminal.gentle_end(), Journal(journal) as book:
+        recovered = changing.clean_up(client, instance, book, reboot, poll)
+        prepared = _prepare(client, account, instance, group, source, workload, connections)
+        for line in _shown(prepared):
+            terminal.talk(line)
+        _agree(prepared.plan, reboot, shared=shared, yes=yes)
+        outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
+    lines = _compared(client, prepared, dsn, outcome)
+    undo = changing.undo_command(instance, region, profile, reboot, journal)
+    undo = undo if outcome.did == "applied" else ""
+    if as_json:
+        terminal.document(_document(prepared, recovered, outcome, lines, undo))
+    else:
+        changing.say(outcome, reboot)
+        if undo:
+            terminal.talk(f"to take it back: {undo}")
+    _refuse_differences(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What would be done, and what values give on the instance where that is known."""
+
+    plan: Plan
+    machine: Machine | None
+    notes: tuple[str, ...]
+
+
+def _prepare(
+    client: Any,
+    account: Account,
+    instance: str,
+    group: str | None,
+    source: Path | None,
+    workload: str,
+    connections: int | None,
+) -> Prepared:
+    from mrtuner.rds.plan import make
+    from mrtuner.rds.target import read_target
+
+    target = read_target(client, instance)
+    if source is None:
+        wanted, notes = _advised(target, account, workload, connections)
+    else:
+        wanted, notes = _written(source), ()
+    plan = make(client, target, wanted, group)
+    return Prepared(plan, _machine(target, account), notes)
+
+
+def _advised(
+    target: Target, account: Account, workload: str, connections: int | None
+) -> tuple[Sequence[Wanted], tuple[str, ...]]:
+    from mrtuner.rds.advise import advise
+
+    advised = advise(target, account, workload=workload, connections=connections)
+    return advised.design.settings, advised.notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    name: str
+    value: str
+
+
+def _written(source: Path) -> list[Wanted]:
+    """The one group in a file. BadValue when there are several, or values nobody can know."""
+    from mrtuner.rds.files import read
+
+    groups = read(source)
+    if len(groups) != 1:
+        names = ", ".join(one.name or "unnamed" for one in groups)
+        raise BadValue(f"{source} holds {len(groups)} groups: {names}", "Give a file with one.")
+    unknown = [entry.name for entry in groups[0].entries if entry.value is None]
+    if unknown or groups[0].unread:
+        what = ", ".join([*unknown, *groups[0].unread])
+        raise BadValue(
+            f"{source} leaves open what it sets: {what}", "Write the values there as literals."
+        )
+    return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
+
+
+def _machine(target: Target, account: Account) -> Machine | None:
+    """None for a class that nobody can tell the memory of."""
+    from mrtuner.rds.advise import class_of
+    from mrtuner.rds.compare import machine
+    from mrtuner.rds.memory import class_memory
+
+    try:
+        known, _ = class_of(target, account)
+    except BadValue:
+        return None
+    return machine(target.writer, class_memory(known, target.engine), known.vcpus)
+
+
+def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
+    """Ask, unless there is nothing to agree to, or it will be refused anyway."""
+    if plan.nothing or (plan.shared and yes and not shared):
+        return
+    what = f"Set {len(plan.steps)} parameters in {plan.group}"
+    what += f", which {', '.join(plan.shared)} also use" if plan.shared else ""
+    what += ", and reboot" if reboot == "now" and plan.reboot else ""
+    terminal.agree(f"{what}?", yes=yes)
+
+
+def _carried_out(
+    client: Any, plan: Plan, book: Journal, reboot: Reboot, poll: float, shared: bool
+) -> Outcome:
+    from mrtuner.rds.apply import apply
+
+    with changing.telling(poll) as told:
+        return apply(client, plan, book, reboot=reboot, shared=shared, pace=told.pace, at=told.at)
+
+
+def _compared(
+    client: Any, prepared: Prepared, dsn: str | None, outcome: Outcome
+) -> tuple[Line, ...] | None:
+    """What the server runs of what was changed; None without a connection string."""
+    if dsn is None or prepared.machine is None:
+        return None
+    from dataclasses import replace
+
+    from mrtuner.aws import rds
+    from mrtuner.rds.compare import compare, measured
+    from mrtuner.rds.diff import read_settings
+
+    target = prepared.plan.target
+    parameters = rds.parameters(client, outcome.group, target.scope)
+    rows = read_settings(dsn, [row.name for row in parameters])
+    memory = prepared.machine.memory
+    if not outcome.waiting:  # else formulas of this group are not yet in force
+        memory = measured(parameters, rows, prepared.machine)
+    here = replace(prepared.machine, memory=memory)
+    changed = [row for row in parameters if row.name in outcome.changed]
+    newly = prepared.plan.attaches
+    return compare(changed, here, rows, waiting=bool(outcome.waiting), newly=newly)
+
+
+def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
+    from mrtuner.rds.compare import differences
+
+    wrong = differences(lines or ())
+    if wrong:
+        said = "; ".join(
+            f"{one.name} is {one.running} instead of {one.expected or one.value}" for one in wrong
+        )
+        raise MrTunerError(
+            f"the server does not run what its group says: {said}",
+            "Look at rdstune diff; a role or a database may set it, or the memory is another.",
+        )
+
+
+def _shown(prepared: Prepared) -> Iterator[str]:
+    from mrtuner.report.text import heading, paragraph, table
+
+    plan, look = prepared.plan, terminal.look(sys.stderr)
+    if plan.nothing and not plan.left_alone:
+        return
+    yield from heading("the plan", look)
+    yield from paragraph(_where(plan), look)
+    if plan.steps:
+        header = ("parameter", "in force", "which gives", "now and then")
+        yield from table(header, [_cells(step, prepared) for step in plan.steps], look)
+    for left in plan.left_alone:
+        yield from paragraph(f"left alone: {left.name} = {left.value}: {left.why}", look)
+    if plan.shared:
+        text = f"group {plan.group} is also used by {', '.join(plan.shared)}"
+        yield from paragraph(text, look, style="warning")
+    for warning in (*plan.warnings, *prepared.notes):
+        yield from paragraph(warning, look, style="warning")
+
+
+def _where(plan: Plan) -> str:
+    target = plan.target
+    made = "a new group" if plan.creates else "group"
+    text = f"{target} ({target.class_name}, {target.region}): {made} {plan.group}"
+    text += f" of family {plan.family}"
+    return f"{text}, attached instead of {target.group}" if plan.attaches else text
+
+
+def _cells(step: Any, prepared: Prepared) -> tuple[str, ...]:
+    when = "after a reboot" if step.name in prepared.plan.reboot else "at once"
+    gives = _gives(step.value, prepared.machine)
+    return (step.name, when, gives, f"{step.shown or 'not set'} -> {step.value}")
+
+
+def _gives(value: str, machine: Machine | None) -> str:
+    from mrtuner.rds.compare import expected
+    from mrtuner.rds.formula import is_formula
+
+    if machine is None or not is_formula(value):
+        return ""
+    found = expected(value, machine)
+    return str(found) if found else "?"
+
+
+def _document(
+    prepared: Prepared,
+    recovered: Outcome | None,
+    outcome: Outcome,
+    lines: tuple[Line, ...] | None,
+    undo: str,
+) -> dict[str, Any]:
+    from mrtuner.cli.rds.diff import line_document
+
+    plan = prepared.plan
+    return {
+        "schema": SCHEMA,
+        "recovered": changing.outcome_document(recovered),
+        "plan": {
+            "target": plan.target.identifier,
+            "group": plan.group,
+            "family": plan.family,
+            "creates": plan.creates,
+            "attaches": plan.attaches,
+            "shared": list(plan.shared),
+            "steps": [
+                {"name": step.name, "before": step.before, "now": step.shown,
+                 "value": step.value, "gives": _gives(step.value, prepared.machine) or None,
+                 "method": step.method, "reason": step.reason}
+                for step in plan.steps
+            ],
+            "left_alone": [
+                {"name": one.name, "value": one.value, "why": one.why} for one in plan.left_alone
+            ],
+            "warnings": [*plan.warnings, *prepared.notes],
+        },
+        "outcome": changing.outcome_document(outcome),
+        "server": None if lines is None else [line_document(line) for line in lines],
+        "undo": undo or None,
+    }  # fmt: skip

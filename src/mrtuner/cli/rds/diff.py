@@ -1,0 +1,169 @@
+"""`rdstune diff`: what the group says, what it gives, what the server runs, what we advise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.rds import changing
+
+if TYPE_CHECKING:
+    from mrtuner.rds.compare import Line
+    from mrtuner.rds.diff import Diff
+
+SCHEMA: Final = "mrtuner.rds.diff/1"
+#: The server runs something else than its group says, or we would change something.
+_FOUND_SOMETHING: Final = 3
+
+
+@options.command("diff")
+@click.argument("instance")
+@click.option("--against", metavar="GROUP", help="Compare this group, not the attached one.")
+@changing.dsn_option
+@click.option("--workload", metavar="KIND", default="mixed", show_default=True,
+              help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.")  # fmt: skip
+@click.option("--connections", type=int, metavar="N", help="Sessions wanted at once.")
+@click.option("--all", "everything", is_flag=True, help="List what is right as well.")
+@click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
+@changing.account_options
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    instance: str,
+    against: str | None,
+    dsn: str | None,
+    workload: str,
+    connections: int | None,
+    everything: bool,
+    check: bool,
+    region: str | None,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """Compare an instance's parameter group with its server and with our advice.
+
+    \b
+    Examples:
+      rdstune diff my-instance
+      rdstune diff my-instance --dsn postgresql://me@my-instance/app
+      rdstune diff my-instance --against shop-postgres17 --workload oltp --check
+
+    Nothing is changed. Without --dsn the memory that formulas see is estimated and values have
+    bounds; with it, it is read off the server's own settings.
+    """
+    options.careful(dsn)
+    found, notes = _compared(instance, against, dsn, workload, connections, region, profile)
+    if as_json:
+        terminal.document(_document(found, notes))
+    else:
+        for line in _screen(found, notes, everything=everything):
+            click.echo(line)
+    if check and (found.differing or found.advised or found.waiting):
+        ctx.exit(_FOUND_SOMETHING)
+
+
+def _compared(
+    instance: str,
+    against: str | None,
+    dsn: str | None,
+    workload: str,
+    connections: int | None,
+    region: str | None,
+    profile: str | None,
+) -> tuple[Diff, tuple[str, ...]]:
+    from mrtuner.rds.advise import advise
+    from mrtuner.rds.diff import diff
+    from mrtuner.rds.target import read_target
+
+    client, account = changing.connected(region, profile)
+    target = read_target(client, instance)
+    advised = advise(target, account, workload=workload, connections=connections)
+    found = diff(
+        client,
+        target,
+        advised.design.instance_class,
+        against=against,
+        dsn=dsn,
+        advised=advised.design.values,
+    )
+    return found, (*advised.notes, *found.notes)
+
+
+def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[str]:
+    from mrtuner.report.text import heading, paragraph, table
+
+    look = terminal.look(sys.stdout)
+    target = found.target
+    yield from heading(f"{target}, {target.class_name}, group {found.group}", look)
+    yield from paragraph(f"DBInstanceClassMemory: {found.machine.memory}", look)
+    lines = [line for line in found.lines if everything or _worth_telling(line)]
+    if lines:
+        header = ("parameter", "group gives", "runs", "advice gives", "group, and advice")
+        yield from table(header, [_cells(line) for line in lines], look)
+    for title, some in (("differs", found.differing), ("waits for a reboot", found.waiting)):
+        if some:
+            yield from paragraph(f"{title}: {', '.join(line.name for line in some)}", look)
+    for note in notes:
+        yield from paragraph(note, look, style="warning")
+    if not lines:
+        yield "nothing to change"
+
+
+def _worth_telling(line: Line) -> bool:
+    from mrtuner.rds.compare import Verdict
+
+    amiss = line.verdict in (Verdict.DIFFERS, Verdict.WAITS)
+    return amiss or line.advised is not None or line.source == "user"
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    advice = f" -> {line.advised}" if line.advised else ""
+    return (
+        line.name,
+        str(line.expected or "-"),
+        "-" if line.running is None else line.running,
+        str(line.advised_gives or "-"),
+        f"{line.value or 'not set'}{advice}",
+    )
+
+
+def _document(found: Diff, notes: Sequence[str]) -> dict[str, Any]:
+    memory = found.machine.memory
+    return {
+        "schema": SCHEMA,
+        "instance": found.target.identifier,
+        "class": found.target.class_name,
+        "group": found.group,
+        "memory": {
+            "value": memory.value,
+            "low": memory.low,
+            "high": memory.high,
+            "measured": memory.measured,
+            "source": memory.source,
+        },
+        "waiting": list(found.target.waiting),
+        "parameters": [line_document(line) for line in found.lines],
+        "notes": list(notes),
+    }
+
+
+def line_document(line: Line) -> dict[str, Any]:
+    """Plain data of one parameter."""
+    gives, advice = line.expected, line.advised_gives
+    return {
+        "name": line.name,
+        "value": line.value,
+        "source": line.source,
+        "gives": [gives.low, gives.high] if gives else None,
+        "running": line.running,
+        "unit": line.unit,
+        "verdict": line.verdict.value,
+        "advised": line.advised,
+        "advised_gives": [advice.low, advice.high] if advice else None,
+    }

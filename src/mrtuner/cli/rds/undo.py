@@ -1,0 +1,111 @@
+"""`rdstune undo`: put back exactly what the last apply changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.rds import changing
+
+if TYPE_CHECKING:
+    from mrtuner.journal.record import Change
+    from mrtuner.journal.store import Journal
+    from mrtuner.rds.apply import Outcome, Reboot
+
+SCHEMA: Final = "mrtuner.rds.undo/1"
+
+
+@options.command("undo")
+@click.argument("instance")
+@changing.reboot_option
+@click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
+@changing.poll_option
+@changing.account_options
+@options.journal_option
+@options.yes_option
+@options.json_option
+def command(
+    instance: str,
+    reboot: Reboot,
+    force: bool,
+    poll: float,
+    region: str | None,
+    profile: str | None,
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Take the last change of an instance's parameter group back.
+
+    \b
+    Examples:
+      rdstune undo my-instance
+      rdstune undo my-instance --reboot now
+      rdstune undo my-instance --force --yes
+
+    What somebody had set gets that value again, what nobody had set is reset, the group that was
+    attached is attached again, and one that we made is deleted. A change that was interrupted is
+    finished or reverted first; when that reverted it, there is nothing more to undo.
+    """
+    from mrtuner.journal.store import Journal
+
+    client, _ = changing.connected(region, profile)
+    with terminal.gentle_end(), Journal(journal) as book:
+        recovered = changing.clean_up(client, instance, book, reboot, poll)
+        if recovered is not None and recovered.did == "reverted":
+            outcome = recovered
+        else:
+            outcome = _undone(client, instance, book, reboot, poll, force=force, yes=yes)
+    if as_json:
+        terminal.document({
+            "schema": SCHEMA,
+            "recovered": changing.outcome_document(recovered),
+            "outcome": changing.outcome_document(outcome),
+        })  # fmt: skip
+    else:
+        changing.say(outcome, reboot)
+
+
+def _undone(
+    client: Any,
+    instance: str,
+    book: Journal,
+    reboot: Reboot,
+    poll: float,
+    *,
+    force: bool,
+    yes: bool,
+) -> Outcome:
+    from mrtuner.rds.target import read_target
+    from mrtuner.rds.undo import last, undo
+
+    done = last(book, read_target(client, instance))
+    for line in _shown(done):
+        terminal.talk(line)
+    what = f"Put back {len(done.entries)} parameters"
+    terminal.agree(f"{what}{', and reboot' if reboot == 'now' else ''}?", yes=yes)
+    with changing.telling(poll) as told:
+        return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
+
+
+def _shown(done: Change) -> Iterator[str]:
+    from mrtuner.report.text import sections
+
+    pairs = [
+        (one.name, f"{_text(one.after)} becomes {_text(one.before)} again") for one in done.entries
+    ]
+    group = done.group
+    if group and group.attached_before != group.attached_after:
+        gone = ", and deleted" if group.creates else ""
+        pairs.append((group.name, f"replaced by {group.attached_before} again{gone}"))
+    title = f"change {done.id} of {done.began}"
+    yield from sections([(title, pairs)], terminal.look(sys.stderr))
+
+
+def _text(value: str | None) -> str:
+    return "not set" if value is None else value or "empty"
