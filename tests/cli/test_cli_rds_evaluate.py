@@ -106,6 +106,7 @@ def test_processors_and_storage_can_be_given() -> None:
         (["{ DBInstanceClassMemory}", "--memory", "1GB"], "at character 2"),
         (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory exclude"),
         (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class exclude"),
+        (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus exclude"),
         (["200", "--dsn", "host=x", "--memory", "1GB"], "--memory and --dsn exclude each other"),
         (["200", "--parameter", "work_mem", "--pg", "12"], "PostgreSQL 12 is not supported"),
         (
@@ -128,6 +129,7 @@ def test_a_class_that_the_engine_does_not_offer_is_warned_of() -> None:
     done = evaluate("200", "--class", "db.m1.large", "--engine", "aurora-postgresql")
     assert done.exit_code == 0
     assert "aurora-postgresql does not run on db.m1.large" in done.stderr
+    assert evaluate("200", "--class", "db.c6gd.large").stderr == ""  # in Multi-AZ clusters only
 
 
 def test_mrtuner_rds_is_the_same() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mrtuner.catalog.families import Family
     from mrtuner.rds.evaluate import Evaluation, Machine
     from mrtuner.rds.memory import Estimate
+    from mrtuner.units import Bytes
 
 SCHEMA: Final = "mrtuner.rds.evaluate/1"
 _ENGINES: Final = ("postgres", "aurora-postgresql")
@@ -73,7 +74,8 @@ def command(
     known = _parameter(parameter, major)
     family = _family(engine, major) if known else None
     _exclusive({"--all-classes": all_classes or None, "--memory": memory, "--dsn": dsn})
-    _exclusive({"--all-classes": all_classes or None, "--class": class_name})
+    for option, value in (("--class", class_name), ("--vcpus", vcpus)):
+        _exclusive({"--all-classes": all_classes or None, option: value})
     if all_classes:
         _every_class(formula, known, family, engine, storage, as_json)
     else:
@@ -125,22 +127,24 @@ def _machine(
         estimate = given(_bytes(memory))
     elif dsn is not None:
         estimate = of_instance(dsn, engine, vcpus=vcpus, within=estimate)
-    if cls and engine not in cls.engines:
+    if cls and not any(each.startswith(engine) for each in cls.engines):
         terminal.talk(f"warning: {engine} does not run on {cls.name}")
     return Machine(
         memory=estimate, vcpus=vcpus, storage=_gib(storage), name=cls.name if cls else None
     )
 
 
-def _bytes(text: str) -> Any:
+def _bytes(text: str) -> Bytes:
     """A bare number is bytes here, as in DBInstanceClassMemory."""
     from mrtuner.units import parse_bytes
 
     return parse_bytes(int(text) if text.isdecimal() else text)
 
 
-def _gib(storage: int | None) -> Any:
-    return None if storage is None else storage * 1024**3
+def _gib(storage: int | None) -> Bytes | None:
+    from mrtuner.units import Bytes, GiB
+
+    return None if storage is None else Bytes(storage * GiB)
 
 
 def _one(
@@ -203,7 +207,7 @@ def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
     yield "value", _value(found)
     if found.low != found.high:
         yield "between", f"{found.low} and {found.high}{_sizes(found)}, by the memory's bounds"
-    if found.machine.memory:
+    if found.machine.memory and ("Memory" in found.formula or found.problems):
         yield "memory", f"{found.machine.memory}{_on(found.machine)}"
         if found.machine.memory.source != "as given":
             yield "from", found.machine.memory.source
