@@ -50,7 +50,7 @@ def family_rows(engine: str, major: int, facts: Any) -> Rows:
     rows = dict(_carried(listed, base, major))
     if listed["source"].startswith(_API) and base == major:
         return rows
-    rows |= _new(base, major, _withheld(engine, facts["withheld"]))
+    rows |= _new(engine, base, major, _withheld(engine, facts["withheld"]))
     for name, spans in facts["facts"].get(engine, {}).items():
         _amend(rows, name, spans, major)
     return rows
@@ -176,14 +176,18 @@ def _completed(row: Fields, before: Parameter | None, now: Parameter | None) -> 
     return row
 
 
-def _new(base: int, major: int, withheld: Mapping[str, str]) -> Rows:
-    """What this major of PostgreSQL has and the listed one had not."""
+def _new(engine: str, base: int, major: int, withheld: Mapping[str, str]) -> Rows:
+    """What this major of PostgreSQL has and the listed one had not.
+
+    On Aurora as cluster-level: cluster groups list everything, instance groups a part of it.
+    """
+    level = {"level": "cluster"} if engine.startswith("aurora") else {}
     before = _by_lower_name(base)
     rows = {}
     for name, parameter in _by_lower_name(major).items():
         if name in before or parameter.context == "internal":
             continue
-        rows[name] = from_pg_settings(parameter)
+        rows[name] = from_pg_settings(parameter) | level
         if name in withheld:
             rows[name] |= {"fixed": True, "source": f"pg_settings; fixed guessed: {withheld[name]}"}
     return rows
