@@ -72,10 +72,6 @@ class Clock:
             finally:
                 self._present = None
 
-    def forget(self) -> None:
-        """Put nothing down any more."""
-        self._tasks.clear()
-
     def wait(self) -> float | None:
         """Seconds of the wall until the next task; None when there is none."""
         if not self._tasks:

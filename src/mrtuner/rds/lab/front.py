@@ -70,7 +70,7 @@ class Front:
             return self._answer(caller, body).send(start)
         except Unreachable:
             _hang_up(environ)
-            return []
+            raise ConnectionAbortedError from None  # which the HTTP server takes in silence
 
     def reset(self) -> None:
         """Empty moto, if it was ever asked for anything."""

@@ -62,7 +62,7 @@ def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Grou
 
 def _add_default(region: Region, kind: Kind, family: str) -> None:
     try:
-        catalogue.entries(family)
+        catalogue.entries(family, cluster=kind.cluster)
     except Fault:
         return  # not found, then
     name = f"default.{family}"
@@ -78,7 +78,7 @@ def _add_default(region: Region, kind: Kind, family: str) -> None:
 def _create(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     name = _new_name(region, kind, params[kind.name])
     family = params["DBParameterGroupFamily"]
-    catalogue.entries(family)
+    catalogue.entries(family, cluster=kind.cluster)
     return _made(region, kind, name, family, params["Description"], params)
 
 
@@ -147,7 +147,7 @@ def _delete(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, 
 
 def _modify(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = _changeable(region, kind, params[kind.name])
-    changes = parameters.batch(catalogue.entries(group.family), params.get("Parameters", ()))
+    changes = parameters.batch(_entries(group), params.get("Parameters", ()))
     group.values |= changes
     for name, value in changes.items():
         tell(region, 37, group, name=name, text=value.text, how=value.method)
@@ -157,7 +157,7 @@ def _modify(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, 
 
 def _reset(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = _changeable(region, kind, params[kind.name])
-    known = catalogue.entries(group.family)
+    known = _entries(group)
     if params.get("ResetAllParameters", not params.get("Parameters")):
         methods = parameters.full_reset(known, group.values)
     else:
@@ -180,13 +180,15 @@ def _changeable(region: Region, kind: Kind, name: str) -> Group:
 
 def _parameters(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = named(region, kind, params[kind.name])
-    rows = parameters.rows(catalogue.entries(group.family), group.values)
+    rows = parameters.rows(_entries(group), group.values)
     return listed("Parameters", list(_asked(rows, params)), params)
 
 
-def _defaults(_region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(kind: Kind, _region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     family = params["DBParameterGroupFamily"]
-    rows = list(_asked(parameters.rows(catalogue.entries(family), {}), params))
+    rows = list(
+        _asked(parameters.rows(catalogue.entries(family, cluster=kind.cluster), {}), params)
+    )
     shown, marker = page(rows, params)
     return {
         "EngineDefaults": {
@@ -195,6 +197,10 @@ def _defaults(_region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
             "Marker": marker,
         }
     }
+
+
+def _entries(group: Group) -> parameters.Entries:
+    return catalogue.entries(group.family, cluster=group.cluster)
 
 
 def _asked(rows: Iterable[Row], params: Mapping[str, Any]) -> Iterable[Row]:
@@ -216,16 +222,6 @@ def _row(kind: Kind, group: Group) -> Row:
     }
 
 
-def of_instances(region: Region, name: str) -> Group:
-    """A DB parameter group."""
-    return named(region, _DB, name)
-
-
-def of_clusters(region: Region, name: str) -> Group:
-    """A DB cluster parameter group."""
-    return named(region, _CLUSTER, name)
-
-
 def _operations(kind: Kind) -> dict[str, _Handler]:
     one, defaults = kind.prefix, "Cluster" if kind.cluster else ""
     parameters_of = "DescribeDBClusterParameters" if kind.cluster else "DescribeDBParameters"
@@ -237,7 +233,7 @@ def _operations(kind: Kind) -> dict[str, _Handler]:
         f"Modify{one}": partial(_modify, kind),
         f"Reset{one}": partial(_reset, kind),
         parameters_of: partial(_parameters, kind),
-        f"DescribeEngineDefault{defaults}Parameters": _defaults,
+        f"DescribeEngineDefault{defaults}Parameters": partial(_defaults, kind),
     }
 
 

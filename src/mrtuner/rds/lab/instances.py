@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+from mrtuner.errors import MrTunerError
 from mrtuner.rds.lab import groups, life, machine, snapshots, spread, versions
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_combination, invalid_value
 from mrtuner.rds.lab.pages import Row, filters, listed
 from mrtuner.rds.lab.windows import check_windows, next_window
-from mrtuner.rds.lab.world import Instance, Region, tag_list, tags
+from mrtuner.rds.lab.world import Cluster, Instance, Region, tag_list, tags
 
 ENGINES: Final = ("postgres", "aurora-postgresql")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9]){0,62}")
@@ -65,6 +66,14 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
         raise invalid_value("Invalid storage size for engine name postgres and storage type gp3")
     _admit(region, instance)
     return {"DBInstance": row(region, instance)}
+
+
+def create_member(region: Region, params: Mapping[str, Any]) -> None:
+    """One of the three instances of a Multi-AZ DB cluster, which makes them itself."""
+    machine.known_class(params["DBInstanceClass"], "postgres-multi-az-cluster")
+    version = region.cluster(params["DBClusterIdentifier"]).version
+    identifier = _new_identifier(region, params["DBInstanceIdentifier"])
+    _admit(region, _new(region, identifier, params["Engine"], version, params))
 
 
 def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,12 +324,32 @@ def _admit(region: Region, instance: Instance) -> None:
     """Check what goes together, then begin its life."""
     check_windows(instance.backup_window, instance.maintenance_window)
     groups.attachable(region, instance.group, instance.family, cluster=False)
-    region.instances[instance.identifier] = instance
     if instance.cluster:
-        from mrtuner.rds.lab import clusters
-
-        clusters.joined(region, instance)
+        _join(region.cluster(instance.cluster), instance)
+    _server_at_hand(region, instance)
+    region.instances[instance.identifier] = instance
     life.begin(region, instance)
+
+
+def _join(cluster: Cluster, instance: Instance) -> None:
+    """A member more; the first one writes."""
+    instance.username, instance.password = cluster.username, cluster.password
+    instance.database, instance.retention = cluster.database, cluster.retention
+    cluster.member_status[instance.identifier] = "in-sync"
+    if cluster.writer is None:
+        cluster.writer = instance.identifier
+
+
+def _server_at_hand(region: Region, instance: Instance) -> None:
+    """Ours: a lab with servers says at once that it has no programs for a version."""
+    if region.world.servers is None:
+        return
+    try:
+        region.world.servers.offers(instance.major)
+    except MrTunerError as error:
+        raise invalid_combination(f"the lab has {error.message}") from None
+    if not instance.password:
+        raise invalid_combination("the lab's servers need a MasterUserPassword")
 
 
 def _source(region: Region, name: str) -> Instance:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart, UsageError
+from mrtuner.rds.lab import maintenance
 from mrtuner.rds.lab.clock import Clock
 from mrtuner.rds.lab.front import Front, serve
+from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
-from mrtuner.rds.lab.world import Delays, Event, Instance, World
+from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
 
 _REGION: Final = "us-east-1"
 
@@ -22,7 +25,8 @@ class Lab:
 
     As a context manager it runs inside the block. `servers` puts a real PostgreSQL behind every
     instance; `speed` is how much faster than the wall's the lab's clock runs; `port` 0 takes a
-    free one. Nothing of it outlives the block, or the process.
+    free one. `programs` names installations (their bin) by major version, beside the embedded
+    one and the system's packages. Nothing of it outlives the block, or the process.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class Lab:
         port: int = 0,
         delays: Delays | None = None,
         start: datetime | None = None,
+        programs: Mapping[int, Path] | None = None,
     ) -> None:
         if speed <= 0:
             raise UsageError(f"a lab's clock cannot run {speed} times as fast", "Give 1 or more.")
@@ -42,7 +47,7 @@ class Lab:
         self._calls = Calls()
         self._trouble = Trouble()
         self._world = World(
-            Clock(speed, start), delays or Delays(), _servers() if servers else None
+            Clock(speed, start), delays or Delays(), Servers(programs) if servers else None
         )
         self._front = Front(self._world, self._calls, self._trouble)
         self._server: Any = None
@@ -161,10 +166,46 @@ class Lab:
         with self._world.lock:
             self._world.memory[class_name] = memory
 
+    def add_maintenance(
+        self,
+        identifier: str,
+        action: str = "system-update",
+        *,
+        description: str = "New Operating System update is available",
+        auto_applied_after: datetime | None = None,
+        forced: datetime | None = None,
+        opted: str | None = None,
+        region: str | None = None,
+    ) -> None:
+        """Make maintenance pend for an instance or a cluster; without dates it is optional.
+
+        It is done in the first window after `auto_applied_after`, or at `forced`, on the lab's
+        clock (`now`, `advance`).
+        """
+        pending = Maintenance(
+            action=action,
+            description=description,
+            auto_applied=auto_applied_after,
+            forced=forced,
+            opted=opted,
+        )
+        with self._world.lock:
+            where = self._world.region(region or self.region)
+            kind = "cluster" if identifier in where.clusters else "db"
+            maintenance.add(where, where.arn(kind, identifier), pending)
+
     def instance(self, identifier: str, region: str | None = None) -> Instance:
         """The lab's own record of an instance: what runs, and under which group."""
         with self._world.lock:
             return self._world.region(region or self.region).instance(identifier)
+
+    def dsn(self, identifier: str, region: str | None = None) -> str:
+        """A conninfo of the master user on the server behind an instance, over TCP."""
+        return self._behind().dsn(self.instance(identifier, region))
+
+    def aside(self, identifier: str, region: str | None = None) -> dict[str, str]:
+        """Parameters that the server behind an instance does not run as its group says, and why."""
+        return self._behind().aside(self.instance(identifier, region))
 
     def events(self, identifier: str, region: str | None = None) -> tuple[Event, ...]:
         """What was told of a resource, with the numbers that DescribeEvents leaves out."""
@@ -178,10 +219,15 @@ class Lab:
             if self._world.servers is not None:
                 self._world.servers.clear()
             self._world.clear()
-            self._world.clock.forget()
+            self._world.clock.restart()
         self._trouble.clear()
         self._calls.forget()
         self._front.reset()
+
+    def _behind(self) -> Servers:
+        if self._world.servers is None:
+            raise UsageError("this lab has no servers", "Start it with servers=True.")
+        return self._world.servers
 
     def _run(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -195,12 +241,6 @@ class Lab:
                 self._world.clock.run_due()
                 wait = self._world.clock.wait()
             self._closing.wait(min(0.02 if wait is None else max(wait, 0.002), 0.02))
-
-
-def _servers() -> Any:
-    from mrtuner.rds.lab.servers import Servers
-
-    return Servers()
 
 
 def _pair(action: str) -> tuple[str, str]:

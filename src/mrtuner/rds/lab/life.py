@@ -44,7 +44,7 @@ def fail_over(region: Region, instance: Instance) -> None:
         return
     instance.status = "rebooting"
     tell(region, 13, instance)
-    power_off(region, instance)
+    power_off(region, instance, crash=True)
     then = partial(_failed_over, region, instance)
     _later(region, region.world.delays.failover, instance, partial(boot, region, instance, then))
 
@@ -84,8 +84,7 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
     if reason is not None:
         _incompatible(region, instance, reason)
         return
-    servers = region.world.servers
-    if servers is None:
+    if region.world.servers is None or not machine.has_server(region, instance):
         _up(instance, then)
         return
     threading.Thread(
@@ -93,21 +92,23 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
     ).start()
 
 
-def power_off(region: Region, instance: Instance) -> None:
+def power_off(region: Region, instance: Instance, *, crash: bool = False) -> None:
     """The server stops answering."""
     tell(region, 4, instance)
-    if region.world.servers is not None:
-        region.world.servers.stop(instance)
+    if region.world.servers is not None and machine.has_server(region, instance):
+        region.world.servers.stop(instance, "immediate" if crash else "fast")
 
 
 def _start_server(region: Region, instance: Instance, then: Then) -> None:
     servers = region.world.servers
     if servers is None:
         return
-    with region.world.lock:
-        values = machine.values(region, instance)
     reason = None
     try:
+        address = servers.address(instance)
+        with region.world.lock:
+            instance.host, instance.port = address
+            values = machine.values(region, instance)
         servers.start(instance, values)
     except MrTunerError as error:
         reason = error.message
@@ -115,7 +116,6 @@ def _start_server(region: Region, instance: Instance, then: Then) -> None:
         if region.instances.get(instance.identifier) is not instance:
             return
         if reason is None:
-            instance.host, instance.port = servers.address(instance)
             _up(instance, then)
         else:
             _incompatible(region, instance, reason)

@@ -63,6 +63,12 @@ def values(region: Region, instance: Instance) -> dict[str, str]:
     }
 
 
+def has_server(region: Region, instance: Instance) -> bool:
+    """Whether a server would be its own: of a cluster's members only the writer's is."""
+    cluster = region.clusters.get(instance.cluster or "")
+    return cluster is None or cluster.writer == instance.identifier
+
+
 def cannot_start(region: Region, instance: Instance) -> str | None:
     """Why the instance would not start: shared buffers beyond its memory. Else None.
 

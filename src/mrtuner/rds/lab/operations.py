@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mrtuner.rds.lab import events, groups, instances, snapshots, versions
+from mrtuner.rds.lab import (
+    clusters,
+    events,
+    groups,
+    instances,
+    maintenance,
+    offers,
+    snapshots,
+    versions,
+)
 from mrtuner.rds.lab.world import Region
 
 Handler = Callable[[Region, Mapping[str, Any]], dict[str, Any]]
@@ -13,7 +22,10 @@ Handler = Callable[[Region, Mapping[str, Any]], dict[str, Any]]
 OPERATIONS: Final[Mapping[str, Handler]] = {
     **groups.OPERATIONS,
     **instances.OPERATIONS,
-    **events.OPERATIONS,
+    **clusters.OPERATIONS,
+    **maintenance.OPERATIONS,
     **snapshots.OPERATIONS,
+    **events.OPERATIONS,
     **versions.OPERATIONS,
+    **offers.OPERATIONS,
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from mrtuner.catalog.families import FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.rds import formula
-from mrtuner.rds.lab.catalogue import FamilyParameter
 from mrtuner.rds.lab.faults import invalid_combination, invalid_value
 from mrtuner.rds.lab.pages import Row
 from mrtuner.rds.lab.world import Value
@@ -19,8 +19,6 @@ from mrtuner.rds.lab.world import Value
 #: Source: botocore, ModifyDBParameterGroupMessage and ResetDBParameterGroupMessage.
 MOST: Final = 20
 _METHODS: Final = ("immediate", "pending-reboot")
-#: Source: RDS User Guide, "Specifying DB parameters": integers and Booleans take formulas.
-_TAKE_FORMULAS: Final = ("integer", "boolean")
 
 Entries = Mapping[str, FamilyParameter]
 
@@ -114,7 +112,7 @@ def _taken(entry: FamilyParameter, text: str) -> None:
 
 
 def _formula(entry: FamilyParameter, text: str) -> None:
-    if entry.data_type not in _TAKE_FORMULAS:
+    if not entry.is_formula_allowed:
         raise invalid_value(f"Invalid parameter value: {text} for: {entry.name}")
     formula.parse(text)
 

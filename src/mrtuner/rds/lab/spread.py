@@ -43,22 +43,18 @@ def effective(region: Region, instance: Instance) -> dict[str, str]:
     """
     texts: dict[str, str] = {}
     for group in groups_of(region, instance):
-        if not texts:
-            defaults = catalogue.entries(group.family).values()
-            texts = {each.name: each.default for each in defaults if each.default is not None}
+        texts = texts or catalogue.defaults(group.family, cluster=group.cluster)
         texts |= {name: value.text for name, value in group.values.items()}
     return texts | _raised(region, instance, texts)
 
 
 def groups_of(region: Region, instance: Instance) -> Iterator[Group]:
     """The groups an instance takes values from, later ones over earlier ones."""
-    from mrtuner.rds.lab.groups import of_clusters, of_instances
-
     cluster = region.clusters.get(instance.cluster or "")
     if cluster is not None:
-        yield of_clusters(region, cluster.group)
+        yield region.cluster_groups[cluster.group]
     if cluster is None or cluster.aurora:
-        yield of_instances(region, instance.group)
+        yield region.groups[instance.group]
 
 
 def group_changed(region: Region, group: Group, methods: Mapping[str, str]) -> None:
@@ -118,9 +114,12 @@ def _apply(
         instance.running.pop(name, None)
         if name in texts:
             instance.running[name] = texts[name]
-    refused = False
-    if region.world.servers is not None:
-        refused = not region.world.servers.reload(region, instance)
+    servers = region.world.servers
+    refused = (
+        servers is not None
+        and machine.has_server(region, instance)
+        and not servers.reload(instance, machine.values(region, instance))
+    )
     _set(instance, cluster, "failed-to-apply" if refused else after, "applying")
 
 

@@ -1,0 +1,315 @@
+"""The PostgreSQL servers behind lab instances.
+
+One server an instance; the members of a cluster share one, which runs the writer's values. A
+failover is a crash of the same server, which comes back after the outage at the same address:
+clients see what they would see, and no data is lost, as with synchronous standbys. Read replicas
+are servers of their own and replicate nothing.
+
+Each server listens on 127.0.0.1 with SCRAM. Its superuser is `rdsadmin`, as on RDS; the master
+user is an ordinary role in `rds_superuser`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.errors import ConnectError, MissingPart, MrTunerError
+from mrtuner.postgres.cluster import (
+    SUPERUSER,
+    Binaries,
+    Cluster,
+    StopMode,
+    find_binaries,
+    scratch_directory,
+)
+from mrtuner.rds.lab import settings
+from mrtuner.rds.lab.world import Instance
+
+_ADMIN: Final = "rdsadmin"
+_FILE: Final = "lab.conf"
+_SMALLEST_BUFFERS: Final = 16  # pages of 8 kB; guc_tables.c
+_RELOAD_SECONDS: Final = 5.0
+_PACKAGES: Final = (
+    "/usr/lib/postgresql/{}/bin",
+    "/usr/pgsql-{}/bin",
+    "/opt/homebrew/opt/postgresql@{}/bin",
+)
+
+
+@dataclass(slots=True)
+class Server:
+    """A server, and what it does not run as its group says."""
+
+    cluster: Cluster
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    aside: dict[str, str] = field(default_factory=dict)
+    removed: bool = False
+
+
+class Servers:
+    """All servers of a lab. `programs` names installations by major version."""
+
+    def __init__(self, programs: Mapping[int, Path] | None = None) -> None:
+        self._programs = dict(programs or {})
+        self._found: dict[int, Binaries] = {}
+        self._servers: dict[str, Server] = {}
+        self._lock = threading.Lock()
+        self._guard = Guard()
+
+    def offers(self, major: int) -> Binaries:
+        """The programs of a major version; MissingPart when there are none here."""
+        if major not in self._found:
+            self._found[major] = _find(major, self._programs.get(major))
+        return self._found[major]
+
+    def start(self, instance: Instance, values: Mapping[str, str]) -> None:
+        """Start the instance's server with these values; ConnectError when it will not."""
+        server = self._server(instance)
+        with server.lock:
+            if server.removed:
+                return
+            if server.cluster.running():
+                server.cluster.stop()
+            _start(server, values)
+
+    def stop(self, instance: Instance, mode: StopMode = "fast") -> None:
+        """Stop answering."""
+        server = self._servers.get(_key(instance))
+        if server is not None:
+            with server.lock:
+                server.cluster.stop(mode)
+
+    def reload(self, instance: Instance, values: Mapping[str, str]) -> bool:
+        """Take dynamic values over; False when the server refuses one."""
+        server = self._servers.get(_key(instance))
+        if server is None or not server.cluster.running():
+            return True
+        with server.lock:
+            _configure(server, values)
+            return _reloaded(server.cluster)
+
+    def address(self, instance: Instance) -> tuple[str, int]:
+        """Where the server listens, running or not."""
+        return "127.0.0.1", self._server(instance).cluster.port
+
+    def dsn(self, instance: Instance) -> str:
+        """A conninfo of the master user; the password lies in a file of its own."""
+        cluster = self._server(instance).cluster
+        passfile = cluster.directory / "passfile"
+        line = f"*:*:*:{instance.username}:{instance.password}\n"
+        if not passfile.exists() or passfile.read_text(encoding="utf-8") != line:
+            _write(passfile, line)
+        database = instance.database or "postgres"
+        return f"{cluster.dsn(database, user=instance.username, tcp=True)} passfile={passfile}"
+
+    def aside(self, instance: Instance) -> dict[str, str]:
+        """Parameters that do not run as the group says, and why."""
+        return dict(self._server(instance).aside)
+
+    def remove(self, instance: Instance) -> None:
+        """Stop the server and delete its data."""
+        with self._lock:
+            server = self._servers.pop(_key(instance), None)
+        if server is not None:
+            self._remove(server)
+
+    def clear(self) -> None:
+        """Remove all."""
+        with self._lock:
+            servers = list(self._servers.values())
+            self._servers.clear()
+        for server in servers:
+            self._remove(server)
+
+    def close(self) -> None:
+        """Remove all, for good."""
+        self.clear()
+        self._guard.close()
+
+    def _remove(self, server: Server) -> None:
+        with server.lock:
+            server.removed = True
+            server.cluster.remove()
+        self._guard.forget(server.cluster.directory)
+
+    def _server(self, instance: Instance) -> Server:
+        with self._lock:
+            key = _key(instance)
+            if key not in self._servers:
+                self._servers[key] = self._new(instance)
+            return self._servers[key]
+
+    def _new(self, instance: Instance) -> Server:
+        directory = scratch_directory("mrtuner-lab-")
+        self._guard.watch(directory)
+        binaries = self.offers(instance.major)
+        password = secrets.token_urlsafe(24)
+        cluster = Cluster.create(binaries, directory, listen=True, password=password)
+        cluster.configure({"include": _FILE})
+        _write_for_server(cluster, "")
+        with cluster:
+            _people(cluster, instance)
+        return Server(cluster)
+
+
+class Guard:
+    """A small process that cleans up if the lab is killed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def watch(self, directory: Path) -> None:
+        """From now on this directory and its server go when the lab goes."""
+        if self._process is None:
+            program = Path(__file__).with_name("guard.py")
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(program)],
+                stdin=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the lab
+                cwd="/",
+            )
+        self._tell(str(directory))
+
+    def forget(self, directory: Path) -> None:
+        """It has gone already."""
+        self._tell(f"-{directory}")
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+    def _tell(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+
+
+def _find(major: int, named: Path | None) -> Binaries:
+    if named is not None:
+        return find_binaries(named)
+    for place in (None, *(Path(text.format(major)) for text in _PACKAGES)):
+        try:
+            found = find_binaries(place)
+        except MrTunerError:
+            continue
+        if found.major == major:
+            return found
+    raise MissingPart(
+        f"no PostgreSQL {major} server on this machine",
+        "Ask for a major version that is here, or name an installation's bin directory.",
+    )
+
+
+def _start(server: Server, values: Mapping[str, str]) -> None:
+    """Start; where the machine cannot reserve the shared buffers, with half of them, and half …"""
+    pages = _configure(server, values)
+    while True:
+        try:
+            server.cluster.start()
+        except ConnectError as error:
+            if pages is None or pages <= _SMALLEST_BUFFERS or "shared memory" not in error.message:
+                raise
+            pages //= 2
+            _configure(server, values, pages)
+        else:
+            return
+
+
+def _configure(server: Server, values: Mapping[str, str], pages: int | None = None) -> int | None:
+    """Write the server's file; the shared buffers in pages as written."""
+    cluster = server.cluster
+    result = settings.arranged(values, cluster.binaries.major, _libraries(cluster.binaries))
+    result.settings["port"] = str(cluster.port)
+    asked = result.settings.get("shared_buffers")
+    if pages is not None:
+        result.settings["shared_buffers"] = str(pages)
+        result.aside["shared_buffers"] = f"{pages} here: this machine cannot reserve {asked} pages"
+    server.aside = result.aside
+    _write_for_server(cluster, result.text())
+    written = result.settings.get("shared_buffers", "")
+    return int(written) if written.isdigit() else None
+
+
+def _reloaded(cluster: Cluster) -> bool:
+    """Reload and wait for it; False when a line of our file was refused."""
+    with _admin(cluster, _ADMIN) as conn:
+        before = conn.execute("select pg_conf_load_time()").fetchone()
+        conn.execute("select pg_reload_conf()")
+        limit = time.monotonic() + _RELOAD_SECONDS
+        while conn.execute("select pg_conf_load_time()").fetchone() == before:
+            if time.monotonic() > limit:
+                return False  # a file with an error is not loaded at all
+            time.sleep(0.005)
+        refused = conn.execute(
+            "select count(*) from pg_file_settings where error is not null and sourcefile like %s",
+            [f"%/{_FILE}"],
+        ).fetchone()
+        return refused is not None and refused[0] == 0
+
+
+def _people(cluster: Cluster, instance: Instance) -> None:
+    """The roles of RDS: rdsadmin is the superuser, the master user is in rds_superuser."""
+    from psycopg import sql
+
+    with _admin(cluster, SUPERUSER) as conn:
+        conn.execute("create role lab_makeshift superuser login")
+    with _admin(cluster, "lab_makeshift") as conn:
+        conn.execute(sql.SQL("alter role {} rename to rdsadmin").format(sql.Identifier(SUPERUSER)))
+    with _admin(cluster, _ADMIN) as conn:
+        conn.execute("drop role lab_makeshift")
+        conn.execute("create role rds_superuser")
+        conn.execute("grant pg_monitor, pg_signal_backend to rds_superuser with admin option")
+        master = sql.Identifier(instance.username)
+        conn.execute(
+            sql.SQL(
+                "create role {} login createdb createrole in role rds_superuser password {}"
+            ).format(master, sql.Literal(instance.password))
+        )
+        for database in dict.fromkeys(("postgres", instance.database or "postgres")):
+            name = sql.Identifier(database)
+            if database != "postgres":
+                conn.execute(sql.SQL("create database {}").format(name))
+            conn.execute(sql.SQL("alter database {} owner to {}").format(name, master))
+
+
+def _admin(cluster: Cluster, user: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(cluster.dsn(user=user), autocommit=True)
+
+
+def _libraries(binaries: Binaries) -> set[str]:
+    root = binaries.directory.parent / "lib"
+    return {path.stem for path in (*root.glob("*.so"), *root.glob("postgresql/*.so"))}
+
+
+def _write_for_server(cluster: Cluster, text: str) -> None:
+    path = cluster.data / _FILE
+    _write(path, text)
+    if cluster.user is not None:
+        os.chown(path, cluster.user.uid, cluster.user.gid)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and for its owner only."""
+    new = path.with_name(f"{path.name}.new")
+    new.touch(mode=0o600)
+    new.write_text(text, encoding="utf-8")
+    new.rename(path)
+
+
+def _key(instance: Instance) -> str:
+    """A cluster's members have one server together."""
+    return instance.cluster or instance.arn

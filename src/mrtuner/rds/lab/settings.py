@@ -1,0 +1,76 @@
+"""A group's values as a configuration that a PostgreSQL on this machine starts with.
+
+Every value is set as it was evaluated, memory included: without huge pages PostgreSQL reserves
+shared memory but does not touch it. What cannot be set here is kept aside, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mrtuner.catalog import parameters
+
+#: Where the server lies, listens and logs is the lab's affair.
+_OURS: Final = frozenset({
+    "archive_command", "config_file", "data_directory", "external_pid_file", "hba_file",
+    "ident_file", "listen_addresses", "log_directory", "logging_collector", "ssl", "ssl_ca_file",
+    "ssl_cert_file", "ssl_crl_dir", "ssl_crl_file", "ssl_key_file", "unix_socket_directories",
+    "unix_socket_group", "unix_socket_permissions",
+})  # fmt: skip
+_PRELOAD: Final = "shared_preload_libraries"
+
+
+@dataclass(slots=True)
+class Arranged:
+    """What is written to the server's file, and what is not as the group says, and why."""
+
+    settings: dict[str, str]
+    aside: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """As a configuration file."""
+        lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(self.settings.items()))
+        return "".join(lines)
+
+
+def arranged(values: Mapping[str, str], major: int, libraries: Iterable[str]) -> Arranged:
+    """Sort a group's evaluated values into what this server can run and what it cannot.
+
+    `libraries` are those that the installation can preload. `rds.logical_replication` sets
+    wal_level as RDS does (RDS User Guide, logical replication).
+    """
+    known = {name.lower() for name in parameters(major)}
+    result = Arranged({})
+    for name, value in values.items():
+        if name in _OURS:
+            result.aside[name] = "the lab's own"
+        elif "." not in name and name not in known:
+            result.aside[name] = f"PostgreSQL {major} has no such parameter"
+        else:
+            result.settings[name] = value
+    _preload(result, set(libraries))
+    _huge_pages(result)
+    if values.get("rds.logical_replication") == "1":
+        result.settings["wal_level"] = "logical"
+    return result
+
+
+def _preload(result: Arranged, libraries: set[str]) -> None:
+    asked = [name for name in result.settings.get(_PRELOAD, "").split(",") if name]
+    missing = [name for name in asked if name.strip() not in libraries]
+    if missing:
+        result.aside[_PRELOAD] = f"without {', '.join(missing)}: not in this installation"
+        result.settings[_PRELOAD] = ",".join(name for name in asked if name not in missing)
+
+
+def _huge_pages(result: Arranged) -> None:
+    """Asked for in vain, they keep a server from starting."""
+    if result.settings.get("huge_pages") == "on":
+        result.settings["huge_pages"] = "try"
+        result.aside["huge_pages"] = "try here: huge pages are not set up on every machine"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
