@@ -1,0 +1,52 @@
+"""What is wrong with a parameter group, one finding a thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """How sure it is that somebody must act."""
+
+    ERROR = "error"  # RDS or the server refuses it, or it cannot be meant so
+    WARNING = "warning"  # probably not what was meant, or refused as far as is known
+    INFO = "info"  # worth knowing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing about one parameter, or about the group where `parameter` is None."""
+
+    check: str  # stable word: wrong-unit, truncates-first, …
+    severity: Severity
+    parameter: str | None
+    what: str
+    why: str = ""
+    remedy: str = ""
+    source: str = ""  # the file, or the group in AWS
+    line: int | None = None
+
+    @property
+    def location(self) -> str:
+        """A place to jump to: ``main.tf:12``."""
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+    @property
+    def to_be_mended(self) -> bool:
+        """An error or a warning."""
+        return self.severity is not Severity.INFO
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "check": self.check,
+            "severity": str(self.severity),
+            "parameter": self.parameter,
+            "what": self.what,
+            "why": self.why or None,
+            "remedy": self.remedy or None,
+            "file": self.source,
+            "line": self.line,
+        }

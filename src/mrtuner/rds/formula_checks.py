@@ -1,0 +1,204 @@
+"""What can be wrong with a formula: its grammar, its shape, its unit, and what it gives where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.rds import mending
+from mrtuner.rds.findings import Finding, Severity
+from mrtuner.rds.formula import Braces, Formula, parse
+from mrtuner.rds.subject import MEMORY, Machine, Subject
+from mrtuner.units import KiB, MiB
+
+#: Below this share of memory nobody sets the caches on purpose: MB were meant, not pages.
+_HARDLY_ANY: Final = Fraction(1, 200)
+_CACHES: Final = frozenset({"shared_buffers", "effective_cache_size"})
+#: A loss by early division that somebody would mind.
+_LOSS: Final = Fraction(1, 100)
+
+
+def check_formula(subject: Subject) -> Iterator[Finding]:
+    """Everything about a value that is a formula, or was meant as one."""
+    formula = subject.formula
+    if formula is None:
+        yield from _not_a_formula(subject)
+        return
+    yield from _takes_none(subject)
+    yield from _shape(subject, formula)
+    yield from _division(subject, formula)
+    wrong = list(_unit(subject, formula))
+    yield from wrong
+    if not wrong:
+        yield from _range_of_formula(subject, formula)
+        yield from _constant(subject, formula)
+
+
+def _not_a_formula(subject: Subject) -> Iterator[Finding]:
+    """What is wrong beside spaces comes first: they are the easier mistake to see."""
+    spaced, bare = _refused(subject.text), _refused("".join(subject.text.split()))
+    error = bare or spaced
+    if error is not None:
+        better = mending.mended(subject.text)
+        yield subject.finding(
+            "not-a-formula", Severity.ERROR, error.message, why=error.hint,
+            remedy=f"Write {better}" if better else "",
+        )  # fmt: skip
+
+
+def _refused(text: str) -> BadValue | None:
+    try:
+        parse(text)
+    except BadValue as error:
+        return error
+    return None
+
+
+def _takes_none(subject: Subject) -> Iterator[Finding]:
+    if subject.known is not None and not subject.known.is_formula_allowed:
+        yield subject.finding(
+            "takes-no-formula", Severity.ERROR,
+            f"of type {subject.known.data_type}, which takes no formula",
+            why="formulas are for integer and Boolean parameters (RDS User Guide)",
+            remedy="Give the value itself.",
+        )  # fmt: skip
+
+
+def _shape(subject: Subject, formula: Formula) -> Iterator[Finding]:
+    if mending.nested(formula):
+        yield subject.finding(
+            "nested-functions", Severity.WARNING, f"a function inside a function: {formula}",
+            why="nowhere documented, and in none of AWS's own defaults",
+            remedy="Keep one function around integers and braces.",
+        )  # fmt: skip
+    elif not formula.documented and not mending.truncating(formula):
+        yield subject.finding(
+            "undocumented-shape", Severity.INFO, f"not a documented shape: {formula}",
+            why="AWS documents {V}, {V*I}, {V*I/I} and {V/I}; others are only seen in its defaults",
+        )  # fmt: skip
+
+
+def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
+    """A remainder that is dropped and then multiplied."""
+    if not mending.truncating(formula):
+        return
+    exact = mending.multiplied_first(formula)
+    losses = [(_loss(machine, formula, exact), machine) for machine in subject.machines]
+    loss, machine = max(losses, key=lambda pair: pair[0], default=(Fraction(0), None))
+    default = subject.known is not None and subject.known.default == subject.text
+    where = f" on {machine.instance_class.name}" if machine else ""
+    yield subject.finding(
+        "truncates-first",
+        Severity.WARNING if loss >= _LOSS and not default else Severity.INFO,
+        f"divides before it multiplies: {_percent(loss)} less{where}",
+        why="each quotient is truncated, from left to right"
+        + ("; AWS's own default is written so" if default else ""),
+        remedy=f"Write {exact}",
+    )
+
+
+def _loss(machine: Machine, formula: Formula, exact: Formula) -> Fraction:
+    right = machine.likely(exact)
+    return Fraction(right - machine.likely(formula), right) if right > 0 else Fraction(0)
+
+
+def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
+    """A part of the memory that is more than the whole, or hardly any of it."""
+    if not subject.memory_unit or MEMORY not in formula.variables or not subject.machines:
+        return
+    largest = subject.machines[-1]
+    share = Fraction(largest.likely(formula) * subject.memory_unit, largest.memory)
+    if share > 1:
+        yield _too_much(subject, formula, share)
+    elif share < _HARDLY_ANY and subject.entry.name in _CACHES:
+        yield _too_little(subject, formula, share)
+
+
+def _too_much(subject: Subject, formula: Formula, share: Fraction) -> Finding:
+    unit = subject.unit or 1
+    meant = _meant(share, unit)
+    better = mending.divided(formula, Fraction(unit, meant), MEMORY) if meant else None
+    counted = {1: "bytes", KiB: "kB", MiB: "MB"}.get(meant or 0)
+    return subject.finding(
+        "wrong-unit", Severity.ERROR,
+        f"{formula} asks for {_times(share)} times the memory",
+        why=f"{subject.entry.name} counts in {subject.pages}"
+        + (f", not in {counted}" if counted else ""),
+        remedy=f"Write {better}" if better else "",
+    )  # fmt: skip
+
+
+def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
+    times = Fraction(MiB, subject.unit or 1)
+    better = mending.divided(formula, 1 / times, MEMORY) if share * times <= 1 else None
+    return subject.finding(
+        "wrong-unit", Severity.WARNING, f"{formula} gives {_percent(share)} of the memory",
+        why=f"{subject.entry.name} counts in {subject.pages}" + (", not in MB" if better else ""),
+        remedy=f"Write {better}" if better else "",
+    )  # fmt: skip
+
+
+def _meant(share: Fraction, unit: int) -> int | None:
+    """The unit in which the same number would be a part of the memory: the largest that is."""
+    return next((each for each in (MiB, KiB, 1) if each < unit and share * each / unit <= 1), None)
+
+
+def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
+    """What RDS or the server would refuse on some class, and on which."""
+    refused = [
+        (machine.instance_class.name, *refusal)
+        for machine in subject.machines
+        if (refusal := _first_refusal(subject, machine.values(formula)))
+    ]
+    if refused:
+        name, value, error, severity = refused[0]
+        where = subject.listed([each[0] for each in refused])
+        yield subject.finding(
+            "out-of-range", severity, f"{formula} is refused on {where}",
+            why=f"{name}: {error.message}", remedy=_bounded(subject, formula, value) or error.hint,
+        )  # fmt: skip
+
+
+def _first_refusal(
+    subject: Subject, values: Iterable[int]
+) -> tuple[int, BadValue, Severity] | None:
+    refusals = ((value, subject.refusal(str(value))) for value in values)
+    return next(((value, *refusal) for value, refusal in refusals if refusal), None)
+
+
+def _bounded(subject: Subject, formula: Formula, refused: int) -> str | None:
+    """Plain arithmetic within the bound that it breaks."""
+    low, high = (subject.parameter.min, subject.parameter.max) if subject.parameter else (None,) * 2
+    if not isinstance(formula, Braces):
+        return None
+    if low is not None and refused < low:
+        return f"Write GREATEST({formula},{low})"
+    return f"Write LEAST({formula},{high})" if high is not None and refused > high else None
+
+
+def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
+    """Formulas, or parts of them, that truncation makes 0."""
+    if len({machine.memory for machine in subject.machines}) < 2:
+        return
+    for part in mending.constant_parts(formula):
+        zero = [each.instance_class.name for each in subject.machines if not each.likely(part)]
+        whole = part == formula
+        if whole and subject.refusal("0"):
+            continue  # said already, with the bounds
+        if zero and (whole or len(zero) == len(subject.machines)):
+            yield subject.finding(
+                "truncates-to-zero", Severity.WARNING,
+                f"{part} gives 0 on {subject.listed(zero)}", why="the quotient is truncated",
+                remedy="Multiply before dividing, or set a floor with GREATEST."
+                if whole else f"Leave {part} out, or divide by less.",
+            )  # fmt: skip
+
+
+def _times(share: Fraction) -> str:
+    return f"{float(share):,.0f}" if share >= 10 else f"{float(share):.1f}"
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(share * 100):.2g} %"

@@ -1,0 +1,211 @@
+"""Find what is wrong with a parameter group before RDS or the server does.
+
+    for group in files.read(Path("main.tf")):
+        for finding in lint(group):
+            print(finding.location, finding.what, finding.remedy)
+
+Every value is tried on every instance class of the family's engine. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from mrtuner.catalog import MAJORS, parameters
+from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_classes
+from mrtuner.catalog.families import Family, FamilyParameter
+from mrtuner.catalog.families import family as known_family
+from mrtuner.errors import BadValue
+from mrtuner.rds.budget_check import check_budget
+from mrtuner.rds.checks import check
+from mrtuner.rds.findings import Finding, Severity
+from mrtuner.rds.memory import class_memory
+from mrtuner.rds.subject import MEMORY, Machine, Subject
+from mrtuner.rds.written import Entry, WrittenGroup
+from mrtuner.units import GiB, TiB
+
+__all__ = ["Finding", "Severity", "lint"]
+
+#: The smallest volume, a usual one, and the largest. Source: RDS User Guide, DB instance storage.
+_STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
+_PORT: Final = 5432
+_POSTGRES: Final = re.compile(r"(?P<engine>postgres|aurora-postgresql)(?P<major>[0-9]+)(\.[0-9]+)?")
+_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def lint(
+    group: WrittenGroup,
+    *,
+    family: str | None = None,
+    classes: Iterable[InstanceClass] | None = None,
+) -> tuple[Finding, ...]:
+    """What is wrong with a group, in the order of its lines, the worst of a line first.
+
+    `family` stands in for one that the file does not say; `classes` are those that count, where
+    not every class of the engine does. A group of another engine gives one finding that says so.
+    """
+    name = group.family or family
+    other = None if name is None else _other_engine(name)
+    if other is not None:
+        return (_of(group, other),)
+    known, about_family = _family(name)
+    machines = _machines(known.engine if known else POSTGRES, classes)
+    found = [*about_family, *_of_group(group), *_each(group, known, name, machines)]
+    if known is not None:
+        found += check_budget(_sound(group, found), known, machines)
+    return tuple(sorted((_of(group, one) for one in found), key=_place))
+
+
+def _place(finding: Finding) -> tuple[int, int]:
+    return finding.line or 0, _ORDER[finding.severity]
+
+
+def _of(group: WrittenGroup, finding: Finding) -> Finding:
+    """With its place: what is about the group stands at the group's own line."""
+    return replace(finding, source=group.source, line=finding.line or group.line)
+
+
+def _other_engine(name: str) -> Finding | None:
+    if _POSTGRES.fullmatch(name):
+        return None
+    return Finding(
+        check="other-engine",
+        severity=Severity.INFO,
+        parameter=None,
+        what=f"{name} is no family of PostgreSQL: not checked",
+    )
+
+
+def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
+    """The family, or why names and bounds are not checked."""
+    if name is None:
+        why = "the family is not said, so names, kinds and RDS's own bounds are not checked"
+        return None, [_unchecked(why, "Name it with --family.")]
+    try:
+        return known_family(name), []
+    except BadValue as error:
+        why = f"{error.message}, so names, kinds and RDS's own bounds are not checked"
+        return None, [_unchecked(why, error.hint or "")]
+
+
+def _unchecked(what: str, remedy: str) -> Finding:
+    return Finding(
+        check="family-unknown",
+        severity=Severity.INFO,
+        parameter=None,
+        what=what,
+        remedy=remedy,
+    )
+
+
+def _of_group(group: WrittenGroup) -> Iterator[Finding]:
+    for what in group.unread:
+        yield Finding(
+            check="not-known",
+            severity=Severity.INFO,
+            parameter=None,
+            what=f"not known before the program runs: {what}",
+        )
+    times = Counter(entry.name.lower() for entry in group.entries)
+    seen: set[str] = set()
+    for entry in group.entries:
+        if times[entry.name.lower()] > 1 and entry.name.lower() in seen:
+            yield _duplicate(entry)
+        seen.add(entry.name.lower())
+
+
+def _duplicate(entry: Entry) -> Finding:
+    return Finding(
+        check="duplicate",
+        severity=Severity.ERROR,
+        parameter=entry.name,
+        what="set twice in this group",
+        why="which one wins is nobody's promise",
+        remedy="Keep one.",
+        line=entry.line,
+    )
+
+
+def _each(
+    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[Machine]
+) -> Iterator[Finding]:
+    ours = parameters(_major(name))
+    for entry in group.entries:
+        yield from check(
+            Subject(
+                entry=entry,
+                family=family,
+                known=_known(entry, family),
+                parameter=ours.get(entry.name) or ours.get(_CASED.get(entry.name, "")),
+                machines=machines,
+                cluster=group.cluster,
+            )
+        )
+
+
+#: RDS writes every name in lower case; PostgreSQL shows two that are not.
+_CASED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+
+
+def _major(name: str | None) -> int:
+    """The major of a family, the newest that is released where it is not known."""
+    found = _POSTGRES.fullmatch(name or "")
+    major = int(found["major"]) if found else 0
+    return major if major in MAJORS else MAJORS[-2]
+
+
+def _known(entry: Entry, family: Family | None) -> FamilyParameter | None:
+    """What the family knows, overruled by what AWS itself said of the parameter."""
+    known = family.parameters.get(entry.name.lower()) if family else None
+    if known is None:
+        return None
+    said: dict[str, Any] = {
+        "apply_type": entry.apply_type,
+        "allowed": entry.allowed,
+        "modifiable": entry.modifiable,
+    }
+    said = {field: value for field, value in said.items() if value is not None}
+    return replace(known, **said, evidence="AWS's own answer") if said else known
+
+
+def _machines(engine: str, classes: Iterable[InstanceClass] | None) -> Sequence[Machine]:
+    return _every(engine) if classes is None else [_machine(each, engine) for each in classes]
+
+
+@cache
+def _every(engine: str) -> Sequence[Machine]:
+    """One machine for each class, the smallest first."""
+    machines = [_machine(each, engine) for each in instance_classes(engine).values()]
+    return sorted(machines, key=lambda machine: machine.memory)
+
+
+def _machine(each: InstanceClass, engine: str) -> Machine:
+    memory = class_memory(each, engine)
+    points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
+    return Machine(
+        instance_class=each,
+        points=tuple(
+            {
+                MEMORY: size,
+                "DBInstanceVCPU": each.vcpus,
+                "AllocatedStorage": storage,
+                "EndPointPort": _PORT,
+            }
+            for size, storage in points
+        ),
+    )
+
+
+def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
+    """The values that can be reckoned with: known, and without an error."""
+    wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
+    return {
+        entry.name: entry.value
+        for entry in group.entries
+        if entry.value is not None and entry.name not in wrong
+    }

@@ -1,0 +1,143 @@
+"""One parameter of a group as it was written, what is known of it, and the machines it may meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.catalog import Parameter
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import Family, FamilyParameter
+from mrtuner.errors import BadValue
+from mrtuner.rds.evaluate import is_memory
+from mrtuner.rds.findings import Finding, Severity
+from mrtuner.rds.formula import Formula, is_formula, parse
+from mrtuner.rds.written import Entry
+from mrtuner.units import memory_unit
+
+MEMORY: Final = "DBInstanceClassMemory"
+_WORDS_OF_BOOLEANS: Final = frozenset({"on", "off", "true", "false", "yes", "no"})
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """An instance class as formulas see it, at the least, the middle and the most it may have."""
+
+    instance_class: InstanceClass
+    points: tuple[dict[str, int], ...]
+
+    @property
+    def memory(self) -> int:
+        """Its likely memory [bytes]."""
+        return self.points[len(self.points) // 2][MEMORY]
+
+    def likely(self, formula: Formula) -> int:
+        """What a formula probably gives here."""
+        return formula.evaluate(self.points[len(self.points) // 2])
+
+    def values(self, formula: Formula) -> list[int]:
+        """What it may give here."""
+        return [formula.evaluate(point) for point in self.points]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One parameter as it was written, and what is known about it."""
+
+    entry: Entry
+    family: Family | None
+    known: FamilyParameter | None  # of the family, or of the group in AWS itself
+    parameter: Parameter | None  # of PostgreSQL
+    machines: Sequence[Machine]  # smallest memory first
+    cluster: bool
+
+    @property
+    def text(self) -> str:
+        """The value."""
+        return (self.entry.value or "").strip()
+
+    @property
+    def formula(self) -> Formula | None:
+        """The value as a formula; None for a literal and for what is none."""
+        if not is_formula(self.text):
+            return None
+        try:
+            return parse(self.text)
+        except BadValue:
+            return None
+
+    @property
+    def unit(self) -> int | None:
+        """Bytes in the base unit of a size."""
+        return memory_unit(self.parameter.unit) if self.parameter and self.parameter.unit else None
+
+    @property
+    def pages(self) -> str:
+        """The base unit in words."""
+        unit = self.parameter.unit if self.parameter else None
+        return f"units of {unit}" if unit else "plain numbers"
+
+    def finding(
+        self,
+        check: str,
+        severity: Severity,
+        what: str,
+        *,
+        why: str | None = None,
+        remedy: str | None = None,
+    ) -> Finding:
+        """A finding about this parameter."""
+        return Finding(
+            check=check, severity=severity, parameter=self.entry.name, what=what,
+            why=why or "", remedy=remedy or "", line=self.entry.line,
+        )  # fmt: skip
+
+    @property
+    def memory_unit(self) -> int | None:
+        """Bytes in the base unit of a size of memory; None for anything else."""
+        return self.unit if self.parameter is not None and is_memory(self.parameter) else None
+
+    def listed(self, names: Sequence[str]) -> str:
+        """Some of the machines' class names."""
+        return listed(names, len(self.machines))
+
+    def refusal(self, value: str) -> tuple[BadValue, Severity] | None:
+        """Why a literal is refused: by PostgreSQL itself, or by what RDS's list allows."""
+        found = self._refusal_by_server(value)
+        return (found, Severity.ERROR) if found else self._refusal_by_family(value)
+
+    def _refusal_by_server(self, value: str) -> BadValue | None:
+        if self.parameter is None or self.parameter.vartype != "integer":
+            return None
+        try:
+            self.parameter.check(int(value))
+        except BadValue as error:
+            return error
+        except ValueError:
+            return None  # a word: RDS's list knows whether it may stand here
+        return None
+
+    def _refusal_by_family(self, value: str) -> tuple[BadValue, Severity] | None:
+        if self.known is None:
+            return None
+        try:
+            self.known.check(value)
+        except BadValue as error:
+            word = self.known.data_type == "boolean" and value.lower() in _WORDS_OF_BOOLEANS
+            return error, sure(not self.known.inferred and not word)
+        return None
+
+
+def sure(yes: bool) -> Severity:
+    """An error where it is sure, a warning where it is inferred."""
+    return Severity.ERROR if yes else Severity.WARNING
+
+
+def listed(names: Sequence[str], total: int) -> str:
+    """Some class names of many, smallest first: ``db.t3.micro, db.t4g.micro and 1 more``."""
+    if len(names) == total > 1:
+        return "every class"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
