@@ -168,15 +168,17 @@ def why_nothing(run: Run) -> str:
     return "RDS reported nothing either: it may have queued the work, or be late to tell."
 
 
-def expectations(drawn: Plan, runs: Sequence[Run]) -> Iterator[str]:
+def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """What to be ready for in production, from what was measured and what AWS documents."""
     measured = [one for run in runs for one in phases(run).outlooks]
-    yield from _from_measured(measured, len(runs))
+    if aws:
+        yield from _from_durations(measured, len(runs))
+    yield from _from_connections(measured)
     yield from _from_documents(drawn)
     yield from _from_ledger(runs)
 
 
-def _from_measured(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
+def _from_durations(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
     fresh = [one.most for one in measured if one.kind is not Kind.HELD and one.most is not None]
     if fresh:
         several = f", the worst of {runs} runs" if runs > 1 else ""
@@ -184,6 +186,9 @@ def _from_measured(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
             f"Clients that connect anew were without answers for up to {max(fresh):.1f} s here"
             f"{several}. Be ready for at least that in production."
         )
+
+
+def _from_connections(measured: Sequence[Outlook]) -> Iterator[str]:
     if any(one.kind is Kind.HELD and one.failed for one in measured):
         yield (
             "Open connections do not survive it. A pool that does not check them hands out dead "
@@ -215,7 +220,7 @@ def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
     doubtful = sum(one.unacknowledged for one in books)
     if lost:
         yield (
-            f"{lost} writes were LOST that the server had acknowledged. Look at "
+            f"{_writes(lost)} LOST that the server had acknowledged. Look at "
             "synchronous_commit and fsync before anything else."
         )
     elif books:
@@ -223,9 +228,13 @@ def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
         yield f"No acknowledged write was lost ({kept} were acknowledged)."
     if doubtful:
         yield (
-            f"{doubtful} writes were committed though their client got an error: a blind retry "
-            "would have written them twice."
+            f"{_writes(doubtful)} committed though the client got an error: a blind retry would "
+            "have written twice."
         )
+
+
+def _writes(number: int) -> str:
+    return "1 write was" if number == 1 else f"{number} writes were"
 
 
 def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
@@ -285,7 +294,7 @@ def document(
         "cautions": list(cautions),
         "went_away": any(run.observation.went_away for run in runs),
         "runs": [_run(run) for run in runs],
-        "expectations": list(expectations(drawn, runs)),
+        "expectations": list(expectations(drawn, runs, aws=aws)),
         "limits": list(limits(drawn, runs, aws=aws)),
     }
 
