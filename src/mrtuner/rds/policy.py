@@ -158,6 +158,8 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("rds:DescribeDBInstances"),
         Use("rds:RebootDBInstance", (_INSTANCE,)),
         Use("rds:DescribeEvents"),
+        Use("rds:DescribePendingMaintenanceActions", when="--apply"),
+        Use("rds:ApplyPendingMaintenanceAction", (_INSTANCE,), when="--apply"),
     ),
     "snapshots copy": (
         Use("rds:DescribeDBInstances"),
@@ -171,7 +173,10 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     ),
     "snapshots template": (),
     "audit": (
-        *_LOOK_AT_GROUPS,
+        Use("rds:DescribeDBInstances"),
+        Use("rds:DescribeDBParameters"),
+        Use("rds:DescribeDBClusters", when=_CLUSTERS),
+        Use("rds:DescribeDBClusterParameters", when=_CLUSTERS),
         Use("ec2:DescribeRegions", when="--all-regions"),
     ),
     "policy": (),
