@@ -129,8 +129,10 @@ def _set_by_terraform(row: Node) -> Entry:
 
 def _ours(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Of `rdstune show --json` and `rdstune render --json`."""
-    rows = _items(_get(root, "settings"))
+    rows = _items(_get(root, "parameters"))
     if rows and all(_get(row, "name") is not None for row in rows):
+        family = _text(_get(root, "family"))
+        cluster = _text(_get(root, "cluster"))
         yield WrittenGroup(
             entries=tuple(
                 _entry(_get(row, "name"), _get(row, "value"), method=_text(_get(row, "method")))
@@ -138,8 +140,8 @@ def _ours(root: Node, source: str) -> Iterator[WrittenGroup]:
             ),
             source=source,
             name=_text(_get(root, "name")),
-            family=_text(_get(root, "family")),
-            cluster=_text(_get(root, "cluster")) == "true",
+            family=family,
+            cluster=cluster == "true" if cluster else (family or "").startswith("aurora"),
         )
 
 

@@ -1,0 +1,160 @@
+"""`rdstune lint`: what is wrong with a parameter group, in a file or in AWS."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.rds import changing
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.rds.files import WrittenGroup
+    from mrtuner.rds.lint import Finding
+    from mrtuner.report.text import Look
+
+SCHEMA: Final = "mrtuner.rds.lint/1"
+#: Exit code when there is an error or a warning.
+FOUND: Final = 3
+_STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
+
+
+@options.command("lint")
+@click.argument("targets", nargs=-1, required=True, metavar="GROUP|FILE...")
+@click.option(
+    "--family", metavar="FAMILY", help="Where the file does not say it, such as postgres17."
+)
+@click.option(
+    "--class", "class_names", multiple=True, metavar="CLASS",
+    help="Try the values on this class only; repeatable.  [default: every class]",
+)  # fmt: skip
+@click.option("--cluster", is_flag=True, help="GROUP is a DB cluster parameter group.")
+@changing.account_options
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    family: str | None,
+    class_names: tuple[str, ...],
+    cluster: bool,
+    region: str | None,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """Look for mistakes in a parameter group: units, formulas, bounds, methods, memory.
+
+    \b
+    Examples:
+      rdstune lint main.tf                           aws_db_parameter_group in Terraform
+      rdstune lint template.yaml                     AWS::RDS::DBParameterGroup
+      rdstune lint app-pg17                          a group in AWS
+      rdstune lint app-pg17 --class db.r6g.xlarge    on the class that uses it
+      aws rds describe-db-parameters --db-parameter-group-name app-pg17 \\
+          | rdstune lint - --family postgres17
+
+    Every value is tried on every class of the family's engine. Ends with 3 when there is an
+    error or a warning, with 0 when there is none.
+    """
+    groups = [
+        group
+        for target in targets
+        for group in _groups(target, cluster=cluster, region=region, profile=profile)
+    ]
+    found = [(group, _findings(group, family, class_names)) for group in groups]
+    if as_json:
+        terminal.document(_document(found))
+    else:
+        _print(found)
+    if any(finding.to_be_mended for _, findings in found for finding in findings):
+        ctx.exit(FOUND)
+
+
+def _groups(
+    target: str, *, cluster: bool, region: str | None, profile: str | None
+) -> Sequence[WrittenGroup]:
+    from mrtuner.rds import files
+
+    if target == "-":
+        text = sys.stdin.read()
+        return files.read_text(text, suffix=_suffix(text), source="standard input")
+    if files.is_file(target):
+        return files.read(Path(target))
+    client, _ = changing.connected(region, profile)
+    return [files.read_live(client, target, cluster=cluster)]
+
+
+def _suffix(text: str) -> str:
+    """What is written there, by its look: a pipe has no name."""
+    if not text.strip():
+        raise UsageError("nothing came on standard input", "Name a file or a group instead of -.")
+    if text.lstrip()[0] in "{[":
+        return ".json"
+    return ".tf" if 'resource "' in text or 'module "' in text else ".yaml"
+
+
+def _findings(
+    group: WrittenGroup, family: str | None, class_names: Sequence[str]
+) -> tuple[Finding, ...]:
+    from mrtuner.catalog.classes import instance_class
+    from mrtuner.rds.lint import lint
+
+    classes = [instance_class(name) for name in class_names] or None
+    return lint(group, family=family, classes=classes)
+
+
+def _document(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "groups": [
+            {
+                "name": group.name,
+                "family": group.family,
+                "file": group.source,
+                "line": group.line,
+                "parameters": len(group.entries),
+                "findings": [finding.to_dict() for finding in findings],
+            }
+            for group, findings in found
+        ],
+    }
+
+
+def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
+    look = terminal.look(sys.stdout)
+    counts: Counter[str] = Counter()
+    for _, findings in found:
+        for finding in findings:
+            counts[finding.severity] += 1
+            for line in _lines(finding, look):
+                click.echo(line)
+    parameters = sum(len(group.entries) for group, _ in found)
+    terminal.talk(f"{_counted(counts)} in {_many(parameters, 'parameter')}")
+
+
+def _lines(finding: Finding, look: Look) -> Iterator[str]:
+    """``main.tf:12: error: shared_buffers: …`` and below it why and what to write."""
+    paint = look.paint or (lambda text, _style: text)
+    severity = paint(f"{finding.severity}:", _STYLES[finding.severity])
+    subject = f"{finding.parameter}: " if finding.parameter else ""
+    yield f"{finding.location}: {severity} {subject}{finding.what}"
+    if finding.why:
+        yield f"    why: {finding.why}"
+    if finding.remedy:
+        yield f"    remedy: {finding.remedy}"
+
+
+def _counted(counts: Counter[str]) -> str:
+    words = [_many(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
+    return " and ".join(words) or "nothing to mend"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

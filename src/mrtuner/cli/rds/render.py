@@ -1,0 +1,136 @@
+"""`rdstune render`: the parameter group for a class, in the formats of infrastructure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.rds.group import Design
+    from mrtuner.render.groups import GroupLine
+
+SCHEMA: Final = "mrtuner.rds.render/1"
+FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
+
+
+@options.command("render")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), required=True, metavar="FORMAT",
+    help=f"One of {', '.join(FORMATS)}.",
+)  # fmt: skip
+@options.group_options
+@click.option("--name", metavar="NAME", help="The group's name.  [default: mrtuner-FAMILY]")
+@click.option("--description", metavar="TEXT", help="The group's description.")
+@click.option(
+    "--cluster/--instance", default=None,
+    help="A DB cluster parameter group or one of instances.  [default: cluster for Aurora]",
+)  # fmt: skip
+@options.json_option
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write there instead of to stdout.",
+)  # fmt: skip
+def command(
+    form: str,
+    family_name: str,
+    class_name: str,
+    workload: str | None,
+    connections: int | None,
+    storage: str | None,
+    smallest: str | None,
+    name: str | None,
+    description: str | None,
+    cluster: bool | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """The group of `rdstune show` as Terraform, CloudFormation, CDK, Pulumi or AWS CLI calls.
+
+    \b
+    Examples:
+      rdstune render --format terraform --class db.r6g.xlarge --family postgres17 \\
+          --workload oltp --connections 200 --name app-pg17 -o parameters.tf
+      rdstune render --format cloudformation --class db.m7g.large --family postgres16
+      rdstune render --format cdk --class db.r7g.large --family aurora-postgresql16
+      rdstune render --format aws-cli --class db.t4g.medium --family postgres17 | sh
+
+    CDK and Pulumi are written in Python. CloudFormation and CDK have no place for an apply
+    method: dynamic parameters change at once, static ones at the next reboot.
+    """
+    from mrtuner.rds.group import design
+    from mrtuner.render.groups import render_group
+
+    made = design(
+        family_name=family_name,
+        class_name=class_name,
+        workload=workload or "mixed",
+        connections=connections,
+        storage=options.size(storage),
+        smallest=smallest,
+    )
+    group = {
+        "name": name or f"mrtuner-{family_name}",
+        "family": made.family.name,
+        "cluster": made.family.engine.startswith("aurora") if cluster is None else cluster,
+    }
+    lines = _lines(made)
+    text = render_group(
+        form, lines, description=description or _asked(made), notes=_notes(made), **group
+    )
+    if as_json:
+        text = terminal.as_json(
+            {"schema": SCHEMA, "format": form, **group, **_settings(made, text)}
+        )
+    _deliver(text, output)
+
+
+def _lines(made: Design) -> list[GroupLine]:
+    from mrtuner.render.groups import GroupLine
+
+    return [
+        GroupLine(name=one.name, value=one.value, method=one.method, comment=one.reason)
+        for one in made.settings
+    ]
+
+
+def _asked(made: Design) -> str:
+    """What the group is for: AWS takes letters, digits and plain marks."""
+    many = made.question.connections
+    sessions = f", {many} connections" if many else ""
+    return f"MrTuner: {made.question.workload}{sessions}, drawn up for {made.instance_class.name}"
+
+
+def _notes(made: Design) -> list[str]:
+    notes = [
+        f"{_asked(made)}. Formulas hold on other classes too; rdstune show --all-classes lists "
+        "what they give."
+    ]
+    if made.too_small:
+        few = ", ".join(made.too_small[:5])
+        more = f" and {len(made.too_small) - 5} more" if len(made.too_small) > 5 else ""
+        notes.append(f"Too small for these connections, whatever the values: {few}{more}.")
+    notes += [f"{name} is left alone: {why}." for name, why in made.without.items()]
+    return notes
+
+
+def _settings(made: Design, text: str) -> dict[str, Any]:
+    return {
+        "class": made.instance_class.name,
+        "parameters": [
+            {"name": one.name, "value": one.value, "method": one.method, "reason": one.reason}
+            for one in made.settings
+        ],
+        "text": text,
+    }
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        terminal.save(output, text)
+        terminal.talk(f"written: {output}")
