@@ -76,12 +76,12 @@ GUIDE = {
     "static": [
         "autovacuum_max_workers", "max_connections", "max_locks_per_transaction",
         "max_prepared_transactions", "rds.restrict_password_commands", "shared_buffers",
-        "shared_preload_libraries", "temp_file_limit", "track_activity_query_size", "wal_buffers",
+        "shared_preload_libraries", "track_activity_query_size", "wal_buffers",
     ],
     "dynamic": [
         "autovacuum_naptime", "checkpoint_completion_target", "checkpoint_timeout",
         "effective_cache_size", "maintenance_work_mem", "max_wal_size", "min_wal_size",
-        "random_page_cost", "rds.adaptive_autovacuum", "work_mem",
+        "random_page_cost", "rds.adaptive_autovacuum", "temp_file_limit", "work_mem",
     ],
 }  # fmt: skip
 

@@ -188,7 +188,7 @@ def _parameter(name: str, span: Mapping[str, Any], engine: str, major: int) -> F
     )
 
 
-def _evidence(source: str, seen: int | None, engine: str, major: int) -> str:
+def _evidence(source: str, seen: int | Literal[True] | None, engine: str, major: int) -> str:
     if seen is None:
         return f"guessed from {source}"
-    return source if seen == major else f"inferred from {engine}{seen}: {source}"
+    return source if seen is True or seen == major else f"inferred from {engine}{seen}: {source}"

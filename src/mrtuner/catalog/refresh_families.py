@@ -8,7 +8,8 @@ family_facts.json beside what was found in public. Without, nothing is asked and
 made anew from family_facts.json and our catalogue of PostgreSQL's own parameters.
 
 A family that was never seen is inferred from the nearest major that was: what that major of
-PostgreSQL does not have is left out, what it has in addition is added from pg_settings.
+PostgreSQL does not have is left out, what it has in addition is added from pg_settings. `seen`
+in both files is the major that a source speaks of, or true where it speaks of all.
 """
 
 from __future__ import annotations
@@ -202,8 +203,6 @@ def _amend(rows: Rows, name: str, spans: Iterable[Fields], major: int) -> None:
             rows.pop(name, None)
             continue
         fact = {key: of for key, of in span.items() if key not in ("since", "until")}
-        if span.get("seen") is True:  # of every major in the span
-            fact["seen"] = major
         rows[name] = rows.get(name, {}) | fact
 
 
