@@ -7,6 +7,7 @@ refused. Calls are recorded before faults that a test has switched on are looked
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.errors import UsageError
 from mrtuner.rds.lab.faults import Fault
 from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.lab.recognise import Recogniser, Signed, signed
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
+_HOST: Final = "127.0.0.1"
 _REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
                    500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
@@ -124,7 +127,10 @@ class Front:
 
 
 def serve(front: Front, port: int) -> BaseWSGIServer:
-    """A listening server, one thread a connection; the caller runs and closes it."""
+    """A listening server, one thread a connection; the caller runs and closes it.
+
+    UsageError when the port is taken: werkzeug by itself would end the program.
+    """
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
@@ -134,7 +140,17 @@ def serve(front: Front, port: int) -> BaseWSGIServer:
         def log_request(self, *_: Any) -> None:
             """Nothing."""
 
-    return make_server("127.0.0.1", port, front, threaded=True, request_handler=Quiet)
+    try:
+        listener = socket.create_server((_HOST, port))
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on port {port}: {error.strerror}", "Name another port, or none."
+        ) from None
+    with listener:
+        number = listener.getsockname()[1]
+        return make_server(
+            _HOST, number, front, threaded=True, request_handler=Quiet, fd=listener.fileno()
+        )
 
 
 def _body(environ: Environ) -> bytes:
@@ -167,8 +183,6 @@ def _refused(fault: Fault, environ: Mapping[str, Any], start: StartResponse) -> 
 
 def _hang_up(environ: Mapping[str, Any]) -> None:
     """Close the connection without a word."""
-    import socket
-
     connection = environ.get("werkzeug.socket")
     if connection is not None:
         connection.shutdown(socket.SHUT_RDWR)

@@ -199,6 +199,13 @@ class Lab:
         with self._world.lock:
             return self._world.region(region or self.region).instance(identifier)
 
+    def instances(self) -> tuple[Instance, ...]:
+        """Every instance of every region, as `instance` gives one."""
+        with self._world.lock:
+            return tuple(
+                each for region in self._world.regions() for each in region.instances.values()
+            )
+
     def dsn(self, identifier: str, region: str | None = None) -> str:
         """A conninfo of the master user on the server behind an instance, over TCP."""
         return self._behind().dsn(self.instance(identifier, region))

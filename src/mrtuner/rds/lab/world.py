@@ -119,6 +119,11 @@ class Instance:
         return int(self.version.split(".")[0])
 
     @property
+    def region(self) -> str:
+        """The region it is in."""
+        return self.arn.split(":")[3]
+
+    @property
     def family(self) -> str:
         """The parameter group family it takes."""
         return f"{self.engine}{self.major}"

@@ -1,0 +1,135 @@
+"""`rdstune lab`: a local stand-in for RDS, in the foreground until Ctrl-C."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.group import Command
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.rds.lab import Lab
+
+SCHEMA: Final = "mrtuner.rds.lab/1"
+
+
+@click.group("lab")
+def command() -> None:
+    """A local stand-in for Amazon RDS, with real PostgreSQL behind its instances.
+
+    \b
+    Examples:
+      rdstune lab start
+      rdstune lab start --example
+      rdstune lab start --no-servers --seed fleet.json
+    """
+
+
+@command.command("start", cls=Command)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="PORT",
+    help="Listen on this port of 127.0.0.1.  [default: a free one]",
+)  # fmt: skip
+@click.option(
+    "--servers/--no-servers", default=True,
+    help="Put a real PostgreSQL behind every instance.  [default: servers]",
+)  # fmt: skip
+@click.option("--region", default="us-east-1", show_default=True, help="The region to set.")
+@click.option(
+    "--speed", type=click.FloatRange(1), default=60.0, show_default=True, metavar="TIMES",
+    help="How much faster than the wall's the lab's clock runs.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Begin with these API calls (JSON).",
+)  # fmt: skip
+@click.option("--example", is_flag=True, help="Begin with a small shop to try things on.")
+@click.option(
+    "--server-bin", "programs", multiple=True, metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="An installation of another major version of PostgreSQL; repeatable.",
+)  # fmt: skip
+@options.json_option
+def start(
+    port: int,
+    servers: bool,
+    region: str,
+    speed: float,
+    seed: Path | None,
+    example: bool,
+    programs: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Start the lab and stay until Ctrl-C, which removes all of it.
+
+    \b
+    Examples:
+      rdstune lab start --example
+      eval "$(grep export lab.out)"; aws rds describe-db-instances
+
+    What it prints leads every AWS SDK and command of a shell to the lab, and away from real
+    credentials. Nothing it holds outlives it.
+    """
+    if seed and example:
+        raise UsageError("--seed and --example do not go together", "Give one of them.")
+    from mrtuner.rds.lab import Lab
+    from mrtuner.rds.lab import seed as seeds
+
+    steps = seeds.read(seed) if seed else seeds.example() if example else []
+    lab = Lab(servers=servers, region=region, speed=speed, port=port, programs=_by_major(programs))
+    with terminal.gentle_end():
+        try:
+            with lab:
+                seeds.plant(lab, steps)
+                _say(lab, servers, as_json)
+                threading.Event().wait()
+        except KeyboardInterrupt:  # the way to end it, so no error
+            terminal.talk("the lab has ended; nothing of it is left")
+
+
+def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
+    from mrtuner.postgres.cluster import find_binaries
+
+    found = [find_binaries(path) for path in programs]
+    return {each.major: each.directory for each in found}
+
+
+def _say(lab: Lab, servers: bool, as_json: bool) -> None:
+    """Everything a shell or a program needs to use it."""
+    if as_json:
+        terminal.document(_document(lab, servers))
+        return
+    for name, value in lab.environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+    for each in lab.instances():
+        terminal.talk(f"{each.identifier}: {each.class_name}, {each.engine} {each.version}")
+        if servers:
+            terminal.talk(f"  psql {shlex.quote(lab.dsn(each.identifier, each.region))}")
+    terminal.talk(f"the lab listens at {lab.endpoint_url}; Ctrl-C ends it")
+
+
+def _document(lab: Lab, servers: bool) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "endpoint_url": lab.endpoint_url,
+        "environment": lab.environment,
+        "instances": [
+            {
+                "identifier": each.identifier,
+                "region": each.region,
+                "class": each.class_name,
+                "engine": each.engine,
+                "version": each.version,
+                "status": each.status,
+                "dsn": lab.dsn(each.identifier, each.region) if servers else None,
+            }
+            for each in lab.instances()
+        ],
+    }

@@ -1,0 +1,134 @@
+"""What a lab begins with: API calls, read from a file and made in order.
+
+The file is JSON: a list of steps, each with AWS's own names, so that whatever can be called can
+be seeded and nothing has to be learnt twice::
+
+    [{"action": "CreateDBParameterGroup", "region": "eu-west-1",
+      "parameters": {"DBParameterGroupName": "shop", "DBParameterGroupFamily": "postgres18",
+                     "Description": "the shop"}}]
+
+`region` may be left out. When all calls are made, it is waited until nothing is under way.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.rds.lab.lab import Lab
+
+Step = Mapping[str, Any]
+
+_PATIENCE: Final = 120.0  # seconds of the wall: a server takes a few to be made
+_SETTLED: Final = frozenset({"available", "stopped", "incompatible-parameters"})
+
+
+def read(path: Path) -> list[Step]:
+    """The steps of a file; UsageError when it is not a list of them."""
+    try:
+        steps = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "Name a file of steps.") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}", "Write a list of steps.") from None
+    if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
+        raise UsageError(
+            f"{path} is not a list of steps", 'A step is {"action": "…", "parameters": {…}}.'
+        )
+    return steps
+
+
+def plant(lab: Lab, steps: Sequence[Step]) -> None:
+    """Make the calls through the lab's own door, and wait for what they began."""
+    import boto3
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    for number, step in enumerate(steps, start=1):
+        keys = {"aws_access_key_id": "lab", "aws_secret_access_key": "lab"}
+        client = boto3.client(
+            "rds", step.get("region", lab.region), endpoint_url=lab.endpoint_url, **keys
+        )
+        try:
+            getattr(client, xform_name(step["action"]))(**step.get("parameters", {}))
+        except (AttributeError, BotoCoreError, ClientError) as error:
+            raise MrTunerError(
+                f"step {number} of the seed, {step['action']}, failed: {error}",
+                "Correct the step; names and rules are those of the RDS API.",
+            ) from None
+    _wait(lab)
+
+
+def example(major: int = 18) -> list[Step]:
+    """A small shop: production on two zones, staging, and a group with a common mistake."""
+    password = secrets.token_urlsafe(16)
+    family = f"postgres{major}"
+
+    def instance(name: str, class_name: str, group: str, stage: str, **more: Any) -> Step:
+        return {
+            "action": "CreateDBInstance",
+            "parameters": {
+                "DBInstanceIdentifier": name,
+                "DBInstanceClass": class_name,
+                "Engine": "postgres",
+                "EngineVersion": str(major),
+                "AllocatedStorage": 100,
+                "MasterUsername": "shop",
+                "MasterUserPassword": password,
+                "DBParameterGroupName": group,
+                "Tags": [{"Key": "environment", "Value": stage}],
+                **more,
+            },
+        }
+
+    return [
+        _new_group("shop", family, "the shop's settings"),
+        _set("shop", work_mem="{DBInstanceClassMemory/204800}", random_page_cost="1.1"),
+        _new_group("too-much", family, "bytes where pages are meant"),
+        _set("too-much", shared_buffers="{DBInstanceClassMemory/4}"),
+        instance("shop-production", "db.m7g.large", "shop", "production", MultiAZ=True),
+        instance("shop-staging", "db.t4g.small", "shop", "staging"),
+    ]
+
+
+def _new_group(name: str, family: str, description: str) -> Step:
+    return {
+        "action": "CreateDBParameterGroup",
+        "parameters": {
+            "DBParameterGroupName": name,
+            "DBParameterGroupFamily": family,
+            "Description": description,
+        },
+    }
+
+
+def _set(group: str, **values: str) -> Step:
+    return {
+        "action": "ModifyDBParameterGroup",
+        "parameters": {
+            "DBParameterGroupName": group,
+            "Parameters": [
+                {"ParameterName": name, "ParameterValue": text, "ApplyMethod": "pending-reboot"}
+                for name, text in values.items()
+            ],
+        },
+    }
+
+
+def _is_step(step: object) -> bool:
+    return isinstance(step, dict) and isinstance(step.get("action"), str)
+
+
+def _wait(lab: Lab) -> None:
+    limit = time.monotonic() + _PATIENCE
+    while busy := [each for each in lab.instances() if each.status not in _SETTLED]:
+        if time.monotonic() > limit:
+            raise MrTunerError(
+                f"{busy[0].identifier} is still {busy[0].status}", "Look into the lab's seed."
+            )
+        time.sleep(0.05)
