@@ -108,6 +108,7 @@ def copy_snapshots(
     here = client("rds", Account(job.source, profile))
     there = client("rds", Account(job.destination, profile))
     sources = _sources(here, job)
+    notes = () if job.instances else tuple(_unprotected(here, job, sources))
     run = _Run(job=job, there=there, waiting=deque(sources))
     run.refuse(_without_key(job, sources, profile))
     while run.advance():
@@ -120,7 +121,7 @@ def copy_snapshots(
         copies=tuple(sorted(run.done, key=lambda copy: copy.instance)),
         deleted=deleted,
         failures=(*_absent(job, sources), *failures),
-        notes=() if job.instances else tuple(_unprotected(here, job, sources)),
+        notes=notes,
     )
 
 
@@ -299,12 +300,16 @@ def _retain(
     if job.keep is None:
         return (), ()
     deleted, failures = [], []
-    for old in expired(api.snapshots(there, "manual"), job, sources):
+    try:
+        old = expired(api.snapshots(there, "manual"), job, sources)
+    except AwsError as error:
+        return (), (f"old copies were not looked for: {error.message}",)
+    for copy in old:
         try:
-            if _delete(there, old.identifier):
-                deleted.append(old.identifier)
+            if _delete(there, copy.identifier):
+                deleted.append(copy.identifier)
         except AwsError as error:
-            failures.append(f"{old.identifier} was not deleted: {error.message}")
+            failures.append(f"{copy.identifier} was not deleted: {error.message}")
     return tuple(deleted), tuple(failures)
 
 

@@ -30,7 +30,7 @@ def command() -> None:
     """
 
 
-@command.command("copy", cls=Command)
+@command.command("copy", cls=Command, short_help="Copy the newest snapshot of each instance.")
 @click.option("--from", "source", required=True, metavar="REGION", help="Where the snapshots are.")
 @click.option("--to", "destination", required=True, metavar="REGION", help="Where copies go.")
 @click.option(
@@ -102,7 +102,7 @@ def copy(
         ctx.exit(FAILED)
 
 
-@command.command("template", cls=Command)
+@command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write there instead of to stdout.",
