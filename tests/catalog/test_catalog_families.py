@@ -255,6 +255,7 @@ def test_every_evidence_is_explained() -> None:
         ("geqo_selection_bias", "1.5"),
         ("random_page_cost", "1e3"),
         ("autovacuum", "0"),
+        ("log_duration", "off"),
         ("synchronous_commit", "off"),
         ("pg_stat_statements.track", "ALL"),
         ("shared_preload_libraries", "pg_stat_statements,auto_explain"),
@@ -278,7 +279,7 @@ def test_values_within_the_list_are_taken(parameter: str, value: str) -> None:
         ("checkpoint_timeout", "3601"),
         ("checkpoint_completion_target", "1.5"),
         ("checkpoint_completion_target", "nan"),
-        ("autovacuum", "on"),
+        ("autovacuum", "2"),
         ("synchronous_commit", "remote_apply"),
         ("shared_preload_libraries", "pg_stat_statements,timescaledb"),
     ],
@@ -298,6 +299,13 @@ def test_literals_are_spelled_as_rds_spells_them() -> None:
     assert group.parameter("random_page_cost").literal(1.1) == "1.1"
     assert group.parameter("autovacuum_vacuum_cost_delay").literal(2.0) == "2"
     assert group.parameter("work_mem").literal(65536) == "65536"
+
+
+def test_booleans_come_back_as_one_and_zero() -> None:
+    group = family("postgres16")
+    assert group.parameter("log_duration").stored("off") == "0"
+    assert group.parameter("log_connections").stored(" On ") == "1"
+    assert group.parameter("synchronous_commit").stored("off") == "off"
 
 
 def test_only_integers_and_booleans_take_formulas() -> None:

@@ -25,6 +25,8 @@ FIRST, LAST = 13, 18
 #: ``0-262143``, ``-1-2147483647``, ``0-1.79769e+308``
 _RANGE = re.compile(r"(-?[0-9.]+(?:e\+?[0-9]+)?)-(-?[0-9.]+(?:e\+?[0-9]+)?)")
 _INTEGER = re.compile(r"-?[0-9]+")
+#: Words that RDS takes for a Boolean and gives back as 1 and 0.
+_BOOLEANS: Final = {"on": "1", "true": "1", "off": "0", "false": "0"}
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
@@ -60,12 +62,21 @@ class FamilyParameter:
         Words are compared without case: the default of rds.force_autovacuum_logging_level is
         WARNING where the list says warning.
         """
-        if self.allowed is None or self._takes(value.strip(), self.allowed):
+        if self.allowed is None or self._takes(self.stored(value), self.allowed):
             return
         raise BadValue(
             f"{self.name} = {value!r} is not among the allowed values {self.allowed}",
             self._advice(),
         )
+
+    def stored(self, value: str) -> str:
+        """A literal as DescribeDBParameters gives it back: words for a Boolean as 1 and 0.
+
+        Source: hashicorp/terraform-provider-aws issue 45394 (log_duration, postgres16), hashicorp/
+        terraform issue 6902 (log_connections, postgres9.4); true and false: issue 8034 (MySQL).
+        """
+        bare = value.strip()
+        return _BOOLEANS.get(bare.lower(), bare) if self.data_type == "boolean" else bare
 
     def literal(self, value: bool | int | float | str) -> str:
         """A value in PostgreSQL's base unit, as RDS spells it: Booleans are 1 and 0.
@@ -94,7 +105,7 @@ class FamilyParameter:
             case "integer" | "float":
                 how = "Write a plain number in PostgreSQL's base unit, without a suffix."
             case "boolean":
-                how = "RDS lists 0 and 1 for Booleans; whether it takes other words is not known."
+                how = "Write 1 or 0."
             case "list":
                 how = "Write names from that list, separated by commas."
             case _:
