@@ -194,6 +194,10 @@ def _lines(
     help="After which a probe counts as failed.",
 )  # fmt: skip
 @click.option(
+    "--steady", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
+    help="Of good answers to every probe, before it begins and until it counts as over.",
+)  # fmt: skip
+@click.option(
     "--quiet", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
     help="If nothing goes away for so long, say so and stop.",
 )  # fmt: skip
@@ -278,7 +282,10 @@ def _schedule(given: dict[str, Any]) -> Any:
 def _patience(given: dict[str, Any]) -> Patience:
     from mrtuner.rds.rehearse import Patience
 
-    return Patience(quiet=given["quiet"], between=given["between"])
+    return Patience(
+        before=given["steady"], settle=given["steady"],
+        quiet=given["quiet"], between=given["between"],
+    )  # fmt: skip
 
 
 def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
