@@ -19,7 +19,9 @@ from typing import Any, Final
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Cluster, Instance, Scope
 from mrtuner.aws.session import Account, client
-from mrtuner.errors import MrTunerError
+from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.ec2 import class_from_ec2
+from mrtuner.errors import BadValue, MrTunerError
 from mrtuner.rds.judgement import Judgement, judge
 from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB
@@ -70,6 +72,7 @@ class Row:
     apply_status: str  # ParameterApplyStatus
     pending: tuple[str, ...]  # names of PendingModifiedValues
     judgement: Judgement
+    note: str | None = None  # on what the judgement rests, where that is not the usual
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -113,6 +116,7 @@ class Row:
             "outside": list(judged.outside),
             "drift": list(judged.drift),
             "unknown": judged.unknown,
+            "note": self.note,
             "findings": [finding.value for finding in self.findings],
         }
 
@@ -196,9 +200,9 @@ def _put(events: Queue[Event | Exception], event: Event | Exception, stop: threa
 def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Event]:
     instances = others = 0
     try:
-        api = client("rds", Account(region, profile))
-        place = _Region(api=api, name=region, workload=workload)
-        for instance in rds.instances(api):
+        account = Account(region, profile)
+        place = _Region(api=client("rds", account), account=account, workload=workload)
+        for instance in rds.instances(place.api):
             if instance.engine in ENGINES:
                 instances += 1
                 yield place.row(instance)
@@ -215,8 +219,9 @@ class _Region:
     """What is read once in a region, whoever uses it."""
 
     api: Any
-    name: str
+    account: Account
     workload: Workload
+    classes: dict[str, InstanceClass | MrTunerError] = field(default_factory=dict)
     groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
     clusters: dict[str, Cluster] | None = None
 
@@ -224,7 +229,7 @@ class _Region:
         """One instance, judged."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
         return Row(
-            region=self.name,
+            region=self.account.region or "",
             instance=instance.identifier,
             class_name=instance.class_name,
             engine=instance.engine,
@@ -236,20 +241,47 @@ class _Region:
             apply_status=_apply_status(instance, cluster),
             pending=tuple(sorted(instance.pending)),
             judgement=self._judgement(instance, cluster),
+            note=self._note(instance.class_name),
         )
 
     def _judgement(self, instance: Instance, cluster: Cluster | None) -> Judgement:
         try:
             values = self._values(instance, cluster)
+            each = self._class(instance.class_name)
         except MrTunerError as error:
             return Judgement(unknown=error.message)
         return judge(
             values,
             family_name=f"{instance.engine}{instance.major}",
-            class_name=instance.class_name,
+            each=each,
             storage=Bytes(instance.allocated_storage * GiB),
             workload=self.workload,
         )
+
+    def _class(self, name: str) -> InstanceClass:
+        """A class that we know; else what EC2 says of it."""
+        if name not in self.classes:
+            self.classes[name] = self._found(name)
+        found = self.classes[name]
+        if isinstance(found, MrTunerError):
+            raise found.with_traceback(None)
+        return found
+
+    def _found(self, name: str) -> InstanceClass | MrTunerError:
+        try:
+            return instance_class(name)
+        except BadValue:
+            pass
+        try:
+            return class_from_ec2(name, self.account)
+        except MrTunerError as error:
+            return error
+
+    def _note(self, name: str) -> str | None:
+        found = self.classes.get(name)
+        if isinstance(found, InstanceClass) and not found.engines:
+            return f"class {name} is unknown to us: memory and vCPUs from EC2"
+        return None
 
     def _values(self, instance: Instance, cluster: Cluster | None) -> Mapping[str, str]:
         """What is set by users: in the cluster's group, and over it in the instance's."""
@@ -264,7 +296,7 @@ class _Region:
             self.groups[scope, name] = self._read(name, scope)
         known = self.groups[scope, name]
         if isinstance(known, MrTunerError):
-            raise known
+            raise known.with_traceback(None)
         return known
 
     def _read(self, name: str, scope: Scope) -> Mapping[str, str] | MrTunerError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
 from mrtuner.rds.question import Question, in_force
@@ -45,23 +45,23 @@ def judge(
     values: Mapping[str, str],
     *,
     family_name: str,
-    class_name: str,
+    each: InstanceClass,
     storage: Bytes,
     workload: Workload = Workload.MIXED,
 ) -> Judgement:
     """A group's user-set `values` (ParameterValues by name) on an instance of a class.
 
-    What is not known, a class or a formula that cannot be read, is said in `unknown`; nothing is
+    What is not known, a family or a formula that cannot be read, is said in `unknown`; nothing is
     raised, so that one instance does not hide the others.
     """
-    return _judged(frozenset(values.items()), family_name, class_name, storage, workload)
+    return _judged(frozenset(values.items()), family_name, each, storage, workload)
 
 
 @lru_cache(maxsize=_KEPT)
 def _judged(
     values: frozenset[tuple[str, str]],
     family_name: str,
-    class_name: str,
+    each: InstanceClass,
     storage: Bytes,
     workload: Workload,
 ) -> Judgement:
@@ -73,7 +73,7 @@ def _judged(
             connections=_connections(named),
             storage=storage,
         )
-        return _on(named, question, instance_class(class_name))
+        return _on(named, question, each)
     except MrTunerError as error:
         return Judgement(unknown=error.message)
 

@@ -108,6 +108,7 @@ class Policy:
 
 
 _CLUSTERS: Final = "clusters"
+_NEW_CLASS: Final = "a class unknown to us"
 _GRANT: Final = "kms:CreateGrant"
 _ON_CREATION: Final = "checked by AWS where a call creates with tags (documents, not seen)"
 _FOR_RDS: Final = "used by RDS on your behalf (documents, not seen)"
@@ -140,9 +141,10 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("rds:DescribeDBParameterGroups", when="a group, not a file"),
         Use("rds:DescribeDBParameters", when="a group, not a file"),
     ),
-    "diff": _LOOK_AT_GROUPS,
+    "diff": (*_LOOK_AT_GROUPS, Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS)),
     "apply": (
         *_LOOK_AT_GROUPS,
+        Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS),
         Use("rds:CreateDBParameterGroup", (_GROUP,)),
         Use("rds:CreateDBClusterParameterGroup", (_CLUSTER_GROUP,), when=_CLUSTERS),
         *_CHANGE_GROUPS,
@@ -178,6 +180,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("rds:DescribeDBClusters", when=_CLUSTERS),
         Use("rds:DescribeDBClusterParameters", when=_CLUSTERS),
         Use("ec2:DescribeRegions", when="--all-regions"),
+        Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS),
     ),
     "policy": (),
     "lab": (),

@@ -189,7 +189,7 @@ def _summary(found: Fleet) -> Iterator[str]:
     for finding, text in _MEANING.items():
         if counts[_finding(finding)]:
             yield f"{counts[_finding(finding)]:>7}  {finding}: {text}"
-    yield from _unknown(found.rows)
+    yield from _reasons(row.judgement.unknown or row.note for row in found.rows)
 
 
 #: In the order of Finding, the worst first.
@@ -212,11 +212,10 @@ def _finding(text: str) -> Finding:
     return Finding(text)
 
 
-def _unknown(rows: Iterable[Row]) -> Iterator[str]:
-    """Why instances could not be judged, each reason once."""
-    reasons = Counter(row.judgement.unknown for row in rows if row.judgement.unknown)
-    for reason, count in reasons.most_common():
-        yield f"         {count} x {reason}"
+def _reasons(texts: Iterable[str | None]) -> Iterator[str]:
+    """Why instances could not be judged, or on what else it rests, each reason once."""
+    for text, count in Counter(text for text in texts if text).most_common():
+        yield f"         {count} x {text}"
 
 
 def _count(number: int, what: str) -> str:
