@@ -174,14 +174,19 @@ def test_output_that_nobody_reads_any_more_is_no_error() -> None:
     assert "error" not in said
 
 
-@pytest.mark.parametrize("arguments", [[], ["tune"], ["apply", "prod"]])
-def test_rdstune_says_that_its_commands_are_not_there_yet(arguments: list[str]) -> None:
-    done = CliRunner().invoke(rdstune, arguments)
-    assert done.exit_code == 1
-    assert done.stderr.splitlines() == [
-        "error: the RDS commands are not in this version",
-        "HINT: Use mrtuner tune with the instance's address: it reads RDS servers over SQL.",
-    ]
+def test_mrtuner_rds_is_rdstune() -> None:
+    done = CliRunner().invoke(main, ["rds", "--help"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Usage: ")
+    for name in rdstune.summaries:
+        assert f"  {name}" in done.stdout
+
+
+def test_every_command_of_rdstune_can_be_loaded() -> None:
+    for name in rdstune.summaries:
+        done = CliRunner().invoke(rdstune, [name, "--help"])
+        assert done.exit_code == 0, name
+        assert "Examples:" in done.stdout, name
 
 
 def test_shell_completion_offers_the_commands() -> None:

@@ -5,7 +5,7 @@ One file a command. Nothing but click is imported until a command runs (`group.C
 
 from __future__ import annotations
 
-from mrtuner.cli.group import Commands, NotYet
+from mrtuner.cli.group import Commands
 
 __all__ = ["main", "rdstune"]
 
@@ -18,6 +18,7 @@ main = Commands(
         "undo": "Put back what the last apply changed.",
         "prove": "Measure the advice against the settings in force.",
         "demo": "Tune and measure a server of its own; leave a report.",
+        "rds": "Amazon RDS and Aurora: what rdstune does.",
     },
     help="""Set PostgreSQL right for the machine it is on, and prove it.
 
@@ -36,14 +37,36 @@ main = Commands(
     """,
 )
 
-rdstune = NotYet(
+rdstune = Commands(
     "rdstune",
-    "the RDS commands are not in this version",
-    "Use mrtuner tune with the instance's address: it reads RDS servers over SQL.",
-    help="""MrTuner for Amazon RDS: not in this version.
+    {
+        "show": "The parameter group for a class: formulas, and what each gives.",
+        "evaluate": "What a formula gives on a class, or on all of them.",
+        "lint": "Look for mistakes in a group or in a file that makes one.",
+        "diff": "What the group says, what runs, and what we advise.",
+        "apply": "Change an instance's parameter group, with a way back.",
+        "undo": "Put back what the last apply changed.",
+        "render": "The group for Terraform, CloudFormation, CDK, Pulumi, the AWS CLI.",
+        "maintenance": "What AWS will do, when, and what it will cost; rehearse it.",
+        "snapshots": "Copy snapshots to another region.",
+        "audit": "Every instance: class, group, drift, waiting reboots, memory.",
+        "policy": "The least IAM policy that a command needs.",
+        "lab": "A local stand-in for RDS with real PostgreSQL behind it.",
+    },
+    package="mrtuner.cli.rds",
+    help="""Parameter groups of Amazon RDS and Aurora that stay right on every class.
 
     \b
     Examples:
-      mrtuner tune postgresql://master@instance/app  advice for a running instance
+      rdstune show --class db.r6g.xlarge --family postgres17 --workload oltp
+      rdstune evaluate '{DBInstanceClassMemory/32768}' --class db.m7g.large
+      rdstune lint my-group.tf
+      rdstune diff my-instance
+      rdstune apply my-instance
+      rdstune lab start                              try it without an account
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 usage, 3 a check found something to do,
+    4 refused as unsafe, 5 measured worse, 130 interrupted.
     """,
 )

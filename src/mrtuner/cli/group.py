@@ -11,13 +11,13 @@ import errno
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 
 from mrtuner import __version__
 from mrtuner.cli.terminal import complain
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.errors import MrTunerError
 
 INTERRUPTED: Final = 130
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
@@ -33,12 +33,19 @@ class Command(click.Command):
 
 
 class Commands(click.Group):
-    """Commands by name; module `mrtuner.cli.NAME` holds the `command` of that name."""
+    """Commands by name; module NAME of `package` holds the `command` of that name."""
 
-    def __init__(self, name: str, summaries: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        summaries: Mapping[str, str],
+        package: str = "mrtuner.cli",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name, context_settings=dict(_CONTEXT), **kwargs)
         self.params += [version_option(), debug_option()]
         self.summaries = summaries
+        self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they are used, not of the alphabet."""
@@ -52,7 +59,7 @@ class Commands(click.Group):
         """Load the command's module; None for a name we do not have."""
         if cmd_name not in self.summaries:
             return None
-        command: click.Command = importlib.import_module(f"mrtuner.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"{self.package}.{cmd_name}").command
         return command
 
     def format_commands(
@@ -108,25 +115,6 @@ class Commands(click.Group):
             )
 
         return sys.exit(_exit_code(run)) if standalone_mode else run()
-
-
-class NotYet(Commands):
-    """A program whose commands are still to come: it says so, whatever it is asked."""
-
-    def __init__(self, name: str, message: str, hint: str, **kwargs: Any) -> None:
-        super().__init__(name, {}, callback=self._refuse, invoke_without_command=True, **kwargs)
-        self.answer = MissingPart(message, hint)
-
-    def resolve_command(
-        self,
-        ctx: click.Context,
-        args: list[str],
-    ) -> NoReturn:
-        """No command is known."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise self.answer
 
 
 def version_option() -> click.Option:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from mrtuner.cli.group import Command
 from mrtuner.cli.terminal import talk
+
+if TYPE_CHECKING:
+    from mrtuner.units import Bytes
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,6 +91,39 @@ _MACHINE: Final = (
         help="Most of the memory that the worst case may take.  [default: 90%]",
     ),
 )
+
+_GROUP: Final = (
+    click.option("--class", "class_name", required=True, metavar="CLASS",
+                 help="Such as db.r6g.xlarge."),
+    click.option(
+        "--family", "family_name", required=True, metavar="FAMILY",
+        help="Such as postgres17 or aurora-postgresql16.",
+    ),
+    click.option(
+        "--workload", metavar="KIND",
+        help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
+    ),
+    click.option("--connections", type=click.IntRange(1, 262_143), metavar="N",
+                 help="Sessions wanted at once."),
+    click.option("--storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"),
+    click.option("--smallest", metavar="CLASS",
+                 help="Hold from this class up: larger ones get more.  [default: every class]"),
+)  # fmt: skip
+
+
+def group_options(function: Function) -> Function:
+    """What a parameter group is designed for; the names are those of `rds.group.design`."""
+    for option in reversed(_GROUP):
+        function = option(function)
+    return function
+
+
+def size(text: str | None) -> Bytes | None:
+    """A size as a person writes it, in bytes."""
+    from mrtuner.units import parse_bytes
+
+    return None if text is None else parse_bytes(text)
+
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else there."

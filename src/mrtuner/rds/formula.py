@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 from mrtuner.errors import BadValue
@@ -246,9 +247,12 @@ class Comparison(Formula):
 
 def is_formula(text: str) -> bool:
     """Whether a parameter's value is a formula rather than a literal."""
-    return "{" in text or re.match(r"\s*(GREATEST|LEAST|SUM)\s*\(", text, re.I) is not None
+    return "{" in text or (
+        "(" in text and re.match(r"\s*(GREATEST|LEAST|SUM)\s*\(", text, re.I) is not None
+    )
 
 
+@cache
 def parse(text: str) -> Formula:
     """Read a formula or an integer; FormulaError says where it is wrong and how to mend it."""
     reader = _Reader(text)

@@ -408,7 +408,7 @@ def environment() -> Environment:
         raise MissingPart(
             "the package jinja2 is not there", "Install it with: pip install 'mrtuner[report]'"
         ) from missing
-    environment = Environment(
+    made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -417,7 +417,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "bytes": pretty_bytes,
         "by_area": by_area,
         "count": count,
@@ -431,4 +431,4 @@ def environment() -> Environment:
         "host_value": _host_value,
         "script": _script,
     }
-    return environment
+    return made

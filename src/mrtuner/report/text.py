@@ -80,13 +80,13 @@ def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
     suggested = [_cells(item, tuning.situation.live) for item in tuning.values() if item.suggested]
     widths = _widths([header, *(row for rows in tables.values() for row in rows)])
     for number, (area, rows) in enumerate(tables.items()):
-        yield from _heading(area, look)
+        yield from heading(area, look)
         if number == 0:
             yield from _row(header, widths, look, style="quiet")
         for row in rows:
             yield from _row(row, widths, look)
     if suggested:
-        yield from _heading("suggestions: for you to decide, never applied", look)
+        yield from heading("suggestions: for you to decide, never applied", look)
         own_widths = _widths(suggested)
         for row in suggested:
             yield from _row(row, own_widths, look)
@@ -112,12 +112,12 @@ def _is_unknown(item: Advice) -> bool:
 def _given(tuning: Tuning, look: Look) -> Iterator[str]:
     """Every input with its source, as one paragraph."""
     inputs = ", ".join(f"{item.name} {item.value} ({item.source})" for item in tuning.given)
-    yield from _wrapped(inputs, look, style="quiet")
+    yield from paragraph(inputs, look, style="quiet")
 
 
 def _budget(budget: Budget, look: Look) -> Iterator[str]:
     share = budget.ceiling / budget.memory
-    yield from _heading(
+    yield from heading(
         f"memory budget: at worst {pretty_bytes(budget.total)} of the "
         f"{pretty_bytes(budget.ceiling)} allowed ({share:.0%} of {pretty_bytes(budget.memory)})",
         look,
@@ -139,8 +139,8 @@ def _bar(size: int, budget: Budget, look: Look) -> str:
 
 
 def _recovery(recovery: Recovery, look: Look) -> Iterator[str]:
-    yield from _heading("after a crash", look)
-    yield from _wrapped(
+    yield from heading("after a crash", look)
+    yield from paragraph(
         f"up to {pretty_bytes(recovery.wal)} of WAL to replay ({recovery.how}): about "
         f"{_duration(recovery.fast)} to {_duration(recovery.slow)}",
         look,
@@ -153,19 +153,19 @@ def _duration(seconds: float) -> str:
 
 def _notices(tuning: Tuning, look: Look) -> Iterator[str]:
     if tuning.notices:
-        yield from _heading("to know", look)
+        yield from heading("to know", look)
     for notice in tuning.notices:
         if notice.level == "warning":
-            yield from _wrapped(f"warning: {notice.text}", look, style="warning")
+            yield from paragraph(f"warning: {notice.text}", look, style="warning")
         else:
-            yield from _wrapped(notice.text, look)
+            yield from paragraph(notice.text, look)
 
 
 def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
     if tuning.steps:
-        yield from _heading("for you to do", look)
+        yield from heading("for you to do", look)
     for step in tuning.steps:
-        yield from _wrapped(step.purpose, look)
+        yield from paragraph(step.purpose, look)
         for command in step.commands:
             yield f"{_GAP}{_GAP}{command}"  # never wrapped: it is to be copied
 
@@ -175,9 +175,9 @@ def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
     gaps = [_gap(gap) for gap in tuning.missing if gap.name not in told]
     gaps += [f"{item.name}: {item.reason}" for item in tuning.values() if _is_unknown(item)]
     if gaps:
-        yield from _heading("unknown", look)
+        yield from heading("unknown", look)
     for text in gaps:
-        yield from _wrapped(text, look)
+        yield from paragraph(text, look)
 
 
 def _gap(gap: Missing) -> str:
@@ -199,7 +199,8 @@ def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
         yield look.painted("; ".join(words), "quiet")
 
 
-def _heading(text: str, look: Look) -> Iterator[str]:
+def heading(text: str, look: Look) -> Iterator[str]:
+    """A heading with an empty line before it."""
     yield ""
     yield from _titled(text, look)
 
@@ -208,7 +209,7 @@ def _titled(text: str, look: Look) -> Iterator[str]:
     yield from (look.painted(line, "heading") for line in textwrap.wrap(text, look.width))
 
 
-def _wrapped(text: str, look: Look, style: str | None = None) -> Iterator[str]:
+def paragraph(text: str, look: Look, style: str | None = None) -> Iterator[str]:
     """A paragraph, indented; the lines after the first one a little more."""
     lines = textwrap.wrap(
         text,
@@ -218,6 +219,14 @@ def _wrapped(text: str, look: Look, style: str | None = None) -> Iterator[str]:
         break_on_hyphens=False,
     )
     yield from (look.painted(line, style) if style else line for line in lines)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> Iterator[str]:
+    """Rows below a header; the last column takes what is left, and wraps."""
+    widths = _widths([header, *rows])
+    yield from _row(header, widths, look, style="quiet")
+    for row in rows:
+        yield from _row(row, widths, look)
 
 
 def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
@@ -294,18 +303,15 @@ def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
     header = ("setting", "now", "becomes", "in force after")
     rows = [_step_cells(step) for step in plan.steps]
     if rows:
-        yield from _heading("the plan", look)
-        widths = _widths([header, *rows])
-        yield from _row(header, widths, look, style="quiet")
-        for row in rows:
-            yield from _row(row, widths, look)
+        yield from heading("the plan", look)
+        yield from table(header, rows, look)
     for title, left in (("left alone", plan.left_alone), ("must not be done", plan.refused)):
         if left:
-            yield from _heading(title, look)
+            yield from heading(title, look)
         for item in left:
-            yield from _wrapped(f"{item.name} = {item.value}: {item.why}", look)
+            yield from paragraph(f"{item.name} = {item.value}: {item.why}", look)
     if plan.elsewhere:
-        yield from _wrapped(plan.elsewhere, look, style="warning")
+        yield from paragraph(plan.elsewhere, look, style="warning")
 
 
 def _step_cells(step: Step) -> tuple[str, ...]:
@@ -318,32 +324,32 @@ def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
     seen = judgement.throughput
     yield look.painted(f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}", "heading")
     if seen.more_blocks:
-        yield from _wrapped(f"some {seen.more_blocks} more blocks would decide", look)
+        yield from paragraph(f"some {seen.more_blocks} more blocks would decide", look)
     if judgement.charged:
-        yield from _wrapped(
+        yield from paragraph(
             f"charged with the checkpoint that each run leaves behind: {_times(judgement.charged)}",
             look,
         )
     if judgement.p99:
         ratio = judgement.p99
-        yield from _wrapped(
+        yield from paragraph(
             f"99th percentile of latency: {ratio.ratio:.2f} times "
             f"({_interval(ratio)}; less is better)",
             look,
         )
     if judgement.calibration:
         same = judgement.calibration
-        yield from _wrapped(
+        yield from paragraph(
             f"calibration, the same settings twice in {_blocks(same.pairs)}: "
             f"{same.ratio:.2f} times ({_interval(same)})",
             look,
         )
     if isfinite(seen.mde):
-        yield from _wrapped(
+        yield from paragraph(
             f"{_blocks(seen.pairs)} find a difference of {seen.mde:.1%} with 80 % power", look
         )
     for caution in judgement.cautions:
-        yield from _wrapped(f"caution: {caution}", look, style="warning")
+        yield from paragraph(f"caution: {caution}", look, style="warning")
 
 
 def _times(seen: Comparison) -> str:

@@ -66,6 +66,7 @@ class Advice:
     origin: str  # where `now` comes from: "default", "file", "postgresql.auto.conf", …
     target: Value | None  # in force afterwards
     scales: Expr | None  # what `target` was worked out from: sizes in bytes, counts as they are
+    asked: Expr | None = None  # the same, kept where the value in force was near enough
 
     @property
     def name(self) -> str:

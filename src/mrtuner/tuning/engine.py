@@ -66,10 +66,11 @@ def _settle(
 ) -> Advice:
     now, origin = _in_force(parameter, situation)
     verdict = _answer(rule, situation, chosen)
-    target, scales = now, None
+    target, scales, asked = now, None, None
     if isinstance(verdict, Change):
         try:
             target, scales = _evaluate(verdict.to, parameter, machine)
+            asked = scales
         except MissingVariable as gap:
             verdict, target = Unknown((SUPPLY[gap.args[0]],)), now
         else:
@@ -84,6 +85,7 @@ def _settle(
         origin=origin,
         target=target,
         scales=scales,
+        asked=asked,
     )
 
 

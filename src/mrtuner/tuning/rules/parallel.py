@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrtuner.formula import CPUS, MEMORY, Expr, greatest, least
-from mrtuner.tuning.situation import Memory, Workload
+from mrtuner.tuning.situation import Memory, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB
 
@@ -35,14 +35,16 @@ def _workers(memory: Memory | None) -> Expr:
     source=DOC + "; a standby needs at least its primary's value",
     risk="restart; on a standby it may not be lower than on the primary",
 )
-def parallel_workers_and_some_more(memory: Memory | None) -> Verdict:
+def parallel_workers_and_some_more(memory: Memory | None, situation: Situation) -> Verdict:
     """The parallel workers plus four for extensions and logical replication, never below the
-    server's own default of 8 (PgTune goes below it on four to seven CPUs).
+    server's own default of 8 (PgTune goes below it on four to seven CPUs), nor below what a live
+    server has: a slot that nobody uses costs next to nothing.
     """
-    return Change(
-        greatest(8, _workers(memory) + 4),
-        "all parallel workers, and four for extensions and replication",
-    )
+    wanted = greatest(8, _workers(memory) + 4)
+    running = situation.running.get("max_worker_processes")
+    if running and situation.cpus and int(running) > wanted.evaluate(situation.machine):
+        return Keep("more than the parallel workers need already: an unused slot costs little")
+    return Change(wanted, "all parallel workers, and four for extensions and replication")
 
 
 @rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")

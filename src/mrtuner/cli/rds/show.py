@@ -1,0 +1,95 @@
+"""`rdstune show`: the parameter group for a class, and what it gives on every other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.rds.group import Design
+    from mrtuner.rds.sizes import Size
+
+#: Exit code of --check when there is a class on which the group does not hold.
+FOUND: Final = 3
+
+
+@options.command("show")
+@options.group_options
+@click.option("--all-classes", is_flag=True, help="A table of what it gives on every class.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML page with the group, every class and a picture.",
+)
+@click.option("--check", is_flag=True, help="Exit with 3 when there is a class it cannot hold on.")
+@options.json_option
+def command(
+    family_name: str,
+    class_name: str,
+    workload: str | None,
+    connections: int | None,
+    storage: str | None,
+    smallest: str | None,
+    all_classes: bool,
+    report: Path | None,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """The parameter group for a class: formulas, and the value each gives.
+
+    What scales with the machine is a formula that holds on every class of the engine, so the
+    group stays right when the instance grows or a replica is smaller.
+
+    \b
+    Examples:
+      rdstune show --class db.r6g.xlarge --family postgres17 --workload oltp --connections 200
+      rdstune show --class db.t4g.medium --family postgres16 --connections 50 --all-classes
+      rdstune show --class db.r7g.large --family aurora-postgresql16 --json
+      rdstune show --class db.r6g.xlarge --family postgres17 --report group.html
+    """
+    from mrtuner.rds.group import design
+    from mrtuner.rds.sizes import on_class, sizes
+
+    made = design(
+        family_name=family_name,
+        class_name=class_name,
+        workload=workload or "mixed",
+        connections=connections,
+        storage=options.size(storage),
+        smallest=smallest,
+    )
+    here = on_class(made.values, made.question, made.instance_class)
+    everywhere = sizes(made.values, made.question)
+    if report is not None:
+        from mrtuner.report.group import page
+
+        terminal.save(report, page(made, here, everywhere))
+    _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
+    if report is not None:
+        terminal.talk(f"the page is {report}")
+    if check and not all(size.holds for size in everywhere):
+        raise SystemExit(FOUND)
+
+
+def _show(
+    made: Design, here: Size, everywhere: list[Size], *, all_classes: bool, as_json: bool
+) -> None:
+    from mrtuner.report import group
+
+    if as_json:
+        terminal.document(group.document(made, here, everywhere))
+        return
+    look = terminal.look(sys.stdout)
+    lines = group.every_class if all_classes else None
+    for line in group.screen(made, here, everywhere, look):
+        click.echo(line)
+    if lines is not None:
+        click.echo()
+        for line in lines(made, everywhere, look):
+            click.echo(line)

@@ -1,0 +1,137 @@
+"""What one group's values come to on every instance class, against the memory budget.
+
+A class holds when the worst case stays below the ceiling at the least, the middle and the most
+of its estimated memory, and no value leaves the bounds that the server takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from mrtuner.catalog import parameters
+from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.errors import BadValue
+from mrtuner.formula import Constant
+from mrtuner.rds.memory import Estimate
+from mrtuner.rds.question import Question, in_force
+from mrtuner.tuning.budget import Budget, Chosen, draw_up
+from mrtuner.tuning.situation import USUAL_CEILING
+from mrtuner.units import Bytes, memory_unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """A group on one class."""
+
+    instance_class: InstanceClass
+    memory: Estimate
+    values: Mapping[str, str]  # the group's parameters, evaluated, in base units
+    budget: Budget  # at the size of memory where least is left
+    outside: tuple[str, ...]  # parameters whose value the server would refuse, with the bounds
+
+    @property
+    def holds(self) -> bool:
+        """Within the ceiling, and every value within its bounds."""
+        return self.budget.fits and not self.outside
+
+    @property
+    def share(self) -> Fraction:
+        """The worst case as a share of memory."""
+        return Fraction(self.budget.total, self.budget.memory)
+
+
+def sizes(
+    values: Mapping[str, str],
+    question: Question,
+    classes: Iterable[InstanceClass] | None = None,
+    *,
+    ceiling: float = USUAL_CEILING,
+) -> list[Size]:
+    """A group's `values` (ParameterValues by name) on each class, smallest memory first."""
+    if classes is None:
+        classes = instance_classes(question.family.engine).values()
+    found: dict[tuple[Estimate, int], Size] = {}
+    ordered = sorted(classes, key=lambda each: (each.memory, each.vcpus, each.name))
+    for each in ordered:
+        alike = (question.memory_of(each), each.vcpus)
+        if alike not in found:
+            found[alike] = on_class(values, question, each, ceiling=ceiling)
+    return [
+        replace(found[question.memory_of(each), each.vcpus], instance_class=each)
+        for each in ordered
+    ]
+
+
+def on_class(
+    values: Mapping[str, str],
+    question: Question,
+    each: InstanceClass,
+    *,
+    ceiling: float = USUAL_CEILING,
+) -> Size:
+    """A group's `values` on one class."""
+    memory = question.memory_of(each)
+    budgets, outside = [], []
+    for size in dict.fromkeys((memory.low, memory.value, memory.high)):
+        running, _ = in_force(question.family, question.machine(each, size), values)
+        budgets.append(_budget(running, question, each, size, ceiling))
+        outside += _outside(running, values, question)
+    running, _ = in_force(question.family, question.machine(each, memory.value), values)
+    return Size(
+        instance_class=each,
+        memory=memory,
+        values={name: running[name] for name in values if name in running},
+        budget=max(budgets, key=lambda budget: Fraction(budget.total, budget.ceiling)),
+        outside=tuple(dict.fromkeys(outside)),
+    )
+
+
+def _budget(
+    running: Mapping[str, str],
+    question: Question,
+    each: InstanceClass,
+    memory: Bytes,
+    ceiling: float,
+) -> Budget:
+    budget = draw_up(
+        _chosen(running, question.family.major),
+        major=question.family.major,
+        workload=question.workload,
+        share=ceiling,
+        machine={"memory": memory, "cpus": each.vcpus},
+    )
+    if budget is None:
+        raise BadValue("a budget needs the machine's memory", "Name an instance class.")
+    return budget
+
+
+def _chosen(running: Mapping[str, str], major: int) -> Chosen:
+    """The values in force, as the main job's budget counts them."""
+    chosen = Chosen()
+    for name, parameter in parameters(major).items():
+        if parameter.vartype not in {"integer", "real"} or not running.get(name):
+            continue
+        number = float(running[name]) if parameter.vartype == "real" else int(running[name])
+        chosen.plain[name] = number
+        unit = memory_unit(parameter.unit) if parameter.unit else None
+        if unit is not None:
+            chosen.sizes[name] = chosen.actual[name] = Constant(int(number) * unit)
+    return chosen
+
+
+def _outside(
+    running: Mapping[str, str], values: Mapping[str, str], question: Question
+) -> list[str]:
+    known = parameters(question.family.major)
+    found = []
+    for name in values:
+        parameter = known.get(name)
+        if parameter is None or parameter.vartype not in {"integer", "real"}:
+            continue
+        number = float(running[name])
+        low, high = parameter.min, parameter.max
+        if (low is not None and number < low) or (high is not None and number > high):
+            found.append(f"{name} = {running[name]} ({low} to {high})")
+    return found

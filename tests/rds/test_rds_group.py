@@ -1,0 +1,134 @@
+"""One group for all classes: formulas of the main job's rules, within the budget everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from mrtuner.catalog.classes import instance_classes
+from mrtuner.catalog.families import families
+from mrtuner.errors import BadValue, DoesNotFit
+from mrtuner.rds.formula import is_formula, parse
+from mrtuner.rds.group import Design, design
+from mrtuner.rds.sizes import on_class, sizes
+
+
+@pytest.fixture(scope="module")
+def oltp() -> Design:
+    return design(
+        family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp", connections=200
+    )
+
+
+def test_rules_become_formulas_in_each_parameters_base_unit(oltp: Design) -> None:
+    # 8 kB pages: 3/4 of memory / 8192; kB: 1/16 of memory / 1024, at most 1 GB
+    assert oltp.values["effective_cache_size"] == "{DBInstanceClassMemory*3/32768}"
+    assert oltp.values["maintenance_work_mem"] == "LEAST({DBInstanceClassMemory/16384},1048576)"
+    assert oltp.values["max_parallel_maintenance_workers"] == "LEAST({DBInstanceVCPU/2},4)"
+
+
+def test_what_does_not_scale_is_a_literal_without_a_unit(oltp: Design) -> None:
+    assert oltp.values["max_connections"] == "200"
+    assert oltp.values["checkpoint_timeout"] == "900"  # 15 min, in seconds
+    assert oltp.values["random_page_cost"] == "1.1"
+    assert oltp.values["jit"] == "0"
+
+
+def test_static_parameters_wait_for_a_reboot(oltp: Design) -> None:
+    methods = {setting.name: setting.method for setting in oltp.settings}
+    assert methods["max_connections"] == "pending-reboot"
+    assert methods["work_mem"] == "immediate"
+
+
+def test_what_the_family_has_right_already_is_not_set_again(oltp: Design) -> None:
+    assert "shared_buffers" not in oltp.values
+    assert "{DBInstanceClassMemory/32768}" in oltp.without["shared_buffers"]
+
+
+def test_wal_may_not_fill_the_volume(oltp: Design) -> None:
+    size = on_class(oltp.values, oltp.question, oltp.instance_class)
+    # a tenth of 100 GiB is 10,240 MB
+    assert size.values["max_wal_size"] == "10240"
+
+
+def test_every_formula_is_of_a_documented_shape(oltp: Design) -> None:
+    formulas = [parse(value) for value in oltp.values.values() if is_formula(value)]
+    assert len(formulas) >= 6
+    assert all(formula.documented for formula in formulas)
+
+
+def test_aurora_keeps_its_own_buffers_and_gets_no_checkpoint_settings() -> None:
+    made = design(family_name="aurora-postgresql16", class_name="db.r7g.large", connections=100)
+    assert "shared_buffers" not in made.values
+    assert "Aurora" in made.without["shared_buffers"]
+    assert not {"max_wal_size", "checkpoint_timeout", "backend_flush_after"} & set(made.values)
+
+
+def test_without_a_number_connections_grow_with_memory() -> None:
+    made = design(family_name="postgres16", class_name="db.m7g.large", workload="olap")
+    # one for each 32 MiB, 40 is usual for OLAP
+    assert made.values["max_connections"] == "LEAST({DBInstanceClassMemory/33554432},40)"
+
+
+def test_a_class_too_small_for_its_connections_is_refused_with_the_remedy() -> None:
+    with pytest.raises(DoesNotFit, match="2000 connections do not fit") as caught:
+        design(family_name="postgres17", class_name="db.t4g.micro", connections=2000)
+    assert "--connections" in (caught.value.hint or "")
+
+
+def test_a_class_of_another_engine_is_refused() -> None:
+    with pytest.raises(BadValue, match="not offered for aurora-postgresql"):
+        design(family_name="aurora-postgresql16", class_name="db.m7g.large")
+
+
+def test_classes_that_cannot_hold_are_named_and_all_others_hold(oltp: Design) -> None:
+    everywhere = sizes(oltp.values, oltp.question)
+    broken = {size.instance_class.name for size in everywhere if not size.holds}
+    assert broken <= set(oltp.too_small)
+    assert "db.t4g.micro" in broken  # 200 connections of 2.5 MB each in 722 MiB
+    assert len(everywhere) == len(instance_classes("postgres"))
+
+
+def test_bytes_where_pages_are_meant_break_the_budget(oltp: Design) -> None:
+    size = on_class(
+        {**oltp.values, "shared_buffers": "{DBInstanceClassMemory/4}"},
+        oltp.question,
+        oltp.instance_class,
+    )
+    # a quarter of memory in bytes, taken as pages of 8,192: 2,048 times the memory
+    assert not size.holds
+    assert 2048 < size.share < 2200
+
+
+# Shrinking would take minutes, and any one example says enough.
+@settings(
+    max_examples=12,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+    family_name=st.sampled_from(families()),
+    workload=st.sampled_from(["web", "oltp", "olap", "mixed"]),
+    connections=st.one_of(st.none(), st.integers(10, 2000)),
+    place=st.floats(0, 1),
+)
+def test_one_group_stays_within_the_budget_on_every_class(
+    family_name: str, workload: str, connections: int | None, place: float
+) -> None:
+    engine = "aurora-postgresql" if family_name.startswith("aurora") else "postgres"
+    classes = sorted(instance_classes(engine).values(), key=lambda each: each.memory)
+    chosen = classes[int(place * (len(classes) - 1))]
+    try:
+        made = design(
+            family_name=family_name,
+            class_name=chosen.name,
+            workload=workload,
+            connections=connections,
+        )
+    except DoesNotFit:
+        return
+    broken = [size for size in sizes(made.values, made.question) if not size.holds]
+    assert {size.instance_class.name for size in broken} <= set(made.too_small)
+    assert chosen.name not in made.too_small
