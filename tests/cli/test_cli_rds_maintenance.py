@@ -57,19 +57,20 @@ def make(lab: Lab, name: str, window: str = "sun:05:00-sun:05:30", **more: Any) 
 
 def test_nothing_to_do_ends_with_0(lab: Lab) -> None:
     make(lab, "shop")
-    done = run("shop", "--timezone", "Europe/Vienna")
+    done = run("shop", "--check", "--timezone", "Europe/Vienna")
     assert done.exit_code == 0
     assert "nothing waits" in done.stdout
     assert "(sun:05:00-sun:05:30 UTC)" in done.stdout
 
 
-def test_an_update_is_shown_with_its_dates_and_its_outage_and_ends_with_3(lab: Lab) -> None:
+def test_an_update_is_shown_with_its_dates_and_its_outage_and_check_ends_with_3(lab: Lab) -> None:
     make(lab, "shop", MultiAZ=True)
     lab.add_maintenance(
         "shop", auto_applied_after=lab.now() + timedelta(days=1),
         forced=lab.now() + timedelta(days=30),
     )  # fmt: skip
-    done = run("shop", "--timezone", "UTC")
+    assert run("shop").exit_code == 0
+    done = run("shop", "--check", "--timezone", "UTC")
     assert done.exit_code == 3
     assert "system-update" in done.stdout
     assert "AutoAppliedAfterDate" in done.stdout
@@ -90,7 +91,7 @@ def test_parameters_that_wait_for_a_reboot_are_shown(lab: Lab) -> None:
     )
     rds.modify_db_instance(DBInstanceIdentifier="shop", DBParameterGroupName="shop18")
     lab.settle()
-    done = run("shop", "--json")
+    done = run("shop", "--check", "--json")
     assert done.exit_code == 3
     (work,) = json.loads(done.stdout)["instances"][0]["work"]
     assert work["origin"] == "parameters waiting for a reboot"
@@ -102,7 +103,7 @@ def test_a_change_that_waits_for_the_window_is_shown(lab: Lab) -> None:
     rds.modify_db_instance(
         DBInstanceIdentifier="shop", DBInstanceClass="db.t4g.small", ApplyImmediately=False
     )
-    done = run("shop")
+    done = run("shop", "--check")
     assert done.exit_code == 3
     assert "DBInstanceClass changes to db.t4g.small" in done.stdout
 
@@ -111,8 +112,8 @@ def test_instances_of_one_tag_take_turns(lab: Lab) -> None:
     for name in ("one", "two"):
         make(lab, name, Tags=[{"Key": "app", "Value": "shop"}])
     make(lab, "alone")
-    assert run("--all").exit_code == 0
-    done = run("--all", "--stagger-by", "app", "--json")
+    assert run("--all", "--check").exit_code == 0
+    done = run("--all", "--check", "--stagger-by", "app", "--json")
     assert done.exit_code == 3
     told = json.loads(done.stdout)
     assert told["schema"] == "mrtuner.rds.maintenance/1"

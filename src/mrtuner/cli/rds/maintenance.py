@@ -68,9 +68,8 @@ def command() -> None:
       --stagger-by TAG   Instances with one value of this tag belong together, like those of a
                          cluster and like a primary and its replicas.
       --gap TIME         Between two windows of one group.  [default: 30min]
+      --check            End with 3 when something waits or windows are too near each other.
       --region, --profile, --json
-
-    Ends with 3 when something waits or windows are too near each other.
     """
 
 
@@ -83,6 +82,7 @@ def command() -> None:
     "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
     help="Between two windows of one group.",
 )  # fmt: skip
+@click.option("--check", is_flag=True, help="End with 3 when there is something to do.")
 @_account_options
 @options.json_option
 @click.pass_context
@@ -94,6 +94,7 @@ def upcoming(
     timezone: str | None,
     tag: str | None,
     gap: float,
+    check: bool,
     region: str | None,
     profile: str | None,
     as_json: bool,
@@ -101,7 +102,6 @@ def upcoming(
     """What waits, as lines or as JSON."""
     from mrtuner.aws.session import Account, client
     from mrtuner.rds.maintenance import survey
-    from mrtuner.rds.stagger import clashes
     from mrtuner.rds.windows import zone_named
 
     if bool(instances) is everything:
@@ -115,9 +115,15 @@ def upcoming(
     else:
         for line in _lines(found, calendar, minutes, zone, now):
             click.echo(line)
-    waits = any(item.work or item.windows_collide for item in found)
-    if waits or clashes(calendar, gap=minutes):
+    if check and _something_to_do(found, calendar, minutes):
         ctx.exit(FOUND)
+
+
+def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: int) -> bool:
+    from mrtuner.rds.stagger import clashes
+
+    waits = any(item.work or item.windows_collide for item in found)
+    return waits or bool(clashes(calendar, gap=gap))
 
 
 def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
