@@ -74,13 +74,16 @@ class Transaction:
                 self._attach(self.group.attached_after)
         with self._step(State.RELOADING, "wait until RDS has taken it"):
             self._settle(self.group.attached_after)
-        self.complete()
+        self.complete(anew=True)
 
-    def complete(self) -> None:
-        """The steps after the group is as wanted: reboots, the last look, clearing up."""
+    def complete(self, *, anew: bool = False) -> None:
+        """The steps after the group is as wanted: reboots, the last look, clearing up.
+
+        `anew`: none of the reboots can have been made already, whatever RDS says of the group.
+        """
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
-                self._reboot(name)
+                reboot_waiting(self.client, name, self.pace, always=anew)
         with self._step(State.RELOADED, "verify"):
             self._verify()
         if self.group.removes:
@@ -109,6 +112,7 @@ class Transaction:
         target = self._settled_somehow()
         if self._must_put_back(target):
             self._write("before", State.REVERTING, self._to_put_back())
+            target = self._settled_somehow()
         if target.incompatible:
             target = self._revive(target)
         if target.group != self.group.attached_before:
@@ -168,7 +172,7 @@ class Transaction:
             return tuple(waiting)
         for name in rebooted:
             with self._step(State.REVERTING, f"reboot {name} with its old values"):
-                self._reboot(name)
+                reboot_waiting(self.client, name, self.pace)
         return ()
 
     def _remove_ours(self) -> None:
@@ -248,9 +252,6 @@ class Transaction:
 
         return wait(self.client, self.group.identifier, done, self.pace)
 
-    def _reboot(self, name: str) -> None:
-        reboot_waiting(self.client, name, self.pace)
-
     def _settled_somehow(self) -> Target:
         """Whatever it came to, once nothing is under way any more."""
         return wait(
@@ -310,12 +311,12 @@ class Transaction:
             self.at(step)
 
 
-def reboot_waiting(client: Any, name: str, pace: Pace) -> None:
+def reboot_waiting(client: Any, name: str, pace: Pace, *, always: bool = False) -> None:
     """Reboot one instance that waits for it, and wait until it runs with the group's values.
 
-    DoesNotStart when it does not start with them.
+    `always`: even when RDS says that it is in sync. DoesNotStart when it does not start.
     """
     ready = wait(client, name, lambda one: one.member(name).status == "available", pace)
-    if not ready.runs_group(name):
+    if always or not ready.runs_group(name):
         rds.reboot(client, name)
         wait(client, name, lambda one: one.runs_group(name), pace)

@@ -1,0 +1,198 @@
+"""rdstune apply, undo and diff as commands, in the lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrtuner.aws import rds
+from mrtuner.aws.session import client as aws_client
+from mrtuner.cli import rdstune
+from mrtuner.rds.lab import Lab
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def _lab() -> Iterator[Lab]:
+    with Lab(speed=600) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    _lab.reset()
+    for name, value in _lab.environment.items():
+        monkeypatch.setenv(name, value)
+    return _lab
+
+
+@pytest.fixture
+def client(lab: Lab) -> Any:
+    client = aws_client("rds")
+    client.create_db_instance(
+        DBInstanceIdentifier="db1",
+        DBInstanceClass="db.r6g.xlarge",
+        Engine="postgres",
+        EngineVersion="17",
+        AllocatedStorage=100,
+        MasterUsername="master",
+        MasterUserPassword="not a secret at all",
+    )
+    lab.settle()
+    return client
+
+
+@pytest.fixture
+def run(lab: Lab, tmp_path: Path) -> Run:
+    """Run a command with a journal of its own."""
+
+    def invoke(command: str, *arguments: str) -> Result:
+        more = [] if command == "diff" else ["--journal", str(tmp_path), "--poll", "0.02"]
+        return CliRunner().invoke(rdstune, [command, *arguments, *more], prog_name="rdstune")
+
+    return invoke
+
+
+def group_file(tmp_path: Path, **values: str) -> str:
+    """A group as aws rds describe-db-parameters prints it."""
+    rows = [
+        {"ParameterName": name, "ParameterValue": value, "Source": "user"}
+        for name, value in values.items()
+    ]
+    file = tmp_path / "group.json"
+    file.write_text(json.dumps({"Parameters": rows}))
+    return str(file)
+
+
+def test_the_plan_is_shown_and_without_a_terminal_nothing_is_done(client: Any, run: Run) -> None:
+    result = run("apply", "db1")
+    assert result.exit_code == 4
+    assert "a new group mrtuner-db1 of family postgres17" in result.stderr
+    assert "say --yes" in result.stderr
+    assert result.stdout == ""
+    assert [one.name for one in rds.groups(client) if not one.default] == []
+
+
+def test_our_advice_is_applied_shown_by_diff_and_undone(client: Any, run: Run) -> None:
+    applied = run("apply", "db1", "--workload", "oltp", "--connections", "200", "--yes")
+    assert applied.exit_code == 0, applied.stderr
+    assert "applied and verified in group mrtuner-db1" in applied.stdout
+    assert "waiting for a reboot: db1" in applied.stderr
+    assert "to take it back: rdstune undo db1" in applied.stderr
+    same = run("diff", "db1", "--workload", "oltp", "--connections", "200", "--json")
+    assert [one for one in json.loads(same.stdout)["parameters"] if one["advised"]] == []
+    undone = run("undo", "db1", "--yes")
+    assert undone.exit_code == 0, undone.stderr
+    assert "undone and verified" in undone.stdout
+    assert [one.name for one in rds.groups(client) if not one.default] == []
+
+
+def test_json_is_one_document_with_plan_outcome_and_the_way_back(
+    client: Any, run: Run, tmp_path: Path
+) -> None:
+    file = group_file(tmp_path, work_mem="{DBInstanceClassMemory/1048576}", jit="0")
+    result = run("apply", "db1", "--from", file, "--yes", "--json", "--reboot", "now")
+    document = json.loads(result.stdout)
+    assert document["schema"] == "mrtuner.rds.apply/1"
+    assert [(one["name"], one["method"]) for one in document["plan"]["steps"]] == [
+        ("work_mem", "immediate"),
+        ("jit", "immediate"),
+    ]
+    assert document["outcome"]["waiting"] == []
+    assert document["undo"].startswith("rdstune undo db1 --reboot now")
+    again = json.loads(run("apply", "db1", "--from", file, "--yes", "--json").stdout)
+    assert (again["outcome"]["did"], again["undo"]) == ("nothing", None)
+
+
+def test_window_says_that_aws_reboots_nothing_for_parameters(client: Any, run: Run) -> None:
+    result = run("apply", "db1", "--reboot", "window", "--yes")
+    assert result.exit_code == 0
+    assert "AWS does not reboot for parameters in its maintenance window" in result.stderr
+
+
+def test_a_shared_group_needs_more_than_yes(
+    client: Any, lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    rds.create_group(client, "shop", "postgres17", "by somebody")
+    rds.attach_group(client, "db1", "shop")
+    client.create_db_instance(
+        DBInstanceIdentifier="db2", DBInstanceClass="db.r6g.xlarge", Engine="postgres",
+        EngineVersion="17", AllocatedStorage=100, MasterUsername="master",
+        MasterUserPassword="not a secret at all", DBParameterGroupName="shop",
+    )  # fmt: skip
+    lab.settle()
+    file = group_file(tmp_path, work_mem="8192")
+    refused = run("apply", "db1", "--from", file, "--yes")
+    assert refused.exit_code == 4
+    assert "group shop is also used by db2" in refused.stderr
+    assert run("apply", "db1", "--from", file, "--yes", "--shared").exit_code == 0
+
+
+def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
+    client: Any, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """As if db.r6g.xlarge were new to us: EC2 says 32 GiB and 4 vCPUs, as has db.r7g.xlarge."""
+    from mrtuner.catalog import classes
+
+    known = {name: one for name, one in classes.all_classes().items() if "r6g." not in name}
+    monkeypatch.setattr(classes, "all_classes", lambda: known)
+    classes.instance_classes.cache_clear()
+    try:
+        result = run("diff", "db1", "--json")
+    finally:
+        classes.instance_classes.cache_clear()
+    assert result.exit_code == 0, result.stderr
+    assert "class db.r6g.xlarge is unknown to us: advised as for" in result.stdout
+    assert "32 GiB and 4 vCPUs according to EC2" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["apply", "undo", "diff"])
+def test_an_instance_that_is_nowhere_is_one_error_with_a_hint(
+    lab: Lab, run: Run, command: str
+) -> None:
+    result = run(command, "nowhere")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == "error: DBInstance nowhere not found in us-east-1"
+    assert result.stderr.splitlines()[1].startswith("HINT: Check the name, and the region")
+
+
+@pytest.mark.parametrize("command", ["apply", "undo", "diff"])
+def test_without_credentials_one_error_says_where_they_come_from(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, run: Run, command: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    result = run(command, "db1")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == "error: there are no AWS credentials"
+
+
+def test_a_missing_permission_is_named(client: Any, lab: Lab, run: Run) -> None:
+    lab.deny("rds:DescribeDBParameters")
+    result = run("diff", "db1")
+    assert result.exit_code == 1
+    assert "AWS denies rds:DescribeDBParameters in us-east-1" in result.stderr
+
+
+def test_an_instance_that_is_modifying_is_refused(client: Any, run: Run) -> None:
+    client.modify_db_instance(
+        DBInstanceIdentifier="db1", AllocatedStorage=300, ApplyImmediately=True
+    )
+    result = run("apply", "db1", "--yes")
+    assert (result.exit_code, "not available" in result.stderr) == (4, True)
+
+
+def test_a_check_ends_with_three_when_there_is_something_to_do(client: Any, run: Run) -> None:
+    assert run("diff", "db1", "--workload", "oltp", "--check").exit_code == 3
+
+
+def test_the_password_of_a_dsn_is_never_repeated(client: Any, run: Run) -> None:
+    result = run("diff", "db1", "--dsn", "postgresql://me:sesame@127.0.0.1:1/app")
+    assert result.exit_code == 1
+    assert "sesame" not in result.output

@@ -1,0 +1,126 @@
+"""What the tests of apply and undo share: instances in the lab, and all that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mrtuner.aws import rds
+from mrtuner.aws.rds import Scope
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.plan import user_values
+from mrtuner.rds.watch import Pace
+
+#: The lab runs 60 times faster than AWS, so we look as much more often.
+PACE = Pace(first=0.02, most=0.05, grace=5.0, patience=60.0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A setting that is wanted, as a test writes it down."""
+
+    name: str
+    value: str
+
+
+def wanted(**values: str) -> tuple[Wanted, ...]:
+    return tuple(Wanted(name, value) for name, value in values.items())
+
+
+#: One static and three dynamic parameters; values that RDS takes, none a default.
+FEW = wanted(
+    max_connections="200",
+    random_page_cost="1.1",
+    work_mem="32768",
+    effective_cache_size="{DBInstanceClassMemory*3/32768}",
+)
+
+#: Forty-five parameters, nine of them static: three calls.
+MANY = wanted(
+    max_connections="200",
+    max_worker_processes="24",
+    max_locks_per_transaction="128",
+    max_prepared_transactions="10",
+    max_wal_senders="25",
+    max_replication_slots="25",
+    track_activity_query_size="8192",
+    autovacuum_max_workers="4",
+    shared_buffers="{DBInstanceClassMemory/40960}",
+    work_mem="16384",
+    maintenance_work_mem="262144",
+    effective_cache_size="{DBInstanceClassMemory*3/32768}",
+    random_page_cost="1.1",
+    seq_page_cost="0.9",
+    effective_io_concurrency="128",
+    maintenance_io_concurrency="128",
+    checkpoint_timeout="900",
+    max_wal_size="8192",
+    min_wal_size="2048",
+    autovacuum_naptime="20",
+    autovacuum_vacuum_scale_factor="0.05",
+    autovacuum_analyze_scale_factor="0.02",
+    autovacuum_vacuum_threshold="100",
+    autovacuum_analyze_threshold="100",
+    autovacuum_vacuum_cost_limit="1000",
+    autovacuum_vacuum_cost_delay="1",
+    autovacuum_work_mem="131072",
+    vacuum_cost_limit="400",
+    default_statistics_target="200",
+    jit="0",
+    log_min_duration_statement="1000",
+    log_lock_waits="1",
+    log_temp_files="1024",
+    deadlock_timeout="2000",
+    statement_timeout="60000",
+    temp_buffers="2048",
+    cpu_tuple_cost="0.02",
+    cpu_index_tuple_cost="0.01",
+    cpu_operator_cost="0.005",
+    parallel_setup_cost="500",
+    parallel_tuple_cost="0.05",
+    max_parallel_workers="6",
+    max_parallel_workers_per_gather="3",
+    hash_mem_multiplier="1.5",
+    bgwriter_delay="100",
+)
+
+
+def new_instance(
+    client: Any, lab: Lab, identifier: str = "db1", group: str | None = None, **more: Any
+) -> None:
+    """A running db.r6g.xlarge with PostgreSQL 17, of a group or of the default one."""
+    given = {"DBParameterGroupName": group} if group else {}
+    client.create_db_instance(
+        DBInstanceIdentifier=identifier,
+        DBInstanceClass="db.r6g.xlarge",
+        Engine="postgres",
+        EngineVersion="17",
+        AllocatedStorage=100,
+        MasterUsername="master",
+        MasterUserPassword="not a secret at all",
+        **{**given, **more},
+    )
+    lab.settle()
+
+
+def new_group(client: Any, name: str = "shop", family: str = "postgres17", **values: str) -> None:
+    """A custom group in which somebody has set values, all with the next reboot."""
+    rds.create_group(client, name, family, "by somebody")
+    if values:
+        rds.modify_group(
+            client, name, [(one, value, "pending-reboot") for one, value in values.items()]
+        )
+
+
+def values(client: Any, group: str, scope: Scope = Scope.INSTANCE) -> dict[str, str]:
+    """What is set in a group."""
+    return user_values(rds.parameters(client, group, scope, source="user"))
+
+
+def everything(client: Any) -> dict[str, Any]:
+    """All that a change of ours may touch: custom groups, their values, and who uses which."""
+    groups = [one.name for one in rds.groups(client) if not one.default]
+    return {
+        "groups": {name: values(client, name) for name in groups},
+        "attached": {one.identifier: one.groups[0].name for one in rds.instances(client)},
+    }

@@ -1,0 +1,359 @@
+"""Apply in the lab: which group, which calls, what waits, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, values, wanted
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.session import client as aws_client
+from mrtuner.errors import ApplyError, BadValue, Refused
+from mrtuner.journal.store import Journal
+from mrtuner.rds.apply import Outcome, Plan, Reboot, apply, make, recover
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.plan import Wanted
+from mrtuner.rds.target import read_target
+
+
+@pytest.fixture
+def client(lab: Lab) -> Any:
+    return aws_client("rds")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path) as journal:
+        yield journal
+
+
+def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> Plan:
+    return make(client, read_target(client, "db1"), settings, group)
+
+
+def applied(client: Any, plan: Plan, journal: Journal, reboot: Reboot = "never") -> Outcome:
+    return apply(client, plan, journal, reboot=reboot, pace=PACE)
+
+
+def writes(lab: Lab) -> list[str]:
+    """The calls that changed something, in order."""
+    return [action for _, action in lab.calls if not action.startswith("Describe")]
+
+
+def test_a_default_group_is_left_and_a_new_one_is_made_and_attached(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    lab.forget_calls()
+    outcome = applied(client, planned(client), journal)
+    assert outcome == Outcome(
+        did="applied",
+        target="db1",
+        group="mrtuner-db1",
+        change=1,
+        changed=("max_connections", "random_page_cost", "work_mem", "effective_cache_size"),
+        calls=1,
+        waiting=("db1",),
+    )
+    assert writes(lab) == ["CreateDBParameterGroup", "ModifyDBParameterGroup", "ModifyDBInstance"]
+    assert everything(client) == {
+        "groups": {
+            "mrtuner-db1": {
+                "max_connections": "200",
+                "random_page_cost": "1.1",
+                "work_mem": "32768",
+                "effective_cache_size": "{DBInstanceClassMemory*3/32768}",
+            }
+        },
+        "attached": {"db1": "mrtuner-db1"},
+    }
+
+
+def test_a_reboot_that_is_allowed_brings_everything_into_force(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    outcome = applied(client, planned(client), journal, "now")
+    assert outcome.waiting == ()
+    assert lab.instance("db1").running["max_connections"] == "200"
+    assert lab.instance("db1").running["work_mem"] == "32768"
+
+
+@pytest.mark.parametrize("reboot", ["never", "window"])
+def test_without_leave_nothing_is_rebooted(
+    lab: Lab, client: Any, journal: Journal, reboot: Reboot
+) -> None:
+    new_instance(client, lab)
+    lab.forget_calls()
+    assert applied(client, planned(client), journal, reboot).waiting == ("db1",)
+    assert "RebootDBInstance" not in writes(lab)
+
+
+def test_what_waits_is_rebooted_by_the_next_apply_that_may(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    applied(client, planned(client), journal)
+    outcome = applied(client, planned(client), journal, "now")
+    assert (outcome.did, outcome.waiting) == ("rebooted", ())
+    assert applied(client, planned(client), journal, "now").did == "nothing"
+
+
+def test_in_a_custom_group_only_what_differs_is_written_and_dynamic_ones_at_once(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, max_connections="200", work_mem="8192", log_temp_files="0")
+    new_instance(client, lab, group="shop")
+    lab.forget_calls()
+    outcome = applied(client, planned(client), journal)
+    assert set(outcome.changed) == {"random_page_cost", "work_mem", "effective_cache_size"}
+    assert outcome.waiting == ()
+    assert writes(lab) == ["ModifyDBParameterGroup"]
+    assert lab.instance("db1").running["work_mem"] == "32768"
+    assert values(client, "shop")["log_temp_files"] == "0"
+
+
+def test_forty_five_parameters_go_through_in_three_journalled_calls(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """The second call mixes static and dynamic ones: 9 static and 36 dynamic, 20 a call."""
+    assert len(MANY) == 45
+    new_instance(client, lab)
+    lab.forget_calls()
+    outcome = applied(client, planned(client, MANY), journal, "now")
+    assert outcome.calls == 3
+    assert writes(lab).count("ModifyDBParameterGroup") == 3
+    written = [step for step in journal.steps(journal.changes()[0]) if step.startswith("set (")]
+    assert [len(step.split(", ")) for step in written] == [20, 20, 5]
+    running = lab.instance("db1").running
+    assert {one.name: running[one.name] for one in MANY} == {one.name: one.value for one in MANY}
+
+
+def test_the_exact_batch_of_static_and_dynamic_parameters_goes_through(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """The one that RDS answers with InvalidParameterCombination if any method is wrong."""
+    new_group(client)
+    new_instance(client, lab, group="shop")
+    mixed = wanted(max_connections="300", work_mem="4096", shared_buffers="100000", jit="0")
+    with pytest.raises(AwsError) as refused:
+        rds.modify_group(client, "shop", [(one.name, one.value, "immediate") for one in mixed])
+    assert refused.value.code == "InvalidParameterCombination"
+    assert values(client, "shop") == {}
+    outcome = applied(client, planned(client, mixed), journal)
+    assert (outcome.calls, outcome.waiting) == (1, ("db1",))
+
+
+def test_a_group_that_is_named_is_made_with_what_the_old_one_had(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, log_temp_files="0", work_mem="8192")
+    new_instance(client, lab, group="shop")
+    applied(client, planned(client, group="Shop-Tuned"), journal)
+    assert values(client, "shop") == {"log_temp_files": "0", "work_mem": "8192"}
+    assert values(client, "shop-tuned") == {
+        "log_temp_files": "0",
+        "max_connections": "200",
+        "random_page_cost": "1.1",
+        "work_mem": "32768",
+        "effective_cache_size": "{DBInstanceClassMemory*3/32768}",
+    }
+
+
+def test_a_group_that_exists_is_attached_and_says_what_is_lost(lab: Lab, client: Any) -> None:
+    new_group(client, log_temp_files="0")
+    new_group(client, "other", work_mem="8192")
+    new_instance(client, lab, group="shop")
+    plan = planned(client, group="other")
+    assert plan.attaches
+    assert plan.warnings == ("shop sets what other does not: log_temp_files",)
+
+
+def test_a_default_group_cannot_be_asked_for(lab: Lab, client: Any) -> None:
+    new_instance(client, lab)
+    with pytest.raises(Refused, match="is a default group"):
+        planned(client, group="default.postgres17")
+
+
+def test_a_group_of_another_family_is_refused_by_name(lab: Lab, client: Any) -> None:
+    new_group(client, "old", family="postgres16")
+    new_instance(client, lab)
+    with pytest.raises(BadValue, match="group old is of family postgres16, db1 needs postgres17"):
+        planned(client, group="old")
+
+
+def test_a_shared_group_is_refused_with_those_who_use_it_and_changed_when_told(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client)
+    for name in ("db1", "db2", "db3"):
+        new_instance(client, lab, name, group="shop")
+    plan = planned(client)
+    assert plan.shared == ("db2", "db3")
+    with pytest.raises(Refused, match="group shop is also used by db2, db3"):
+        applied(client, plan, journal)
+    assert values(client, "shop") == {}
+    assert apply(client, plan, journal, shared=True, pace=PACE).did == "applied"
+
+
+def test_what_somebody_changed_since_the_plan_is_refused_by_name(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    plan = planned(client)
+    rds.modify_group(client, "shop", [("work_mem", "16384", "immediate")])
+    with pytest.raises(Refused, match=r"work_mem \(now 16384, was 8192\)"):
+        applied(client, plan, journal)
+    assert values(client, "shop") == {"work_mem": "16384"}
+
+
+def test_another_group_attached_since_the_plan_is_refused(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client)
+    new_instance(client, lab)
+    plan = planned(client)
+    rds.attach_group(client, "db1", "shop")
+    lab.settle()
+    with pytest.raises(Refused, match=r"db1 uses group shop instead of default\.postgres17"):
+        applied(client, plan, journal)
+
+
+def test_a_group_of_our_name_made_since_the_plan_is_somebody_elses(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    plan = planned(client)
+    new_group(client, "mrtuner-db1", work_mem="8192")
+    with pytest.raises(Refused, match="group mrtuner-db1 exists"):
+        applied(client, plan, journal)
+    assert values(client, "mrtuner-db1") == {"work_mem": "8192"}
+
+
+def test_an_instance_that_shares_the_group_since_the_plan_is_refused(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client)
+    new_instance(client, lab, group="shop")
+    plan = planned(client)
+    new_instance(client, lab, "db2", group="shop")
+    with pytest.raises(Refused, match="group shop is now used by db2 too"):
+        applied(client, plan, journal)
+
+
+def test_an_instance_that_is_modifying_is_left_alone(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    plan = planned(client)
+    client.modify_db_instance(
+        DBInstanceIdentifier="db1", AllocatedStorage=200, ApplyImmediately=True
+    )
+    before = everything(client)
+    with pytest.raises(Refused, match="db1 is modifying, not available"):
+        applied(client, plan, journal)
+    assert everything(client) == before
+    lab.settle()
+
+
+def test_what_else_is_pending_is_not_set_off_by_attaching_a_group(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """ApplyImmediately would carry out a new class that waits for the window."""
+    new_instance(client, lab)
+    client.modify_db_instance(DBInstanceIdentifier="db1", DBInstanceClass="db.r6g.2xlarge")
+    lab.settle()
+    applied(client, planned(client), journal, "now")
+    found = rds.instance(client, "db1")
+    assert found.class_name == "db.r6g.xlarge"
+    assert found.pending == {"DBInstanceClass": "db.r6g.2xlarge"}
+
+
+def test_a_name_that_is_nowhere_says_so_with_the_region(lab: Lab, client: Any) -> None:
+    with pytest.raises(AwsError, match="nowhere not found in us-east-1"):
+        read_target(client, "nowhere")
+
+
+def test_without_a_permission_everything_is_put_back_and_the_action_is_named(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    before = everything(client)
+    plan = planned(client)
+    lab.deny("rds:ModifyDBInstance")
+    with pytest.raises(ApplyError) as error:
+        applied(client, plan, journal)
+    assert error.value.message == (
+        "AWS denies rds:ModifyDBInstance in us-east-1; the group is as it was before"
+    )
+    assert error.value.hint == "Allow the action rds:ModifyDBInstance to this identity in IAM."
+    lab.allow()
+    assert everything(client) == before
+    assert [one.state for one in journal.changes()] == ["reverted"]
+
+
+def test_a_batch_that_rds_refuses_undoes_those_before_it(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """Two calls: the second names what the lab refuses although the catalogue allows it."""
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    plan = planned(client, MANY[:25])
+    broken = replace(plan.steps[-1], value="no number")
+    plan = replace(plan, steps=(*plan.steps[:-1], broken))
+    with pytest.raises(ApplyError, match="the group is as it was before"):
+        applied(client, plan, journal)
+    assert values(client, "shop") == {"work_mem": "8192"}
+
+
+def test_parameters_that_do_not_start_are_recognised_and_undone(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """32 million pages of 8 kB are 256 GB; the class has 32 GiB."""
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    plan = planned(client, wanted(shared_buffers="33554432"))
+    with pytest.raises(ApplyError) as error:
+        applied(client, plan, journal, "now")
+    assert "db1 does not start with these parameters (incompatible-parameters)" in (
+        error.value.message
+    )
+    assert "the group is as it was before" in error.value.message
+    assert values(client, "shop") == {"work_mem": "8192"}
+    assert rds.instance(client, "db1").status == "available"
+
+
+def test_a_new_group_that_does_not_start_is_taken_off_and_removed(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    before = everything(client)
+    with pytest.raises(ApplyError, match="incompatible-parameters"):
+        applied(client, planned(client, wanted(shared_buffers="33554432")), journal, "now")
+    assert everything(client) == before
+    assert rds.instance(client, "db1").status == "available"
+
+
+def test_throttling_slows_an_apply_down_and_does_not_stop_it(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client)
+    new_instance(client, lab, group="shop")
+    plan = planned(client)
+    lab.throttle(8)
+    assert applied(client, plan, journal).did == "applied"
+    lab.throttle(None)
+    assert lab.throttled > 0
+
+
+def test_recover_has_nothing_to_do_where_nothing_was_interrupted(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    assert recover(client, "db1", journal, pace=PACE) is None

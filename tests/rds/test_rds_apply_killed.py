@@ -1,0 +1,182 @@
+"""Killed at any step: after the next run it is the start or the target, in AWS and in force."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import rds_flows
+from rds_flows import MANY, everything, new_group, new_instance, wanted
+
+from mrtuner.aws.session import client as aws_client
+from mrtuner.errors import ApplyError
+from mrtuner.journal.store import Journal
+from mrtuner.rds.apply import apply, make, recover
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.plan import Wanted
+from mrtuner.rds.target import read_target
+from mrtuner.rds.undo import undo
+from mrtuner.rds.watch import Pace
+
+if sys.platform == "win32":
+    pytest.skip("needs SIGKILL", allow_module_level=True)
+
+Verb = Literal["apply", "undo"]
+#: The lab here is ten times as fast as elsewhere, and so are we.
+PACE = Pace(first=0.005, most=0.01, grace=2.0, patience=30.0)
+SPEED = 1200
+
+#: No threads and everything imported: a child is there in milliseconds.
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["killed_preload"])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child does, and at which of its steps it is killed."""
+
+    verb: Verb
+    endpoint: str
+    state: Path
+    killed_at: int
+    settings: tuple[rds_flows.Wanted, ...]
+
+
+def child(task: Task) -> None:
+    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
+    import killed_preload
+
+    client = killed_preload.client(task.endpoint)
+    steps = count(1)
+
+    def at(step: str) -> None:
+        if next(steps) == task.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with Journal(task.state) as journal, suppress(ApplyError):
+        if task.verb == "undo":
+            undo(client, "db1", journal, reboot="now", pace=PACE, at=at)
+            return
+        plan = make(client, read_target(client, "db1"), task.settings)
+        apply(client, plan, journal, reboot="now", pace=PACE, at=at)
+
+
+def run(task: Task) -> bool:
+    """Whether the child was killed; False when it had fewer steps."""
+    process = CHILDREN.Process(target=child, args=(task,))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+@pytest.fixture(scope="module")
+def fast() -> Iterator[Lab]:
+    with Lab(speed=SPEED) as lab:
+        yield lab
+
+
+@pytest.fixture
+def client(fast: Lab, monkeypatch: pytest.MonkeyPatch) -> Any:
+    fast.reset()
+    for name, value in fast.environment.items():
+        monkeypatch.setenv(name, value)
+    return aws_client("rds")
+
+
+def now(client: Any, lab: Lab) -> dict[str, Any]:
+    """All that can be seen in AWS, and what the instance runs."""
+    return {**everything(client), "running": dict(lab.instance("db1").running)}
+
+
+def begin(client: Any, lab: Lab, custom: bool) -> dict[str, Any]:
+    """An instance at its start."""
+    lab.reset()
+    if custom:
+        new_group(client, work_mem="8192", log_temp_files="0", max_connections="120")
+    new_instance(client, lab, group="shop" if custom else None)
+    return now(client, lab)
+
+
+@pytest.mark.parametrize("custom", [False, True], ids=["new group", "custom group"])
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_killed_at_every_step_it_ends_at_its_start_or_its_target(
+    fast: Lab, client: Any, tmp_path: Path, verb: Verb, custom: bool
+) -> None:
+    seen = set()
+    for killed_at in count(1):
+        state = tmp_path / str(killed_at)
+        start = begin(client, fast, custom)
+        if verb == "undo":
+            assert not run(Task("apply", fast.endpoint_url, state, 0, MANY))
+        from_, to = ends(client, fast, verb, start)
+        was_killed = run(Task(verb, fast.endpoint_url, state, killed_at, MANY))
+        with Journal(state) as journal:
+            recover(client, "db1", journal, reboot="now", pace=PACE)
+            assert all(change.finished for change in journal.changes())
+        after = now(client, fast)
+        assert after == from_ or is_target(after, to), killed_at
+        seen.add(after != from_)
+        if not was_killed:
+            break
+    assert killed_at > 10
+    assert seen == {True, False}
+
+
+def ends(
+    client: Any, lab: Lab, verb: Verb, start: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """From what to what; the target of an apply is told by its values alone."""
+    return (start, None) if verb == "apply" else (now(client, lab), start)
+
+
+def is_target(after: dict[str, Any], to: dict[str, Any] | None) -> bool:
+    if to is not None:
+        return after == to
+    group = after["groups"][after["attached"]["db1"]]
+    return all(group[one.name] == after["running"][one.name] == one.value for one in MANY)
+
+
+def test_killed_on_the_way_back_the_next_run_goes_on(
+    fast: Lab, client: Any, tmp_path: Path
+) -> None:
+    """An instance that does not start turns the change around; then it is killed as well."""
+    too_much = wanted(shared_buffers="33554432", work_mem="4096")
+    for killed_at in count(14):
+        start = begin(client, fast, custom=False)
+        state = tmp_path / str(killed_at)
+        was_killed = run(Task("apply", fast.endpoint_url, state, killed_at, too_much))
+        with Journal(state) as journal:
+            recover(client, "db1", journal, reboot="now", pace=PACE)
+            assert [one.state for one in journal.changes()] == ["reverted"]
+        assert now(client, fast) == start, killed_at
+        if not was_killed:
+            break
+    assert killed_at > 16
+
+
+def test_what_recover_leaves_can_be_applied_and_undone_again(
+    fast: Lab, client: Any, tmp_path: Path
+) -> None:
+    """The interrupted change is tidied up by the next apply itself."""
+    start = begin(client, fast, custom=True)
+    assert run(Task("apply", fast.endpoint_url, tmp_path, 4, MANY))
+    with Journal(tmp_path) as journal:
+        settings: tuple[Wanted, ...] = MANY
+        plan = make(client, read_target(client, "db1"), settings)
+        with pytest.raises(Exception, match="changed since the plan was made"):
+            apply(client, plan, journal, pace=PACE)
+        plan = make(client, read_target(client, "db1"), settings)
+        apply(client, plan, journal, reboot="now", pace=PACE)
+        undo(client, "db1", journal, reboot="now", pace=PACE)
+        assert now(client, fast) == start
+        assert [one.state for one in journal.changes()] == ["reverted", "reverted", "verified"]
