@@ -157,9 +157,10 @@ class Probes:
         with connect(self.dsn, through_pooler=True) as conn, translated():
             if Kind.WRITE not in self.schedule.kinds:
                 return
-            conn.execute(self._named("CREATE SCHEMA {schema}"))
+            conn.execute(
+                self._named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int PRIMARY KEY)")
+            )
             self._made = True
-            conn.execute(self._named("CREATE TABLE {table} (id int PRIMARY KEY)"))
 
     def _closed_ledger(self) -> tuple[Ledger | None, str | None]:
         """The count, if it could be taken, and the schema's name, if it is still there."""

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Event, Instance
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.failover.observed import Observation
@@ -59,7 +60,7 @@ class Patience:
     before: float = 5.0  # of steady answers before anything is done
     settle: float = 5.0  # of steady answers after which the outage counts as over
     quiet: float = 120.0  # for anything to happen at all
-    whole: float = 1800.0  # for the instance to be available again
+    whole: float = 3600.0  # for the instance to be available again
     between: float = BETWEEN  # from the end of one run to the next
     poll: float = 1.0  # between two questions to RDS
 
@@ -284,6 +285,13 @@ class _Watch:
             time.sleep(self.patience.poll)
         return False
 
+    def _look(self) -> None:
+        """What RDS says now. That it cannot be asked does not end a measurement under way."""
+        try:
+            self._read()
+        except AwsError as error:
+            self.tell(f"RDS could not be asked: {error.message}")
+
     def _over(self) -> bool:
         if self.instance.status != AVAILABLE:
             return False
@@ -301,8 +309,8 @@ class _Watch:
         started = {one.server.started for one in attempts if one.server is not None}
         return len(started) > 1 or any(not one.good for one in attempts)
 
-    def _look(self) -> None:
-        """Ask for the status and for new events."""
+    def _read(self) -> None:
+        """The status and new events."""
         self._see(rds.instance(self.client, self.instance.identifier))
         for event in self._events():
             if event not in self._known:

@@ -24,6 +24,9 @@ FAILED: Final = 1
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _REHEARSE: Final = "rehearse"
+#: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
+_AT_ONCE: Final = 120.0
+_QUEUED: Final = 1800.0
 
 
 class _Maintenance(click.Group):
@@ -204,8 +207,8 @@ def _lines(
     help="Of good answers to every probe, before it begins and until it counts as over.",
 )  # fmt: skip
 @click.option(
-    "--quiet", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
-    help="If nothing goes away for so long, say so and stop.",
+    "--quiet", type=options.Duration(), metavar="TIME",
+    help="If nothing goes away for so long, say so and stop.  [default: 2min; with --apply 30min]",
 )  # fmt: skip
 @click.option(
     "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
@@ -290,7 +293,8 @@ def _patience(given: dict[str, Any]) -> Patience:
 
     return Patience(
         before=given["steady"], settle=given["steady"],
-        quiet=given["quiet"], between=given["between"],
+        quiet=given["quiet"] or (_QUEUED if given["action"] else _AT_ONCE),
+        between=given["between"],
     )  # fmt: skip
 
 
