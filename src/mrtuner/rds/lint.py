@@ -43,18 +43,20 @@ def lint(
     *,
     family: str | None = None,
     classes: Iterable[InstanceClass] | None = None,
+    smallest: InstanceClass | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong with a group, in the order of its lines, the worst of a line first.
 
-    `family` stands in for one that the file does not say; `classes` are those that count, where
-    not every class of the engine does. A group of another engine gives one finding that says so.
+    `family` stands in for one that the file does not say. Where not every class of the engine
+    counts, `classes` do, and none with less memory than `smallest`. A group of another engine
+    gives one finding that says so.
     """
     name = group.family or family
     other = None if name is None else _other_engine(name)
     if other is not None:
         return (_of(group, other),)
     known, about_family = _family(name)
-    machines = _machines(known.engine if known else POSTGRES, classes)
+    machines = _machines(known.engine if known else POSTGRES, classes, smallest)
     found = [*about_family, *_of_group(group), *_each(group, known, name, machines)]
     if known is not None:
         found += check_budget(_sound(group, found), known, machines)
@@ -173,15 +175,22 @@ def _known(entry: Entry, family: Family | None) -> FamilyParameter | None:
     return replace(known, **said, evidence="AWS's own answer") if said else known
 
 
-def _machines(engine: str, classes: Iterable[InstanceClass] | None) -> Sequence[Machine]:
-    return _every(engine) if classes is None else [_machine(each, engine) for each in classes]
+def _machines(
+    engine: str, classes: Iterable[InstanceClass] | None, smallest: InstanceClass | None
+) -> Sequence[Machine]:
+    machines = _every(engine) if classes is None else _each_machine(classes, engine)
+    least = smallest.memory if smallest else 0
+    return [machine for machine in machines if machine.instance_class.memory >= least]
 
 
 @cache
 def _every(engine: str) -> Sequence[Machine]:
+    return _each_machine(instance_classes(engine).values(), engine)
+
+
+def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Machine]:
     """One machine for each class, the smallest first."""
-    machines = [_machine(each, engine) for each in instance_classes(engine).values()]
-    return sorted(machines, key=lambda machine: machine.memory)
+    return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
 
 
 def _machine(each: InstanceClass, engine: str) -> Machine:

@@ -158,9 +158,10 @@ def _spelt(text: str) -> str:
 
 def _accepted(text: str) -> str | None:
     try:
-        return str(found) if (found := parse(text)).documented else None
+        found = parse(text)
     except BadValue:
         return None
+    return str(found) if found.documented and found.variables else None
 
 
 def _linear(text: str) -> Linear | None:

@@ -17,7 +17,6 @@ from mrtuner.rds.written import Entry
 from mrtuner.units import memory_unit
 
 MEMORY: Final = "DBInstanceClassMemory"
-_WORDS_OF_BOOLEANS: Final = frozenset({"on", "off", "true", "false", "yes", "no"})
 _NAMED: Final = 3
 
 
@@ -120,13 +119,13 @@ class Subject:
         return None
 
     def _refusal_by_family(self, value: str) -> tuple[BadValue, Severity] | None:
-        if self.known is None:
+        """By RDS's own list, which one of its defaults is outside of."""
+        if self.known is None or value == self.known.default:
             return None
         try:
             self.known.check(value)
         except BadValue as error:
-            word = self.known.data_type == "boolean" and value.lower() in _WORDS_OF_BOOLEANS
-            return error, sure(not self.known.inferred and not word)
+            return error, sure(not self.known.inferred)
         return None
 
 

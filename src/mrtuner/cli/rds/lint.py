@@ -34,6 +34,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
     "--class", "class_names", multiple=True, metavar="CLASS",
     help="Try the values on this class only; repeatable.  [default: every class]",
 )  # fmt: skip
+@click.option("--smallest", metavar="CLASS", help="Try them on classes from this one up.")
 @click.option("--cluster", is_flag=True, help="GROUP is a DB cluster parameter group.")
 @changing.account_options
 @options.json_option
@@ -44,6 +45,7 @@ def command(
     targets: tuple[str, ...],
     family: str | None,
     class_names: tuple[str, ...],
+    smallest: str | None,
     cluster: bool,
     region: str | None,
     profile: str | None,
@@ -68,7 +70,7 @@ def command(
         for target in targets
         for group in _groups(target, cluster=cluster, region=region, profile=profile)
     ]
-    found = [(group, _findings(group, family, class_names)) for group in groups]
+    found = [(group, _findings(group, family, class_names, smallest)) for group in groups]
     if as_json:
         terminal.document(_document(found))
     else:
@@ -101,13 +103,17 @@ def _suffix(text: str) -> str:
 
 
 def _findings(
-    group: WrittenGroup, family: str | None, class_names: Sequence[str]
+    group: WrittenGroup, family: str | None, class_names: Sequence[str], smallest: str | None
 ) -> tuple[Finding, ...]:
     from mrtuner.catalog.classes import instance_class
     from mrtuner.rds.lint import lint
 
-    classes = [instance_class(name) for name in class_names] or None
-    return lint(group, family=family, classes=classes)
+    return lint(
+        group,
+        family=family,
+        classes=[instance_class(name) for name in class_names] or None,
+        smallest=instance_class(smallest) if smallest else None,
+    )
 
 
 def _document(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> dict[str, Any]:

@@ -1,0 +1,364 @@
+"""Parameter groups out of files as people have them, with the lines in which they stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.rds.files import Entry, WrittenGroup, is_file, read, read_live, read_text
+from mrtuner.rds.lab import Lab
+from mrtuner.render.groups import GroupLine, render_group
+
+TERRAFORM = """\
+variable "memory" {}
+
+resource "aws_db_parameter_group" "app" {
+  name   = "app-pg17"
+  family = "postgres17"
+
+  # parameter { name = "work_mem" }
+  parameter {
+    name         = "shared_buffers"
+    value        = "{DBInstanceClassMemory/32768}"
+    apply_method = "pending-reboot"
+  }
+  parameter {
+    name  = "max_parallel_workers"
+    value = "GREATEST($${DBInstanceVCPU/2},8)"
+  }
+  parameter {
+    name  = "jit"
+    value = 0
+  }
+  parameter {
+    name  = "random_page_cost"
+    value = 1.1
+  }
+  parameter {
+    name  = "work_mem"
+    value = var.memory
+  }
+  parameter {
+    name  = "application_name"
+    value = "a \\"b\\" \\\\ ${var.memory}"
+  }
+  dynamic "parameter" {
+    for_each = var.more
+    content {
+      name  = parameter.key
+      value = parameter.value
+    }
+  }
+}
+
+resource "aws_rds_cluster_parameter_group" "aurora" {
+  family = "aurora-postgresql16"
+  parameter {
+    name  = "log_min_duration_statement"
+    value = "1000"
+  }
+}
+
+resource "aws_instance" "other" {
+  parameter {
+    name  = "work_mem"
+    value = "1"
+  }
+}
+"""
+
+CLOUDFORMATION = """\
+AWSTemplateFormatVersion: "2010-09-09"
+Parameters:
+  Sessions: {Type: Number}
+Resources:
+  Bucket: {Type: "AWS::S3::Bucket"}
+  Group:
+    Type: AWS::RDS::DBParameterGroup
+    Properties:
+      Description: the application's
+      Family: postgres16
+      Parameters:
+        shared_buffers: "{DBInstanceClassMemory/32768}"
+        max_connections: !Ref Sessions
+        work_mem: !Sub "4096"
+        temp_buffers: !Sub "${Sessions}"
+        jit: 0
+        jit: 1
+  Cluster:
+    Type: AWS::RDS::DBClusterParameterGroup
+    Properties:
+      DBClusterParameterGroupName: aurora
+      Description: the cluster's
+      Family: !Ref Sessions
+      Parameters: {rds.force_ssl: 1}
+"""
+
+
+def terraform(text: str = TERRAFORM) -> tuple[WrittenGroup, ...]:
+    return read_text(text, suffix=".tf", source="main.tf")
+
+
+def yaml(text: str) -> tuple[WrittenGroup, ...]:
+    return read_text(text, suffix=".yaml", source="t.yaml")
+
+
+def values(group: WrittenGroup) -> dict[str, str | None]:
+    return {entry.name: entry.value for entry in group.entries}
+
+
+def test_terraform_resources_are_read_with_their_lines() -> None:
+    app, aurora = terraform()
+    assert (app.name, app.family, app.cluster, app.line) == ("app-pg17", "postgres17", False, 3)
+    assert (aurora.name, aurora.family, aurora.cluster) == ("aurora", "aurora-postgresql16", True)
+    assert app.entries[0] == Entry(
+        name="shared_buffers",
+        value="{DBInstanceClassMemory/32768}",
+        method="pending-reboot",
+        line=10,
+    )
+    assert app.at(app.entries[0].line) == "main.tf:10"
+
+
+def test_terraform_literals_are_texts_and_references_are_not_known() -> None:
+    app, _ = terraform()
+    assert values(app) == {
+        "shared_buffers": "{DBInstanceClassMemory/32768}",
+        "max_parallel_workers": "GREATEST(${DBInstanceVCPU/2},8)",
+        "jit": "0",
+        "random_page_cost": "1.1",
+        "work_mem": None,
+        "application_name": None,
+    }
+    assert app.entries[4].unknown == "var.memory"
+    assert app.unread == ("dynamic parameter blocks in line 33",)
+
+
+def test_terraform_applies_immediately_where_nothing_is_said() -> None:
+    """The provider's own default."""
+    app, _ = terraform()
+    assert [entry.method for entry in app.entries[:2]] == ["pending-reboot", "immediate"]
+
+
+def test_a_list_of_parameters_given_to_a_module_is_read() -> None:
+    text = """\
+module "db" {
+  source = "terraform-aws-modules/rds/aws"
+  family = "postgres16"
+  parameters = [
+    {
+      name  = "work_mem"
+      value = "4096"
+    },
+    { name = "max_connections", value = 200, apply_method = "pending-reboot" },
+  ]
+}
+
+module "other" {
+  source = "./other"
+}
+"""
+    [group] = terraform(text)
+    assert (group.name, group.family, group.line) == ("db", "postgres16", 1)
+    assert group.entries == (
+        Entry(name="work_mem", value="4096", method="immediate", line=6),
+        Entry(name="max_connections", value="200", method="pending-reboot", line=9),
+    )
+
+
+def test_a_module_whose_list_is_a_variable_says_so() -> None:
+    [group] = terraform('module "db" {\n  family = "postgres16"\n  parameters = var.all\n}\n')
+    assert group.unread == ("parameters in line 3",)
+
+
+def test_terraforms_json_is_read() -> None:
+    document = {
+        "resource": {
+            "aws_db_parameter_group": {
+                "app": {
+                    "family": "postgres17",
+                    "parameter": [
+                        {"name": "work_mem", "value": "4096"},
+                        {"name": "jit", "value": "$${x}", "apply_method": "pending-reboot"},
+                        {"name": "temp_buffers", "value": "${var.x}"},
+                    ],
+                }
+            }
+        }
+    }
+    [group] = read_text(json.dumps(document), suffix=".json", source="main.tf.json")
+    assert (group.name, group.family) == ("app", "postgres17")
+    assert values(group) == {"work_mem": "4096", "jit": "${x}", "temp_buffers": None}
+    assert [entry.method for entry in group.entries] == ["immediate", "pending-reboot", "immediate"]
+
+
+def test_cloudformation_is_read_with_duplicates_and_lines() -> None:
+    group, cluster = yaml(CLOUDFORMATION)
+    assert (group.name, group.family, group.cluster, group.line) == (
+        "Group",
+        "postgres16",
+        False,
+        6,
+    )
+    assert [(entry.name, entry.value, entry.line) for entry in group.entries] == [
+        ("shared_buffers", "{DBInstanceClassMemory/32768}", 12),
+        ("max_connections", None, 13),
+        ("work_mem", "4096", 14),
+        ("temp_buffers", None, 15),
+        ("jit", "0", 16),
+        ("jit", "1", 17),
+    ]
+    assert group.entries[1].unknown == "!Ref Sessions"
+    assert {entry.method for entry in group.entries} == {None}
+    assert (cluster.name, cluster.family, cluster.cluster) == ("aurora", None, True)
+
+
+def test_cloudformation_in_json_is_read_the_same() -> None:
+    document = {
+        "Resources": {
+            "Group": {
+                "Type": "AWS::RDS::DBParameterGroup",
+                "Properties": {
+                    "Family": "postgres16",
+                    "Parameters": {"work_mem": {"Ref": "X"}, "jit": 0},
+                },
+            }
+        }
+    }
+    text = json.dumps(document, indent="\t")
+    [group] = read_text(text, suffix=".json", source="t.json")
+    assert [(entry.name, entry.value, entry.line) for entry in group.entries] == [
+        ("work_mem", None, 8),
+        ("jit", "0", 11),
+    ]
+    assert group.entries[0].unknown == "Ref: …"
+
+
+ANSWER = {
+    "Parameters": [
+        {
+            "ParameterName": "shared_buffers",
+            "ParameterValue": "{DBInstanceClassMemory/4}",
+            "Source": "user",
+            "ApplyType": "static",
+            "DataType": "integer",
+            "AllowedValues": "16-1073741823",
+            "IsModifiable": True,
+            "ApplyMethod": "pending-reboot",
+        },
+        {"ParameterName": "work_mem", "Source": "engine-default", "IsModifiable": True},
+        {"ParameterName": "port", "ParameterValue": "{EndPointPort}", "Source": "system"},
+    ]
+}
+
+
+@pytest.mark.parametrize("document", [ANSWER, ANSWER["Parameters"]], ids=["answer", "list"])
+@pytest.mark.parametrize("indent", [None, 4, "\t"], ids=["one line", "spaces", "tabs"])
+def test_of_awss_answer_what_a_user_has_set_is_read(document: object, indent: int | str) -> None:
+    text = json.dumps(document, indent=indent)
+    [group] = read_text(text, suffix=".json", source="answer.json")
+    [entry] = group.entries
+    assert (entry.name, entry.value) == ("shared_buffers", "{DBInstanceClassMemory/4}")
+    assert (entry.apply_type, entry.allowed, entry.modifiable) == ("static", "16-1073741823", True)
+    assert entry.method == "pending-reboot"
+    assert group.family is None
+
+
+def test_the_input_of_the_aws_command_line_says_whose_group_it_is() -> None:
+    document = {"DBClusterParameterGroupName": "aurora", "Parameters": ANSWER["Parameters"]}
+    [group] = read_text(json.dumps(document), suffix=".json", source="input.json")
+    assert (group.name, group.cluster) == ("aurora", True)
+
+
+@pytest.mark.parametrize("cluster", [False, True], ids=["instance", "cluster"])
+@pytest.mark.parametrize(
+    ("format", "suffix", "methods"),
+    [("terraform", ".tf", True), ("cloudformation", ".yaml", False)],
+)
+def test_what_we_render_is_read_back(
+    format: str, suffix: str, methods: bool, cluster: bool
+) -> None:
+    lines = [
+        GroupLine(name="shared_buffers", value="{DBInstanceClassMemory/32768}", method="immediate"),
+        GroupLine(
+            name="max_worker_processes",
+            value="GREATEST(${DBInstanceVCPU*2},8)",
+            method="pending-reboot",
+            comment='it\'s "so"',
+        ),
+    ]
+    text = render_group(format, lines, name="app", family="postgres17", cluster=cluster)
+    [group] = read_text(text, suffix=suffix, source="x")
+    assert (group.name, group.family, group.cluster) == ("app", "postgres17", cluster)
+    assert [(entry.name, entry.value) for entry in group.entries] == [
+        (line.name, line.value) for line in lines
+    ]
+    expected = [line.method if methods else None for line in lines]
+    assert [entry.method for entry in group.entries] == expected
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "message"),
+    [
+        (".tf", 'resource "x" {', r"cannot read x:?\d* as Terraform"),
+        (".tf", "", "no parameter group in x"),
+        (".json", '{"a": ', "cannot read x:"),
+        (".json", "[]", "no parameter group in x"),
+        (".yaml", "a: [", r"cannot read x:"),
+        (".yaml", "", "x is empty"),
+        (".yaml", "just text", "no parameter group in x"),
+        (".yaml", "a: 1\n---\nb: 2\n", "cannot read x"),
+        (".ini", "", "cannot tell what x is written in"),
+    ],
+)
+def test_what_is_no_group_is_refused_in_a_sentence(suffix: str, text: str, message: str) -> None:
+    with pytest.raises(BadValue, match=message):
+        read_text(text, suffix=suffix, source="x")
+
+
+def test_files_are_read_and_missing_ones_said(tmp_path: Path) -> None:
+    path = tmp_path / "main.tf"
+    path.write_text("\ufeff" + TERRAFORM, encoding="utf-8")
+    assert [group.name for group in read(path)] == ["app-pg17", "aurora"]
+    with pytest.raises(UsageError, match=r"cannot read missing\.tf"):
+        read(Path("missing.tf"))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadValue, match="is not text"):
+        read(path)
+
+
+def test_a_name_is_a_file_by_its_ending_or_by_being_there(tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    odd.touch()
+    assert is_file("main.tf")
+    assert is_file("missing.json")
+    assert is_file(str(odd))
+    assert not is_file("app-pg17")
+    assert not is_file("default.postgres17")
+
+
+def test_a_group_in_aws_gives_what_somebody_set_there(lab: Lab) -> None:
+    from mrtuner.aws.session import client
+
+    rds = client("rds")
+    rds.create_db_parameter_group(
+        DBParameterGroupName="app", DBParameterGroupFamily="postgres17", Description="x"
+    )
+    rds.modify_db_parameter_group(
+        DBParameterGroupName="app",
+        Parameters=[
+            {
+                "ParameterName": "shared_buffers",
+                "ParameterValue": "{DBInstanceClassMemory/32768}",
+                "ApplyMethod": "pending-reboot",
+            }
+        ],
+    )
+    group = read_live(rds, "app")
+    assert (group.name, group.family, group.source) == ("app", "postgres17", "group app")
+    [entry] = group.entries
+    assert (entry.name, entry.value) == ("shared_buffers", "{DBInstanceClassMemory/32768}")
+    assert (entry.apply_type, entry.method, entry.modifiable) == ("static", "pending-reboot", True)

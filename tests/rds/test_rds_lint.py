@@ -1,0 +1,422 @@
+"""Lint of parameter groups: each mistake that people make is found, and only mistakes are.
+
+Figures are worked out by hand: shared_buffers counts pages of 8192 bytes, so {M/4} of them is
+8192 / 4 = 2048 times the memory.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mrtuner.catalog.classes import instance_class, instance_classes
+from mrtuner.catalog.families import families, family
+from mrtuner.rds.files import Entry, WrittenGroup, read_live, read_text
+from mrtuner.rds.group import design
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.lint import Finding, Severity, lint
+from mrtuner.rds.mending import mended
+from mrtuner.render.groups import GroupLine, render_group
+
+ONE = "db.r6g.xlarge"
+
+
+def group(
+    *entries: Entry, family: str | None = "postgres17", cluster: bool = False, **values: str
+) -> WrittenGroup:
+    listed = [Entry(name=name, value=value) for name, value in values.items()]
+    return WrittenGroup(
+        entries=(*entries, *listed), source="main.tf", family=family, cluster=cluster, line=1
+    )
+
+
+def found(written: WrittenGroup, check: str, *class_names: str) -> list[Finding]:
+    classes = [instance_class(name) for name in class_names] or None
+    return [finding for finding in lint(written, classes=classes) if finding.check == check]
+
+
+def only(written: WrittenGroup, check: str, *class_names: str) -> Finding:
+    [finding] = found(written, check, *class_names)
+    return finding
+
+
+def test_bytes_as_pages_ask_for_two_thousand_times_the_memory() -> None:
+    finding = only(group(shared_buffers="{DBInstanceClassMemory/4}"), "wrong-unit")
+    assert finding.severity is Severity.ERROR
+    assert finding.what == "{DBInstanceClassMemory/4} asks for 2,048 times the memory"
+    assert finding.why == "shared_buffers counts in units of 8kB, not in bytes"
+    assert finding.remedy == "Write {DBInstanceClassMemory/32768}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "times", "remedy"),
+    [
+        # 1024 / 16
+        (
+            "maintenance_work_mem",
+            "{DBInstanceClassMemory/16}",
+            "64",
+            "{DBInstanceClassMemory/16384}",
+        ),
+        # 8192 * 75 / 102400: 75 % in kB, where pages are counted
+        (
+            "effective_cache_size",
+            "{DBInstanceClassMemory*75/102400}",
+            "6.0",
+            "{DBInstanceClassMemory*3/32768}",
+        ),
+        # 1024 / 200: 5.12
+        ("work_mem", "{DBInstanceClassMemory/200}", "5.1", "{DBInstanceClassMemory/204800}"),
+        (
+            "autovacuum_work_mem",
+            "GREATEST({DBInstanceClassMemory/32},65536)",
+            "32",
+            "GREATEST({DBInstanceClassMemory/32768},65536)",
+        ),
+    ],
+)
+def test_a_wrong_unit_is_named_with_the_formula_that_was_meant(
+    name: str, value: str, times: str, remedy: str
+) -> None:
+    finding = only(group(**{name: value}), "wrong-unit")
+    assert finding.what == f"{value} asks for {times} times the memory"
+    assert finding.remedy == f"Write {remedy}"
+
+
+def test_mb_as_pages_give_hardly_any_memory() -> None:
+    """A quarter in MB is M/4194304; as pages it is 8192 / 4194304, some 0.2 %."""
+    finding = only(group(shared_buffers="{DBInstanceClassMemory/4194304}"), "wrong-unit")
+    assert finding.severity is Severity.WARNING
+    assert finding.what == "{DBInstanceClassMemory/4194304} gives 0.2 % of the memory"
+    assert finding.remedy == "Write {DBInstanceClassMemory/32768}"
+
+
+def test_a_literal_in_bytes_is_more_than_any_class_has() -> None:
+    """4 GiB in bytes, read as pages: 32 TiB."""
+    finding = only(group(effective_cache_size="1073741824"), "wrong-unit")
+    assert finding.severity is Severity.ERROR
+    assert finding.what == "1073741824 is 8 TB, more than the memory of every class"
+    assert finding.remedy == "For 1 GB write 131072."
+
+
+def test_a_literal_beyond_small_classes_is_only_told() -> None:
+    finding = only(group(shared_buffers="1048576"), "more-than-memory")  # 8 GB
+    assert finding.severity is Severity.INFO
+    assert "more than the memory of db.t1.micro, db.t3.micro" in finding.what
+    assert not found(group(shared_buffers="1048576"), "more-than-memory", ONE)
+
+
+@pytest.mark.parametrize(
+    ("value", "says", "remedy"),
+    [
+        ("{DBInstanceClassMemory / 32768}", "is missing", "{DBInstanceClassMemory/32768}"),
+        ("{dbinstanceclassmemory/32768}", "no variable dbinst", "{DBInstanceClassMemory/32768}"),
+        ("{(DBInstanceClassMemory)/32768}", "should stand here", "{DBInstanceClassMemory/32768}"),
+        ("{DBInstanceClassMemory*0.25/8192}", "is missing", "{DBInstanceClassMemory/32768}"),
+        (
+            "{DBInstanceClassMemory/32768-1000}",
+            "is missing",
+            "SUM({DBInstanceClassMemory/32768},-1000)",
+        ),
+        ("{DBInstanceClassMemory/4}/8192", "left over", "{DBInstanceClassMemory/32768}"),
+        ("{DBInstanceClassMemory/max_connections}", "cannot refer to another parameter", None),
+        ("{DBInstanceClassMemory / max_connections}", "cannot refer to another parameter", None),
+        ("{TotalMemory/4}", "no variable TotalMemory", None),
+        ("{DBInstanceClassMemory/0}", "division by zero", None),
+        ("IF({DBInstanceVCPU}>2,1,0)", "", None),
+    ],
+)
+def test_what_rds_cannot_read_is_an_error_with_what_was_meant(
+    value: str, says: str, remedy: str | None
+) -> None:
+    finding = only(group(shared_buffers=value), "not-a-formula")
+    assert finding.severity is Severity.ERROR
+    assert says in finding.what
+    assert finding.remedy == (f"Write {remedy}" if remedy else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "better"),
+    [
+        ("{DBInstanceClassMemory * 0.75 / 8192}", "{DBInstanceClassMemory*3/32768}"),
+        ("greatest({DBInstanceVCPU / 2}, 8)", "GREATEST({DBInstanceVCPU/2},8)"),
+        ("DBInstanceClassMemory/32768", "{DBInstanceClassMemory/32768}"),
+        ("{DBInstanceVCPU}*2", "{DBInstanceVCPU*2}"),
+        ("{4/DBInstanceClassMemory}", None),
+        ("{DBInstanceClassMemory/32768", None),
+        ("{DBInstanceClassMemory*DBInstanceVCPU}", None),
+        ("8", None),
+        ("{" * 300, None),
+    ],
+)
+def test_what_was_meant_is_written_in_a_documented_shape(text: str, better: str | None) -> None:
+    assert mended(text) == better
+
+
+def test_a_division_before_a_multiplication_loses_on_small_classes() -> None:
+    """On 722 MiB: 757071872 / 63963136 = 11.8, so 11 of 11.8: 7 % are lost."""
+    value = "{DBInstanceClassMemory/63963136*1024}"
+    finding = only(group(maintenance_work_mem=value), "truncates-first", "db.t3.micro")
+    assert finding.severity is Severity.WARNING
+    assert finding.what == "divides before it multiplies: 7.1 % less on db.t3.micro"
+    assert finding.remedy == "Write {DBInstanceClassMemory/62464}"
+
+
+def test_where_little_is_lost_it_is_only_told() -> None:
+    """On 30 GiB the remainder of one in some five hundred."""
+    value = "GREATEST({DBInstanceClassMemory/63963136*1024},65536)"
+    finding = only(group(maintenance_work_mem=value), "truncates-first", ONE)
+    assert finding.severity is Severity.INFO
+    assert finding.remedy == "Write GREATEST({DBInstanceClassMemory/62464},65536)"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("shared_buffers", "4GB", "Write 524288"),  # 4 GiB / 8 KiB
+        ("work_mem", "32MB", "Write 32768"),
+        ("work_mem", "4G", "Write 4194304"),
+        ("checkpoint_timeout", "15min", "Write 900"),
+        ("log_min_duration_statement", "2s", "Write 2000"),
+        ("shared_buffers", "25%", "Write {DBInstanceClassMemory/32768}"),
+        ("max_wal_size", "10%", ""),
+    ],
+)
+def test_a_unit_suffix_is_refused_with_the_number_in_base_units(
+    name: str, value: str, remedy: str
+) -> None:
+    finding = only(group(**{name: value}), "unit-suffix")
+    assert finding.severity is Severity.ERROR
+    assert finding.remedy == remedy
+
+
+def test_a_value_beyond_bounds_on_some_classes_names_them_and_the_bound() -> None:
+    """wal_buffers takes 262143 pages at most: 2 GB less a page, a quarter of 8 GiB."""
+    finding = only(group(wal_buffers="{DBInstanceClassMemory/32768}"), "out-of-range")
+    assert finding.severity is Severity.ERROR
+    assert finding.what.startswith("{DBInstanceClassMemory/32768} is refused on db.m1.xlarge, ")
+    assert finding.remedy == "Write LEAST({DBInstanceClassMemory/32768},262143)"
+    assert not found(
+        group(wal_buffers="{DBInstanceClassMemory/32768}"), "out-of-range", "db.t3.small"
+    )
+
+
+def test_a_value_below_bounds_gets_a_floor() -> None:
+    """autovacuum_max_workers starts at 1; a class of 32 GiB gives 0."""
+    value = "{DBInstanceClassMemory/64371566592}"
+    finding = only(group(autovacuum_max_workers=value), "out-of-range", ONE)
+    assert finding.what == f"{value} is refused on db.r6g.xlarge"
+    assert finding.remedy == f"Write GREATEST({value},1)"
+
+
+def test_a_literal_out_of_bounds_is_an_error() -> None:
+    finding = only(group(max_connections="1000000"), "out-of-range")
+    assert finding.severity is Severity.ERROR
+    assert finding.what == "max_connections = 1000000 is outside 1 to 262143"
+
+
+def test_what_only_another_familys_list_refuses_is_a_warning() -> None:
+    """The list was seen in postgres14; jit is a Boolean there."""
+    finding = only(group(jit="perhaps"), "out-of-range")
+    assert finding.severity is Severity.WARNING
+    assert only(group(family="postgres14", jit="2"), "out-of-range").severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("word", ["0", "1", "on", "off"])
+def test_a_boolean_may_be_a_word(word: str) -> None:
+    assert not lint(group(jit=word))
+
+
+def test_a_formula_that_truncates_to_zero_is_named_with_its_classes() -> None:
+    value = "{DBInstanceVCPU/64}"
+    finding = only(group(max_parallel_workers=value), "truncates-to-zero")
+    assert finding.severity is Severity.WARNING
+    assert finding.what.startswith(f"{value} gives 0 on ")
+
+
+def test_a_part_that_is_always_zero_is_named() -> None:
+    value = "GREATEST({DBInstanceClassMemory/643715665920000},3)"
+    finding = only(group(autovacuum_max_workers=value), "truncates-to-zero")
+    assert finding.what == "{DBInstanceClassMemory/643715665920000} gives 0 on every class"
+
+
+def test_functions_inside_functions_are_documented_nowhere() -> None:
+    value = "GREATEST(LEAST({DBInstanceVCPU},16),8)"
+    finding = only(group(max_worker_processes=value), "nested-functions")
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_shape_known_only_from_awss_defaults_is_told() -> None:
+    value = "GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)"
+    finding = only(group(autovacuum_vacuum_cost_limit=value), "undocumented-shape")
+    assert finding.severity is Severity.INFO
+
+
+def test_a_formula_for_a_real_number_is_an_error() -> None:
+    finding = only(group(random_page_cost="{DBInstanceVCPU}"), "takes-no-formula")
+    assert finding.severity is Severity.ERROR
+
+
+def test_static_and_immediate_is_an_error_for_the_whole_call() -> None:
+    entry = Entry(name="shared_buffers", value="16384", method="immediate", line=7)
+    finding = only(group(entry), "static-immediate")
+    assert (finding.severity, finding.location) == (Severity.ERROR, "main.tf:7")
+    waits = Entry(name="work_mem", value="4096", method="pending-reboot")
+    assert only(group(waits), "waits-needlessly").severity is Severity.INFO
+
+
+def test_names_that_the_family_does_not_list_are_found() -> None:
+    finding = only(group(shared_bufers="16384"), "unknown-parameter")
+    assert finding.severity is Severity.ERROR
+    assert "shared_buffers" in finding.remedy
+    extension = only(group(**{"my_extension.level": "1"}), "unknown-parameter")
+    assert extension.severity is Severity.WARNING
+
+
+def test_what_customers_cannot_set_is_found_with_its_evidence() -> None:
+    fixed = [name for name, each in family("postgres14").parameters.items() if not each.modifiable]
+    assert "archive_command" in fixed
+    finding = only(group(family="postgres14", archive_command="/bin/true"), "not-modifiable")
+    assert finding.why == f"evidence: {family('postgres14').parameter('archive_command').evidence}"
+
+
+def test_a_cluster_parameter_in_an_instance_group_is_found() -> None:
+    aurora = family("aurora-postgresql16")
+    name = next(name for name in aurora.parameters if aurora.cluster_level(name))
+    entry = Entry(name=name, value=None, unknown="var.x")
+    assert found(group(entry, family=aurora.name), "cluster-level")
+    assert not found(group(entry, family=aurora.name, cluster=True), "cluster-level")
+
+
+def test_a_parameter_set_twice_is_found_at_its_second_line() -> None:
+    entries = [Entry(name="jit", value="0", line=3), Entry(name="JIT", value="1", line=9)]
+    finding = only(group(*entries), "duplicate")
+    assert (finding.severity, finding.line) == (Severity.ERROR, 9)
+
+
+def test_a_worst_case_beyond_memory_names_the_classes() -> None:
+    """5000 sessions by default on 32 GiB; each may sort with twice 64000 kB: far beyond."""
+    finding = only(group(work_mem="64000"), "memory-budget", ONE)
+    assert finding.severity is Severity.WARNING
+    assert finding.what == "the worst case does not fit the memory of db.r6g.xlarge"
+
+
+def test_what_is_no_worse_than_awss_defaults_is_not_blamed() -> None:
+    assert not lint(group(shared_buffers="{DBInstanceClassMemory/32768}"))
+    assert not lint(group(checkpoint_timeout="900"))
+
+
+def test_a_value_that_is_not_known_yet_is_told_and_nothing_made_of_it() -> None:
+    [finding] = lint(group(Entry(name="work_mem", value=None, unknown="var.x", line=4)))
+    assert (finding.check, finding.severity) == ("not-known", Severity.INFO)
+    assert finding.what.endswith("var.x")
+
+
+def test_without_a_family_units_and_formulas_are_checked_all_the_same() -> None:
+    written = group(family=None, shared_buffers="{DBInstanceClassMemory/4}", nonsense="1")
+    assert {finding.check for finding in lint(written)} == {"family-unknown", "wrong-unit"}
+    named = {finding.check for finding in lint(written, family="postgres17")}
+    assert named == {"wrong-unit", "unknown-parameter"}
+
+
+def test_an_old_family_is_checked_without_its_own_bounds() -> None:
+    [finding] = lint(group(family="postgres11", work_mem="4096"))
+    assert finding.check == "family-unknown"
+    assert "postgres11" in finding.what
+
+
+def test_a_group_of_another_engine_is_said_to_be_unchecked() -> None:
+    [finding] = lint(group(family="mysql8.0", innodb_buffer_pool_size="{DBInstanceClassMemory}"))
+    assert (finding.check, finding.severity) == ("other-engine", Severity.INFO)
+
+
+def test_what_aws_says_of_a_parameter_overrules_what_is_known() -> None:
+    entry = Entry(
+        name="work_mem", value="4096", method="immediate", apply_type="static", allowed="64-1000"
+    )
+    checks = {finding.check for finding in lint(group(entry))}
+    assert checks == {"static-immediate", "out-of-range"}
+
+
+def test_findings_stand_in_the_order_of_lines_the_worst_first() -> None:
+    entries = [
+        Entry(name="jit", value="perhaps", line=9),
+        Entry(name="shared_buffers", value="{DBInstanceClassMemory/4}", method="immediate", line=5),
+        Entry(name="work_mem", value="4096", method="pending-reboot", line=5),
+    ]
+    assert [(each.line, each.severity) for each in lint(group(*entries))] == [
+        (5, Severity.ERROR),
+        (5, Severity.ERROR),
+        (5, Severity.INFO),
+        (9, Severity.WARNING),
+    ]
+
+
+@pytest.mark.parametrize("name", families())
+def test_awss_own_defaults_have_no_errors(name: str) -> None:
+    """Some are undocumented shapes, some truncate: told, not blamed."""
+    known = family(name)
+    entries = [
+        Entry(name=each.name, value=each.default)
+        for each in known.parameters.values()
+        if each.default is not None and each.modifiable
+    ]
+    written = group(*entries, family=name, cluster=True)
+    errors = [finding for finding in lint(written) if finding.severity is Severity.ERROR]
+    assert not errors, errors
+
+
+@pytest.mark.parametrize(
+    ("class_name", "family_name", "workload", "connections"),
+    [
+        ("db.r6g.xlarge", "postgres17", "oltp", 200),
+        ("db.t4g.medium", "postgres13", "web", 50),
+        ("db.m7g.2xlarge", "postgres18", "olap", 100),
+        ("db.r7g.large", "aurora-postgresql16", "mixed", 100),
+    ],
+)
+def test_what_we_design_and_render_has_nothing_to_mend(
+    class_name: str, family_name: str, workload: str, connections: int
+) -> None:
+    made = design(
+        family_name=family_name,
+        class_name=class_name,
+        workload=workload,
+        connections=connections,
+    )
+    lines = [
+        GroupLine(name=each.name, value=each.value, method=each.method) for each in made.settings
+    ]
+    text = render_group(
+        "terraform", lines, name="x", family=family_name, cluster=made.question.aurora
+    )
+    [written] = read_text(text, suffix=".tf", source="x.tf")
+    classes = [
+        each
+        for name, each in instance_classes(made.family.engine).items()
+        if name not in made.too_small
+    ]
+    findings = lint(written, classes=classes)
+    assert not [finding for finding in findings if finding.to_be_mended]
+
+
+def test_a_group_in_aws_is_linted_by_its_name(lab: Lab) -> None:
+    from mrtuner.aws.session import client
+
+    rds = client("rds")
+    rds.create_db_parameter_group(
+        DBParameterGroupName="app", DBParameterGroupFamily="postgres17", Description="x"
+    )
+    rds.modify_db_parameter_group(
+        DBParameterGroupName="app",
+        Parameters=[
+            {
+                "ParameterName": "effective_cache_size",
+                "ParameterValue": "{DBInstanceClassMemory*3/4096}",
+                "ApplyMethod": "immediate",
+            }
+        ],
+    )
+    [finding] = lint(read_live(rds, "app"))
+    assert finding.location == "group app"
+    # 8192 * 3 / 4096
+    assert finding.what == "{DBInstanceClassMemory*3/4096} asks for 6.0 times the memory"
