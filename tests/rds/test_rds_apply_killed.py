@@ -156,7 +156,8 @@ def test_killed_on_the_way_back_the_next_run_goes_on(
         state = tmp_path / str(killed_at)
         was_killed = run(Task("apply", fast.endpoint_url, state, killed_at, too_much))
         with Journal(state) as journal:
-            recover(client, "db1", journal, reboot="now", pace=PACE)
+            with suppress(ApplyError):  # finishing it would not start either: it says so
+                recover(client, "db1", journal, reboot="now", pace=PACE)
             assert [one.state for one in journal.changes()] == ["reverted"]
         assert now(client, fast) == start, killed_at
         if not was_killed:

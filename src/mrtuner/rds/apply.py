@@ -7,7 +7,7 @@ do; `undo` is in undo.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -107,7 +107,7 @@ def recover(
     """Finish or revert the change of this instance that was interrupted; None if there is none.
 
     A change whose group is as wanted, where it was wanted, is finished (and rebooted, if this
-    run may); any other is put back.
+    run may); any other is put back. ApplyError when it could not be finished and was put back.
     """
     target = read_target(client, identifier)
     found = journal.unfinished(target.arn)
@@ -119,7 +119,7 @@ def recover(
             return None
         transaction = Transaction(client, journal, change, pace, at, reboot == "now")
         if change.state is not State.REVERTING and transaction.at_target():
-            transaction.complete()
+            carry_out(transaction, transaction.complete)
             return outcome("finished", transaction)
         waiting = transaction.back()
     return outcome("reverted", transaction, waiting=waiting)
@@ -253,11 +253,11 @@ def begin(
     return Transaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
 
 
-def carry_out(transaction: Transaction) -> None:
-    """Forward to the target, or back to the start with the reason why."""
+def carry_out(transaction: Transaction, steps: Callable[[], None] | None = None) -> None:
+    """Forward to the target, or only the last steps to it; or back with the reason why."""
     try:
         transaction.at("planned")
-        transaction.forward()
+        (steps or transaction.forward)()
     except BaseException as error:
         waiting = _back(transaction, error)
         if not isinstance(error, Exception):
