@@ -1,0 +1,117 @@
+"""`rdstune render` through the real command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import hcl2
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from mrtuner.cli import rdstune
+from mrtuner.cli.rds.render import FORMATS
+from mrtuner.rds.group import design
+from mrtuner.render.groups import GROUP_FORMATS
+
+ASKED = (
+    "--class", "db.r6g.xlarge", "--family", "postgres17", "--workload", "oltp",
+    "--connections", "200",
+)  # fmt: skip
+
+
+def render(*arguments: str) -> Result:
+    return CliRunner().invoke(rdstune, ["render", *arguments])
+
+
+def test_every_format_of_the_library_is_a_choice() -> None:
+    assert tuple(GROUP_FORMATS) == FORMATS
+
+
+def test_terraform_holds_the_designed_group() -> None:
+    made = design(
+        family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp", connections=200
+    )
+    result = render("--format", "terraform", *ASKED, "--name", "app-pg17")
+    assert result.exit_code == 0, result.stderr
+    options = hcl2.SerializationOptions(strip_string_quotes=True)
+    [resource] = hcl2.loads(result.stdout, serialization_options=options)["resource"]
+    group = resource["aws_db_parameter_group"]["app_pg17"]
+    assert (group["name"], group["family"]) == ("app-pg17", "postgres17")
+    assert [(each["name"], each["value"], each["apply_method"]) for each in group["parameter"]] == [
+        (each.name, each.value.replace("${", "$${"), each.method) for each in made.settings
+    ]
+
+
+def test_the_head_says_what_the_group_is_for() -> None:
+    head = render("--format", "aws-cli", *ASKED).stdout[:400]
+    assert "MrTuner: oltp, 200 connections, drawn up for db.r6g.xlarge" in head
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_json_holds_the_settings_and_the_text(format: str) -> None:
+    result = render("--format", format, *ASKED, "--json")
+    document = json.loads(result.stdout)
+    assert document["schema"] == "mrtuner.rds.render/1"
+    assert (document["name"], document["family"]) == ("mrtuner-postgres17", "postgres17")
+    assert document["text"] == render("--format", format, *ASKED).stdout
+    connections = next(
+        each for each in document["parameters"] if each["name"] == "max_connections"
+    )  # fmt: skip
+    assert (connections["value"], connections["method"]) == ("200", "pending-reboot")
+
+
+def test_our_json_can_be_linted(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    assert render("--format", "terraform", *ASKED, "--json", "-o", str(path)).exit_code == 0
+    linted = CliRunner().invoke(
+        rdstune, ["lint", str(path), "--class", "db.r6g.xlarge", "--json"]
+    )  # fmt: skip
+    assert linted.exit_code == 0, linted.stdout
+    [group] = json.loads(linted.stdout)["groups"]
+    assert (group["name"], group["family"]) == ("mrtuner-postgres17", "postgres17")
+    assert group["parameters"] > 5
+
+
+def test_aurora_gets_a_cluster_group_unless_told_otherwise() -> None:
+    asked = ("--class", "db.r7g.large", "--family", "aurora-postgresql16", "--connections", "50")
+    [cluster] = yaml.safe_load(render("--format", "cloudformation", *asked).stdout)[
+        "Resources"
+    ].values()
+    assert cluster["Type"] == "AWS::RDS::DBClusterParameterGroup"
+    [instance] = yaml.safe_load(
+        render("--format", "cloudformation", *asked, "--instance").stdout
+    )["Resources"].values()  # fmt: skip
+    assert instance["Type"] == "AWS::RDS::DBParameterGroup"
+
+
+def test_a_file_is_written_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "parameters.tf"
+    result = render("--format", "terraform", *ASKED, "-o", str(path))
+    assert result.stdout == ""
+    assert result.stderr == f"written: {path}\n"
+    assert path.read_text().startswith("# MrTuner: oltp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--format", "ansible", *ASKED), "'ansible' is not one of"),
+        (
+            ("--format", "terraform", *ASKED, "--name", "a--b"),
+            "is not a name for a parameter group",
+        ),
+        (
+            ("--format", "terraform", "--class", "db.x", "--family", "postgres17"),
+            "no instance class",
+        ),
+        (("--format", "terraform", "--class", "db.r6g.large", "--family", "pg17"), "unknown"),
+    ],
+)
+def test_what_cannot_be_rendered_is_a_mistake_of_usage(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    result = render(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
