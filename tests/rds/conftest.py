@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mrtuner.rds.lab import Lab
+
+Client = Callable[..., Any]
+_CACHE = Path(__file__).resolve().parents[2] / ".cache" / "postgres"
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +31,9 @@ def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 @pytest.fixture
 def server_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """A lab with a real PostgreSQL behind every instance."""
-    with Lab(servers=True) as lab:
+    """A lab with a real PostgreSQL behind every instance: 18, and others that were fetched."""
+    programs = {int(path.name): path / "bin" for path in _CACHE.glob("[0-9][0-9]")}
+    with Lab(servers=True, programs=programs) as lab:
         _lead_to(lab, monkeypatch)
         yield lab
 

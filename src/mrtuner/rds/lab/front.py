@@ -7,6 +7,7 @@ refused. Calls are recorded before faults that a test has switched on are looked
 from __future__ import annotations
 
 import io
+import os
 import socket
 import threading
 import uuid
@@ -68,12 +69,19 @@ class Front:
         caller = signed(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
         body = _body(environ)
         try:
-            if caller is None or caller.service != "rds":
-                return self._pass_on(environ, start, caller, body)
-            return self._answer(caller, body).send(start)
+            if caller is not None and caller.service == "rds":
+                return self._answer(caller, body).send(start)
+            if caller is None and self._rds.knows(self._rds.action(body)):
+                return self._unsigned().send(start)
+            return self._pass_on(environ, start, caller, body)
         except Unreachable:
             _hang_up(environ)
             raise ConnectionAbortedError from None  # which the HTTP server takes in silence
+
+    def _unsigned(self) -> Reply:
+        fault = Fault("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
+        request = str(uuid.uuid4())
+        return Reply(403, self._rds.refusal(fault, request), request)
 
     def reset(self) -> None:
         """Empty moto, if it was ever asked for anything."""
@@ -144,7 +152,8 @@ def serve(front: Front, port: int) -> BaseWSGIServer:
         listener = socket.create_server((_HOST, port))
     except OSError as error:
         raise UsageError(
-            f"cannot listen on port {port}: {error.strerror}", "Name another port, or none."
+            f"cannot listen on port {port}: {os.strerror(error.errno or 0)}",
+            "Name another port, or none.",
         ) from None
     with listener:
         number = listener.getsockname()[1]

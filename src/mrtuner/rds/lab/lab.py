@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart, UsageError
-from mrtuner.rds.lab import maintenance
+from mrtuner.rds.lab import maintenance, snapshots
 from mrtuner.rds.lab.clock import Clock
 from mrtuner.rds.lab.front import Front, serve
 from mrtuner.rds.lab.servers import Servers
@@ -193,6 +193,15 @@ class Lab:
             where = self._world.region(region or self.region)
             kind = "cluster" if identifier in where.clusters else "db"
             maintenance.add(where, where.arn(kind, identifier), pending)
+
+    def add_automated_snapshot(self, identifier: str, region: str | None = None) -> str:
+        """Take the snapshot that the nightly backup takes; its identifier."""
+        with self._world.lock:
+            where = self._world.region(region or self.region)
+            stamp = self._world.clock.now().strftime("%Y-%m-%d-%H-%M")
+            name = f"rds:{identifier}-{stamp}"
+            snapshots.take(where, where.instance(identifier), name, "automated")
+            return name
 
     def instance(self, identifier: str, region: str | None = None) -> Instance:
         """The lab's own record of an instance: what runs, and under which group."""

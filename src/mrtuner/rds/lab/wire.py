@@ -25,7 +25,7 @@ class Protocol:
 
     def action(self, body: bytes) -> str:
         """The operation that a form asks for; empty when it names none."""
-        return dict(parse_qsl(body.decode())).get("Action", "")
+        return dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
 
     def parameters(self, action: str, body: bytes) -> dict[str, Any]:
         """The operation's input as the SDK was given it; Fault where it cannot be read."""
