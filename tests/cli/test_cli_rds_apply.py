@@ -134,6 +134,21 @@ def test_a_shared_group_needs_more_than_yes(
     assert run("apply", "db1", "--from", file, "--yes", "--shared").exit_code == 0
 
 
+def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run: Run) -> None:
+    """Seven tenths of memory as shared_buffers held with 20 connections; with 200 it does not."""
+    rds.create_group(client, "shop", "postgres17", "by somebody")
+    theirs = {"shared_buffers": "{DBInstanceClassMemory*7/81920}", "max_connections": "20"}
+    rds.modify_group(
+        client, "shop", [(name, value, "pending-reboot") for name, value in theirs.items()]
+    )
+    rds.attach_group(client, "db1", "shop")
+    lab.settle()
+    result = run("apply", "db1", "--workload", "oltp", "--connections", "200", "--yes")
+    assert result.exit_code == 4
+    assert "with everything that the group sets, the worst case takes" in result.stderr
+    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+
+
 def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
     client: Any, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

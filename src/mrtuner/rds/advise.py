@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, Refused
 from mrtuner.rds.group import Design, design
+from mrtuner.rds.plan import Plan
+from mrtuner.rds.sizes import Size, on_class
 from mrtuner.rds.target import Target
-from mrtuner.units import Bytes, GiB
+from mrtuner.units import Bytes, GiB, pretty_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +76,32 @@ def _like(
         f"the same {machine.memory // GiB} GiB and {machine.vcpus} vCPUs according to EC2"
     )
     return twins[0], (note,)
+
+
+def refuse_overflow(made: Design, plan: Plan) -> str | None:
+    """Refuse a group whose values together do not fit the class, naming what is not ours.
+
+    A warning where it did not fit before either and the change takes nothing more.
+    """
+    after = _size(made, {**plan.user_values, **{step.name: step.value for step in plan.steps}})
+    if after.holds or plan.nothing:
+        return None
+    theirs = sorted(plan.user_values.keys() - {step.name for step in plan.steps})
+    message = _overflow(after)
+    before = _size(made, plan.user_values)
+    if not before.holds and after.share <= before.share:
+        return f"{message}; it did not fit before either"
+    raise Refused(message, f"Change what somebody has set there: {', '.join(theirs)}.")
+
+
+def _size(made: Design, values: Mapping[str, str]) -> Size:
+    return on_class(values, made.question, made.instance_class)
+
+
+def _overflow(size: Size) -> str:
+    if size.outside:
+        return f"the server would not take {', '.join(size.outside)}"
+    return (
+        f"with everything that the group sets, the worst case takes "
+        f"{pretty_bytes(size.budget.total)} of {pretty_bytes(size.budget.ceiling)}"
+    )

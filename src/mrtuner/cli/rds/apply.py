@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.journal.store import Journal
     from mrtuner.rds.apply import Outcome, Reboot
     from mrtuner.rds.compare import Line, Machine
-    from mrtuner.rds.plan import Plan, Wanted
+    from mrtuner.rds.plan import Plan
     from mrtuner.rds.target import Target
 
 SCHEMA: Final = "mrtuner.rds.apply/1"
@@ -115,25 +115,18 @@ def _prepare(
     workload: str,
     connections: int | None,
 ) -> Prepared:
+    from mrtuner.rds.advise import advise, refuse_overflow
     from mrtuner.rds.plan import make
     from mrtuner.rds.target import read_target
 
     target = read_target(client, instance)
-    if source is None:
-        wanted, notes = _advised(target, account, workload, connections)
-    else:
-        wanted, notes = _written(source), ()
-    plan = make(client, target, wanted, group)
-    return Prepared(plan, _machine(target, account), notes)
-
-
-def _advised(
-    target: Target, account: Account, workload: str, connections: int | None
-) -> tuple[Sequence[Wanted], tuple[str, ...]]:
-    from mrtuner.rds.advise import advise
-
+    machine = _machine(target, account)
+    if source is not None:
+        return Prepared(make(client, target, _written(source), group), machine, ())
     advised = advise(target, account, workload=workload, connections=connections)
-    return advised.design.settings, advised.notes
+    plan = make(client, target, advised.design.settings, group)
+    tight = refuse_overflow(advised.design, plan)
+    return Prepared(plan, machine, (*advised.notes, tight) if tight else advised.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +135,7 @@ class _Written:
     value: str
 
 
-def _written(source: Path) -> list[Wanted]:
+def _written(source: Path) -> list[_Written]:
     """The one group in a file. BadValue when there are several, or values nobody can know."""
     from mrtuner.rds.files import read
 
