@@ -72,7 +72,8 @@ def start(
     \b
     Examples:
       rdstune lab start --example
-      eval "$(grep export lab.out)"; aws rds describe-db-instances
+      rdstune lab start --no-servers --port 5000 --region eu-west-1
+      rdstune lab start --seed fleet.json --json
 
     What it prints leads every AWS SDK and command of a shell to the lab, and away from real
     credentials. Nothing it holds outlives it.

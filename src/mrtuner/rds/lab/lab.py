@@ -13,6 +13,7 @@ from mrtuner.errors import MissingPart, UsageError
 from mrtuner.rds.lab import maintenance, snapshots
 from mrtuner.rds.lab.clock import Clock
 from mrtuner.rds.lab.front import Front, serve
+from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
 from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
@@ -193,6 +194,15 @@ class Lab:
             where = self._world.region(region or self.region)
             kind = "cluster" if identifier in where.clusters else "db"
             maintenance.add(where, where.arn(kind, identifier), pending)
+
+    def call(self, action: str, region: str | None = None, **params: Any) -> dict[str, Any]:
+        """Make an RDS call without HTTP, for fleets: call("CreateDBInstance", "eu-west-1", …).
+
+        It is neither recorded nor throttled; Fault when the lab refuses it.
+        """
+        with self._world.lock:
+            self._world.clock.run_due()
+            return OPERATIONS[action](self._world.region(region or self.region), params)
 
     def add_automated_snapshot(self, identifier: str, region: str | None = None) -> str:
         """Take the snapshot that the nightly backup takes; its identifier."""

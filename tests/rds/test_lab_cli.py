@@ -1,0 +1,86 @@
+"""`rdstune lab start` as a program: what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`rdstune lab start` without servers, ended at the end."""
+    command = [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune.main()"]
+    process = subprocess.Popen(
+        [*command, "lab", "start", "--no-servers", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def lines(process: subprocess.Popen[str], count: int) -> Sequence[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline().strip() for _ in range(count)]
+
+
+def test_it_prints_what_to_export_and_ends_cleanly_at_ctrl_c() -> None:
+    with program("--region", "eu-west-1") as process:
+        exports = dict(line.removeprefix("export ").split("=", 1) for line in lines(process, 8))
+        assert exports["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+        assert exports["AWS_DEFAULT_REGION"] == "eu-west-1"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert out == ""
+        assert err.rstrip().endswith("nothing of it is left")
+
+
+def test_a_seed_is_made_before_it_says_that_it_is_ready(tmp_path: Path) -> None:
+    step = {
+        "action": "CreateDBInstance",
+        "region": "eu-west-1",
+        "parameters": {
+            "DBInstanceIdentifier": "seeded",
+            "DBInstanceClass": "db.t4g.micro",
+            "Engine": "postgres",
+            "AllocatedStorage": 20,
+            "MasterUsername": "m",
+            "MasterUserPassword": "12345678",
+        },
+    }
+    seed = tmp_path / "seed.json"
+    seed.write_text(json.dumps([step]))
+    with program("--seed", str(seed), "--json") as process:
+        assert process.stdout is not None
+        text = ""
+        for line in process.stdout:
+            text += line
+            if line == "}\n":
+                break
+        document = json.loads(text)
+        assert document["schema"] == "mrtuner.rds.lab/1"
+        (found,) = document["instances"]
+        assert (found["identifier"], found["region"], found["status"]) == (
+            "seeded",
+            "eu-west-1",
+            "available",
+        )
+        assert "12345678" not in text
+
+
+def test_a_bad_seed_is_a_plain_error(tmp_path: Path) -> None:
+    seed = tmp_path / "seed.json"
+    seed.write_text(json.dumps([{"action": "CreateDBInstances", "parameters": {}}]))
+    with program("--seed", str(seed)) as process:
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert out == ""
+        assert err.startswith("error: step 1 of the seed, CreateDBInstances, failed")
