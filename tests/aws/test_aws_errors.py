@@ -107,7 +107,7 @@ def test_an_error_of_botocore_that_we_do_not_know_keeps_its_words() -> None:
     error = said(b.ParamValidationError(report="x is wrong"))
     assert error.message == (
         "rds:ModifyDBInstance failed in eu-west-1: ParamValidationError: "
-        "Parameter validation failed:\nx is wrong"
+        "Parameter validation failed: x is wrong"
     )
 
 

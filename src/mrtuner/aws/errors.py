@@ -105,7 +105,8 @@ def _denied_action(text: str, action: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text.strip().removesuffix(".")
+    """AWS's words on one line, without the full stop."""
+    return " ".join(text.split()).removesuffix(".")
 
 
 _LATER: Final = "Wait a minute and run again; AWS_MAX_ATTEMPTS raises the number of retries."

@@ -85,7 +85,7 @@ def command(
             terminal.talk(line)
         _agree(prepared.plan, reboot, shared=shared, yes=yes)
         outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
-    lines = _compared(client, prepared, dsn, outcome)
+    lines = _compared(client, prepared, dsn, outcome, poll)
     undo = changing.undo_command(instance, region, profile, reboot, journal)
     undo = undo if outcome.did == "applied" else ""
     if as_json:
@@ -185,24 +185,43 @@ def _carried_out(
 
 
 def _compared(
-    client: Any, prepared: Prepared, dsn: str | None, outcome: Outcome
+    client: Any, prepared: Prepared, dsn: str | None, outcome: Outcome, poll: float
 ) -> tuple[Line, ...] | None:
-    """What the server runs of what was changed; None without a connection string."""
+    """What the server runs of what was changed; None without a connection string.
+
+    A dynamic value may reach the server a little after RDS says that it has: look again.
+    """
     if dsn is None or prepared.machine is None:
         return None
+    import time
+
+    from mrtuner.rds.compare import differences
+
+    for _ in range(_LOOKS):
+        lines = _lines(client, prepared, dsn, outcome)
+        if not differences(lines):
+            break
+        time.sleep(poll)
+    return lines
+
+
+#: With the usual second between them, half a minute.
+_LOOKS: Final = 30
+
+
+def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple[Line, ...]:
     from dataclasses import replace
 
     from mrtuner.aws import rds
     from mrtuner.rds.compare import compare, measured
     from mrtuner.rds.diff import read_settings
 
-    target = prepared.plan.target
+    target, here = prepared.plan.target, prepared.machine
+    assert here is not None  # noqa: S101 - `_compared` has looked
     parameters = rds.parameters(client, outcome.group, target.scope)
     rows = read_settings(dsn, [row.name for row in parameters])
-    memory = prepared.machine.memory
     if not outcome.waiting:  # else formulas of this group are not yet in force
-        memory = measured(parameters, rows, prepared.machine)
-    here = replace(prepared.machine, memory=memory)
+        here = replace(here, memory=measured(parameters, rows, here))
     changed = [row for row in parameters if row.name in outcome.changed]
     newly = prepared.plan.attaches
     return compare(changed, here, rows, waiting=bool(outcome.waiting), newly=newly)
