@@ -6,8 +6,12 @@ Figures are worked out by hand: shared_buffers counts pages of 8192 bytes, so {M
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
 from mrtuner.rds.files import Entry, WrittenGroup, read_live, read_text
@@ -420,3 +424,13 @@ def test_a_group_in_aws_is_linted_by_its_name(lab: Lab) -> None:
     assert finding.location == "group app"
     # 8192 * 3 / 4096
     assert finding.what == "{DBInstanceClassMemory*3/4096} asks for 6.0 times the memory"
+
+
+def test_the_page_on_units_says_what_the_catalogue_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "formulas-and-units.md"
+    rows = re.findall(r"^\| (8 kB pages|kB|MB|B|ms|s|min) \| (.+) \|$", page.read_text(), re.M)
+    assert len(rows) == 7
+    known = parameters(18)
+    for unit, names in rows:
+        units = {name: known[name].unit for name in names.split(", ")}
+        assert set(units.values()) == {"8kB" if unit == "8 kB pages" else unit}, units
