@@ -298,6 +298,20 @@ def test_without_a_permission_everything_is_put_back_and_the_action_is_named(
     assert [one.state for one in journal.changes()] == ["reverted"]
 
 
+def test_without_leave_of_iam_to_reboot_it_is_as_before_and_not_rebooted(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    before = everything(client)
+    lab.deny("rds:RebootDBInstance")
+    with pytest.raises(ApplyError, match="AWS denies rds:RebootDBInstance in us-east-1; the group"):
+        applied(client, planned(client), journal, "now")
+    lab.allow()
+    assert everything(client) == before
+    assert [one.state for one in journal.changes()] == ["reverted"]
+
+
 def test_a_batch_that_rds_refuses_undoes_those_before_it(
     lab: Lab, client: Any, journal: Journal
 ) -> None:

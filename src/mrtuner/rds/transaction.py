@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from mrtuner.aws import rds
@@ -83,7 +84,8 @@ class Transaction:
         """
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
-                reboot_waiting(self.client, name, self.pace, always=anew)
+                begun = partial(self._note, State.RESTARTING, f"{name} is rebooting")
+                reboot_waiting(self.client, name, self.pace, always=anew, begun=begun)
         with self._step(State.RELOADED, "verify"):
             self._verify()
         if self.group.removes:
@@ -163,7 +165,7 @@ class Transaction:
     def _reboot_back(self) -> tuple[str, ...]:
         """Reboot again what was rebooted with our values, if this run may."""
         done = set(self.journal.steps(self.change))
-        rebooted = [name for name in self.group.reboots if f"reboot {name}" in done]
+        rebooted = [name for name in self.group.reboots if f"{name} is rebooting" in done]
         waiting = [one.name for one in self.change.entries if one.restart]
         target = read_target(self.client, self.group.identifier)
         if not rebooted or not target.waiting:
@@ -311,12 +313,25 @@ class Transaction:
             self.at(step)
 
 
-def reboot_waiting(client: Any, name: str, pace: Pace, *, always: bool = False) -> None:
+def _untold() -> None:
+    """Tell nobody."""
+
+
+def reboot_waiting(
+    client: Any,
+    name: str,
+    pace: Pace,
+    *,
+    always: bool = False,
+    begun: Callable[[], None] = _untold,
+) -> None:
     """Reboot one instance that waits for it, and wait until it runs with the group's values.
 
-    `always`: even when RDS says that it is in sync. DoesNotStart when it does not start.
+    `always`: even when RDS says that it is in sync. `begun` is called once RDS has taken the
+    call. DoesNotStart when it does not start.
     """
     ready = wait(client, name, lambda one: one.member(name).status == "available", pace)
     if always or not ready.runs_group(name):
         rds.reboot(client, name)
+        begun()
         wait(client, name, lambda one: one.runs_group(name), pace)
