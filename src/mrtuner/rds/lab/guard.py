@@ -32,7 +32,7 @@ def postmaster(directory: Path) -> int | None:
     data = directory / "data"
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
-        return int(lines[0]) if Path(lines[1]) == data else None
+        return int(lines[0]) if data.samefile(lines[1]) else None
     except (OSError, ValueError, IndexError):
         return None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from mrtuner.errors import MissingPart, UsageError
+from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.rds.lab import maintenance, snapshots
 from mrtuner.rds.lab.clock import Clock
 from mrtuner.rds.lab.front import Front, serve
@@ -19,6 +20,7 @@ from mrtuner.rds.lab.trouble import Calls, Failure, Trouble
 from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
 
 _REGION: Final = "us-east-1"
+_SERVERS_SECONDS: Final = 120
 
 
 class Lab:
@@ -133,8 +135,16 @@ class Lab:
             self._world.clock.run_due()
 
     def settle(self) -> None:
-        """Move the clock ahead as far as anything waits that is no window: within the hour."""
+        """Move the clock ahead until nothing is under way that takes less than an hour.
+
+        Windows and dates stay ahead unless they lie within that hour. Real servers are waited for.
+        """
         self.advance(hours=1)
+        limit = time.monotonic() + _SERVERS_SECONDS
+        while self._world.starting:
+            if time.monotonic() > limit:
+                raise MrTunerError("a server of the lab does not start", "Look at its events.")
+            time.sleep(0.01)
 
     def throttle(self, per_second: float | None) -> None:
         """Answer Throttling to calls above this rate, region by region; None: no more."""

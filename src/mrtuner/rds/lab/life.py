@@ -87,6 +87,7 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
     if region.world.servers is None or not machine.has_server(region, instance):
         _up(instance, then)
         return
+    region.world.starting += 1
     threading.Thread(
         target=_start_server, args=(region, instance, then), daemon=True, name="lab-server-start"
     ).start()
@@ -112,7 +113,10 @@ def _start_server(region: Region, instance: Instance, then: Then) -> None:
         servers.start(instance, values)
     except MrTunerError as error:
         reason = error.message
+    except OSError as error:  # whatever happens, the instance must not stay where it is for ever
+        reason = str(error)
     with region.world.lock:
+        region.world.starting -= 1
         if region.instances.get(instance.identifier) is not instance:
             return
         if reason is None:

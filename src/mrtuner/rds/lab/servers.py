@@ -64,6 +64,7 @@ class Servers:
         self._servers: dict[str, Server] = {}
         self._lock = threading.Lock()
         self._guard = Guard()
+        self._closed = False
 
     def offers(self, major: int) -> Binaries:
         """The programs of a major version; MissingPart when there are none here."""
@@ -132,6 +133,8 @@ class Servers:
 
     def close(self) -> None:
         """Remove all, for good."""
+        with self._lock:
+            self._closed = True
         self.clear()
         self._guard.close()
 
@@ -144,6 +147,8 @@ class Servers:
     def _server(self, instance: Instance) -> Server:
         with self._lock:
             key = _key(instance)
+            if self._closed:
+                raise ConnectError("the lab has ended")
             if key not in self._servers:
                 self._servers[key] = self._new(instance)
             return self._servers[key]

@@ -276,6 +276,7 @@ class World:
         self.servers = servers
         self.lock = threading.RLock()
         self.memory: dict[str, int] = {}  # DBInstanceClassMemory that a test wants for a class
+        self.starting = 0  # servers that are being started
         self._regions: dict[str, Region] = {}
 
     def region(self, name: str) -> Region:
