@@ -149,6 +149,25 @@ def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run
     assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
 
 
+def test_bytes_where_pages_are_meant_are_refused_before_anything_is_done(
+    client: Any, run: Run, tmp_path: Path
+) -> None:
+    """{M/4} is a quarter in bytes; as 8 kB pages it is 2,048 times the memory."""
+    file = group_file(tmp_path, shared_buffers="{DBInstanceClassMemory/4}")
+    result = run("apply", "db1", "--from", file, "--yes")
+    assert result.exit_code == 4
+    assert "shared_buffers" in result.stderr
+    assert "{DBInstanceClassMemory/32768}" in result.stderr
+    assert [one.name for one in rds.groups(client) if not one.default] == []
+
+
+def test_a_formula_with_spaces_is_refused_by_name(client: Any, run: Run, tmp_path: Path) -> None:
+    file = group_file(tmp_path, work_mem="{DBInstanceClassMemory / 204800}")
+    result = run("apply", "db1", "--from", file, "--yes")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: work_mem: ")
+
+
 def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
     client: Any, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

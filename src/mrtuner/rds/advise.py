@@ -11,9 +11,11 @@ from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.errors import BadValue, Refused
 from mrtuner.rds.group import Design, design
+from mrtuner.rds.lint import Finding, Severity, lint
 from mrtuner.rds.plan import Plan
 from mrtuner.rds.sizes import Size, on_class
 from mrtuner.rds.target import Target
+from mrtuner.rds.written import Entry, WrittenGroup
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 
@@ -92,6 +94,30 @@ def refuse_overflow(made: Design, plan: Plan) -> str | None:
     if not before.holds and after.share <= before.share:
         return f"{message}; it did not fit before either"
     raise Refused(message, f"Change what somebody has set there: {', '.join(theirs)}.")
+
+
+def refuse_mistakes(plan: Plan, known: InstanceClass, source: str) -> tuple[str, ...]:
+    """Refuse what lint calls an error on this class; its warnings, in words.
+
+    Together with the group's other values. The methods are ours, so they are right.
+    """
+    values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
+    group = WrittenGroup(
+        entries=tuple(Entry(name=name, value=value) for name, value in values.items()),
+        source=source,
+        family=plan.family,
+    )
+    ours = {step.name for step in plan.steps} | {None}
+    found = [one for one in lint(group, classes=[known]) if one.parameter in ours]
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    if errors:
+        remedy = errors[0].remedy.rstrip(".")
+        raise Refused("; ".join(map(_said, errors)), f"{remedy}." if remedy else None)
+    return tuple(_said(one) for one in found if one.severity is Severity.WARNING)
+
+
+def _said(one: Finding) -> str:
+    return f"{one.parameter}: {one.what}" if one.parameter else one.what
 
 
 def _size(made: Design, values: Mapping[str, str]) -> Size:

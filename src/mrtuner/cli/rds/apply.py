@@ -16,6 +16,7 @@ from mrtuner.errors import BadValue, MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.catalog.classes import InstanceClass
     from mrtuner.journal.store import Journal
     from mrtuner.rds.apply import Outcome, Reboot
     from mrtuner.rds.compare import Line, Machine
@@ -120,13 +121,29 @@ def _prepare(
     from mrtuner.rds.target import read_target
 
     target = read_target(client, instance)
-    machine = _machine(target, account)
     if source is not None:
-        return Prepared(make(client, target, _written(source), group), machine, ())
+        return _from_file(client, account, target, group, source)
     advised = advise(target, account, workload=workload, connections=connections)
     plan = make(client, target, advised.design.settings, group)
     tight = refuse_overflow(advised.design, plan)
-    return Prepared(plan, machine, (*advised.notes, tight) if tight else advised.notes)
+    notes = (*advised.notes, tight) if tight else advised.notes
+    return Prepared(plan, _machine(target, advised.design.instance_class), notes)
+
+
+def _from_file(
+    client: Any, account: Account, target: Target, group: str | None, source: Path
+) -> Prepared:
+    """The group in a file. A class that nobody knows is said; nothing is evaluated for it."""
+    from mrtuner.rds.advise import class_of, refuse_mistakes
+    from mrtuner.rds.plan import make
+
+    plan = make(client, target, _written(source), group)
+    try:
+        known, notes = class_of(target, account)
+    except BadValue as error:
+        return Prepared(plan, None, (f"{error.message}: what formulas give is not checked",))
+    mistakes = refuse_mistakes(plan, known, str(source))
+    return Prepared(plan, _machine(target, known), (*notes, *mistakes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +169,10 @@ def _written(source: Path) -> list[_Written]:
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
-def _machine(target: Target, account: Account) -> Machine | None:
-    """None for a class that nobody can tell the memory of."""
-    from mrtuner.rds.advise import class_of
+def _machine(target: Target, known: InstanceClass) -> Machine:
     from mrtuner.rds.compare import machine
     from mrtuner.rds.memory import class_memory
 
-    try:
-        known, _ = class_of(target, account)
-    except BadValue:
-        return None
     return machine(target.writer, class_memory(known, target.engine), known.vcpus)
 
 
