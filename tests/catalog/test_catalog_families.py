@@ -10,15 +10,18 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mrtuner import catalog
 from mrtuner.aws.rows import GroupParameter
+from mrtuner.aws.session import Account
 from mrtuner.catalog import refresh_families as refresh
 from mrtuner.catalog.families import families, family, sources
 from mrtuner.errors import BadValue
-from mrtuner.tuning.engine import RULES
+from mrtuner.rds.lab import Lab
+from mrtuner.tuning.verdict import RULES
 
 RDS = tuple(name for name in families() if name.startswith("postgres"))
 AURORA = tuple(name for name in families() if name.startswith("aurora"))
@@ -119,8 +122,8 @@ def test_every_family_loads_whole(name: str) -> None:
         assert parameter.level in {"cluster", "instance"}
 
 
-@pytest.mark.parametrize("row", DUMP_AURORA_14, ids=lambda row: row[0])
-def test_aurora_14_is_as_the_api_answered(row: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("row", DUMP_AURORA_14, ids=lambda row: str(row[0]))
+def test_aurora_14_is_as_the_api_answered(row: tuple[Any, ...]) -> None:
     found = family("aurora-postgresql14").parameter(row[0])
     seen = (
         found.name, found.data_type, found.apply_type, found.modifiable, found.allowed,
@@ -369,3 +372,26 @@ def test_what_only_the_cluster_group_lists_is_cluster_level() -> None:
     rows = refresh.rows_from_api(instance, cluster)
     assert "level" not in rows["work_mem"]
     assert rows["wal_buffers"]["level"] == "cluster"
+
+
+@pytest.mark.parametrize("name", ["postgres16", "aurora-postgresql16"])
+def test_asking_the_api_gives_the_family_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab answers from families.json, page by page: all of it must come through."""
+    facts = json.loads((FILES / "family_facts.json").read_text(encoding="utf-8"))
+    with Lab() as lab:
+        for variable, value in lab.environment.items():
+            monkeypatch.setenv(variable, value)
+        facts = refresh.with_answers(facts, [name], Account(region=lab.region))
+    known = family(name)
+    rows = refresh.family_rows(known.engine, known.major, facts)
+    assert set(rows) == set(known.parameters)
+    for row in rows:
+        asked, parameter = rows[row], known.parameters[row]
+        assert asked["source"].startswith("DescribeEngineDefaultParameters 20")
+        assert (asked["type"], asked["apply"]) == (parameter.data_type, parameter.apply_type)
+        assert (asked.get("allowed"), asked.get("default")) == (
+            parameter.allowed,
+            parameter.default,
+        )
+        assert asked.get("fixed", False) is not parameter.modifiable
+        assert asked.get("level", "instance") == parameter.level
