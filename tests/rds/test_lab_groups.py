@@ -31,7 +31,9 @@ MANY = [
 
 
 def value_for(name: str) -> str:
-    return {"geqo_effort": "5", "hash_mem_multiplier": "2"}.get(name, "100")
+    return {"geqo_effort": "5", "hash_mem_multiplier": "2", "maintenance_work_mem": "1024"}.get(
+        name, "100"
+    )
 
 
 def test_a_fresh_group_lists_its_family_with_sources_and_types(lab: Lab) -> None:

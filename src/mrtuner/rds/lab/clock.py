@@ -39,12 +39,17 @@ class Clock:
     ) -> None:
         self.speed = speed
         self._wall = wall
-        self._start = start or datetime.now(UTC)
-        self._origin = wall()
-        self._skipped = timedelta()
+        self._given = start
         self._present: datetime | None = None
-        self._tasks: list[Task] = []
         self._order = itertools.count()
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew at the start, with nothing put down."""
+        self._start = self._given or datetime.now(UTC)
+        self._origin = self._wall()
+        self._skipped = timedelta()
+        self._tasks: list[Task] = []
 
     def now(self) -> datetime:
         """The lab's time; inside an action, the moment for which it was put down."""
