@@ -132,7 +132,7 @@ def test_what_others_made_is_never_deleted() -> None:
 def test_copies_from_another_region_or_of_another_life_of_an_instance_stay() -> None:
     sources = days(4)
     elsewhere = [
-        replace(copied(one), tags=copied(one).tags | {"mrtuner:source-region": "us-east-1"})
+        replace(copied(one), tags={**copied(one).tags, "mrtuner:source-region": "us-east-1"})
         for one in sources
     ]
     born_again = [replace(sources[-1], resource_id="db-OTHER")]
