@@ -219,13 +219,13 @@ def _expression(question: Question, name: str, held: Sequence[_Held]) -> Expr | 
 def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sample]) -> Setting:
     formula = nearest(expression, samples)
     share = nearness(formula, [sample for sample in samples if sample.weight > 1])
-    formula = _within_storage(item.name, formula)
+    within = _within_storage(item.name, formula)
     return Setting(
         name=item.name,
-        value=str(formula),
+        value=str(within),
         method=_method(group, item.name),
-        reason=item.reason,
-        scales=not isinstance(formula, Integer),
+        reason=item.reason if within == formula else _beside_the_volume(item.reason),
+        scales=not isinstance(within, Integer),
         share=share,
     )
 
@@ -275,6 +275,11 @@ def _within_storage(name: str, formula: Formula) -> Formula:
     if isinstance(formula, Function) and formula.name == "LEAST":
         return Function("LEAST", (*formula.arguments, room))
     return formula if isinstance(formula, Function) else Function("LEAST", (formula, room))
+
+
+def _beside_the_volume(reason: str) -> str:
+    """The rule does not know the volume; the formula does."""
+    return reason.partition("; the disk")[0] + "; the volume's share at most"
 
 
 def _literal(group: Family, item: Advice) -> Setting:

@@ -193,13 +193,14 @@ def _draw(axes: Axes, sizes: Sequence[Size]) -> None:
     limit = charts.PALETTE["limit"].light
     ceiling = max(float(size.budget.ceiling) / size.budget.memory for size in sizes) * 100
     axes.axhline(ceiling, color=limit, linestyle=(0, (5, 3)), linewidth=1.2)
-    axes.annotate(f"ceiling {ceiling:.0f} %", (0, ceiling), xycoords=("axes fraction", "data"),
-                  xytext=(4, 4), textcoords="offset points", color=limit)  # fmt: skip
+    axes.annotate(f"ceiling {ceiling:.0f} %", (1, ceiling), xycoords=("axes fraction", "data"),
+                  xytext=(0, 4), textcoords="offset points", color=limit, ha="right")  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("DBInstanceClassMemory, GB", color=charts.PALETTE["soft"].light)
     axes.set_ylabel("worst case, % of memory", color=charts.PALETTE["soft"].light)
     axes.set_ylim(0, max(100.0, *(float(size.share) * 105 for size in sizes)))
+    axes.tick_params(color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light)
     axes.grid(color=charts.PALETTE["line"].light, linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
