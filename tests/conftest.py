@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pytest
 
+from labs import _lab, lab, server_lab  # noqa: F401 - fixtures for every test
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import MAJORS, at_hand, binaries
 

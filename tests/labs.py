@@ -1,17 +1,19 @@
-"""The RDS lab as a fixture: without servers for flows, with real PostgreSQL where values count."""
+"""The RDS lab as a fixture: without servers for flows, with real PostgreSQL where values count.
+
+conftest.py hands them to every test. A conftest.py in tests/rds would hide the one here, from which
+tests import.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mrtuner.rds.lab import Lab
 
-Client = Callable[..., Any]
-_CACHE = Path(__file__).resolve().parents[2] / ".cache" / "postgres"
+_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "postgres"
 
 
 @pytest.fixture(scope="session")
