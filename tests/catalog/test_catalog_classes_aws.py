@@ -14,7 +14,7 @@ from mrtuner.aws.session import Account
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.catalog.load import table
-from mrtuner.catalog.refresh_classes import from_aws, from_packages
+from mrtuner.catalog.refresh_classes import from_aws
 from mrtuner.errors import BadValue
 
 
@@ -45,10 +45,6 @@ def test_asking_aws_adds_to_the_table_and_takes_nothing_away() -> None:
         before, after = values[-1].split(), found["classes"][name][-1].split()
         assert values[:-1] == found["classes"][name][:-1]
         assert set(before) <= set(after)
-
-
-def test_the_packages_alone_make_the_file_again_after_that() -> None:
-    assert "live" not in json.loads(from_packages())["sources"]
 
 
 def test_a_class_that_the_table_lacks_is_asked_for_at_ec2() -> None:
