@@ -15,7 +15,9 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
 
-COMMANDS = sorted(main.summaries)
+COMMANDS = sorted(set(main.summaries) - {"rds"})
+#: Those of rdstune that are no groups themselves.
+OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 #: What may not be loaded just to print help.
 HEAVY = {
     "mrtuner.tune", "mrtuner.tuning", "mrtuner.catalog", "mrtuner.postgres", "mrtuner.render",
@@ -69,9 +71,13 @@ def test_every_command_leads_its_help_with_examples(name: str) -> None:
     assert shown.output.index("Examples:") < shown.output.index("Options:")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_speaks_json_and_shows_tracebacks_when_asked(name: str) -> None:
-    command = main.get_command(click.Context(main), name)
+@pytest.mark.parametrize(
+    ("group", "name"), [*((main, name) for name in COMMANDS), *((rdstune, name) for name in OF_RDS)]
+)
+def test_every_command_speaks_json_and_shows_tracebacks_when_asked(
+    group: click.Group, name: str
+) -> None:
+    command = group.get_command(click.Context(group), name)
     assert command is not None
     options = {text for option in command.params for text in option.opts}
     assert {"--json", "--debug"} <= options
