@@ -267,6 +267,12 @@ def test_of_awss_answer_what_a_user_has_set_is_read(document: object, indent: in
     assert group.family is None
 
 
+def test_escapes_of_json_are_read() -> None:
+    text = r'[{"ParameterName": "a", "ParameterValue": "\/ \ud83d\udc18 \u00fc \" \\"}]'
+    [group] = read_text(text, suffix=".json", source="x")
+    assert group.entries[0].value == json.loads(text)[0]["ParameterValue"] == '/ 🐘 ü " \\'
+
+
 def test_the_input_of_the_aws_command_line_says_whose_group_it_is() -> None:
     document = {"DBClusterParameterGroupName": "aurora", "Parameters": ANSWER["Parameters"]}
     [group] = read_text(json.dumps(document), suffix=".json", source="input.json")

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
@@ -81,7 +83,7 @@ def test_bytes_as_pages_ask_for_two_thousand_times_the_memory() -> None:
 def test_a_wrong_unit_is_named_with_the_formula_that_was_meant(
     name: str, value: str, times: str, remedy: str
 ) -> None:
-    finding = only(group(**{name: value}), "wrong-unit")
+    finding = only(group(Entry(name=name, value=value)), "wrong-unit")
     assert finding.what == f"{value} asks for {times} times the memory"
     assert finding.remedy == f"Write {remedy}"
 
@@ -126,7 +128,10 @@ def test_a_literal_beyond_small_classes_is_only_told() -> None:
         ("{DBInstanceClassMemory / max_connections}", "cannot refer to another parameter", None),
         ("{TotalMemory/4}", "no variable TotalMemory", None),
         ("{DBInstanceClassMemory/0}", "division by zero", None),
-        ("IF({DBInstanceVCPU}>2,1,0)", "", None),
+        ("IF({DBInstanceVCPU}>2,1,0)", "no function IF", None),
+        ("{log(0)}", "log(0)", None),
+        ("{DBInstanceClassMemory*8589934592}", "beyond 64 bits", None),
+        ("{DBInstanceClassMemory*" + "9" * 5000 + "}", "", None),
     ],
 )
 def test_what_rds_cannot_read_is_an_error_with_what_was_meant(
@@ -188,7 +193,7 @@ def test_where_little_is_lost_it_is_only_told() -> None:
 def test_a_unit_suffix_is_refused_with_the_number_in_base_units(
     name: str, value: str, remedy: str
 ) -> None:
-    finding = only(group(**{name: value}), "unit-suffix")
+    finding = only(group(Entry(name=name, value=value)), "unit-suffix")
     assert finding.severity is Severity.ERROR
     assert finding.remedy == remedy
 
@@ -272,7 +277,7 @@ def test_names_that_the_family_does_not_list_are_found() -> None:
     finding = only(group(shared_bufers="16384"), "unknown-parameter")
     assert finding.severity is Severity.ERROR
     assert "shared_buffers" in finding.remedy
-    extension = only(group(**{"my_extension.level": "1"}), "unknown-parameter")
+    extension = only(group(Entry(name="my_extension.level", value="1")), "unknown-parameter")
     assert extension.severity is Severity.WARNING
 
 
@@ -424,6 +429,31 @@ def test_a_group_in_aws_is_linted_by_its_name(lab: Lab) -> None:
     assert finding.location == "group app"
     # 8192 * 3 / 4096
     assert finding.what == "{DBInstanceClassMemory*3/4096} asks for 6.0 times the memory"
+
+
+PIECES = (
+    "{", "}", "DBInstanceClassMemory", "DBInstanceVCPU", "*", "/", "+", "-", "(", ")", " ", "8192",
+    "0", "1", "log(", "GREATEST(", "LEAST(", "SUM(", ",", "$", "%", "9" * 30, "0.5", ">", "<=",
+    "GB", "max_connections", "é", "\\", "on",
+)  # fmt: skip
+
+
+@given(
+    name=st.sampled_from(["shared_buffers", "work_mem", "jit", "random_page_cost", "x.y"]),
+    value=st.lists(st.sampled_from(PIECES), max_size=9).map("".join),
+)
+@settings(deadline=None, max_examples=300)
+def test_no_value_is_too_odd_to_be_looked_at(name: str, value: str) -> None:
+    lint(
+        group(Entry(name=name, value=value)),
+        classes=[instance_class("db.t3.micro"), instance_class(ONE)],
+    )
+
+
+@pytest.mark.parametrize("name", ["work_mem", "random_page_cost"])
+def test_a_word_for_a_number_is_an_error(name: str) -> None:
+    finding = only(group(Entry(name=name, value="much")), "out-of-range")
+    assert (finding.severity, finding.what) == (Severity.ERROR, "'much' is not a number")
 
 
 def test_the_page_on_units_says_what_the_catalogue_says() -> None:

@@ -6,6 +6,7 @@ the tags: an intrinsic such as ``!Ref`` is a value that is not known here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
 _GROUP_TYPE: Final = re.compile(r"AWS::RDS::DB(?P<cluster>Cluster)?ParameterGroup")
 _TERRAFORM: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
+_SURROGATES: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 _PLAIN: Final = "tag:yaml.org,2002:"
 
 
 def read_json(text: str, source: str) -> tuple[WrittenGroup, ...]:
-    """Every group in a JSON document; a tab, which YAML minds, can only stand between its parts."""
-    return read_yaml(text.replace("\t", " "), source)
+    """Every group in a JSON document.
+
+    Two things of JSON that YAML minds: tabs, which can only stand between the parts, and
+    characters escaped as a pair of surrogates.
+    """
+    paired = _SURROGATES.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
+    return read_yaml(paired.replace("\t", " "), source)
 
 
 def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
@@ -184,16 +191,22 @@ def _get(node: Node | None, key: str) -> Node | None:
 
 
 def _pairs(node: Node | None) -> list[tuple[Node, Node]]:
-    return list(node.value) if node is not None and node.id == "mapping" else []
+    from yaml import MappingNode
+
+    return list(node.value) if isinstance(node, MappingNode) else []
 
 
 def _items(node: Node | None) -> list[Node]:
-    return list(node.value) if node is not None and node.id == "sequence" else []
+    from yaml import SequenceNode
+
+    return list(node.value) if isinstance(node, SequenceNode) else []
 
 
 def _text(node: Node | None) -> str | None:
     """A scalar as it is written; None for an intrinsic, a mapping and null."""
-    if node is None or node.id != "scalar" or node.tag == f"{_PLAIN}null":
+    from yaml import ScalarNode
+
+    if not isinstance(node, ScalarNode) or node.tag == f"{_PLAIN}null":
         return None
     text = str(node.value)
     if node.tag == "!Sub" and "${" not in text:
@@ -205,10 +218,10 @@ def _shown(node: Node | None) -> str:
     """A value that is only known when the template runs, as it stands there."""
     if node is None or node.tag == f"{_PLAIN}null":
         return "without a value"
-    if node.id == "scalar":
-        return str(node.value) if node.tag.startswith(_PLAIN) else f"{node.tag} {node.value}"
     pairs = _pairs(node)
-    return f"{_text(pairs[0][0])}: …" if pairs else f"{node.tag} …"
+    if pairs:
+        return f"{_text(pairs[0][0])}: …"
+    return f"{node.tag.removeprefix(_PLAIN)} {node.value if isinstance(node.value, str) else '…'}"
 
 
 def _line(node: Node | None) -> int | None:

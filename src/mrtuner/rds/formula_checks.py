@@ -38,21 +38,22 @@ def check_formula(subject: Subject) -> Iterator[Finding]:
 
 def _not_a_formula(subject: Subject) -> Iterator[Finding]:
     """What is wrong beside spaces comes first: they are the easier mistake to see."""
-    spaced, bare = _refused(subject.text), _refused("".join(subject.text.split()))
-    error = bare or spaced
+    error = _without_spaces(subject.text) or subject.unreadable()
     if error is not None:
         better = mending.mended(subject.text)
         yield subject.finding(
             "not-a-formula", Severity.ERROR, error.message, why=error.hint,
-            remedy=f"Write {better}" if better else "",
+            remedy=f"Write {better}" if better not in {None, subject.text} else "",
         )  # fmt: skip
 
 
-def _refused(text: str) -> BadValue | None:
+def _without_spaces(text: str) -> BadValue | None:
     try:
-        parse(text)
+        parse("".join(text.split()))
     except BadValue as error:
         return error
+    except ValueError:
+        return None  # said by whoever reads the text as it is
     return None
 
 

@@ -159,9 +159,9 @@ def _spelt(text: str) -> str:
 def _accepted(text: str) -> str | None:
     try:
         found = parse(text)
-    except BadValue:
+        return str(found) if found.documented and found.variables else None
+    except (BadValue, ValueError):  # ValueError: Python's own limit on digits
         return None
-    return str(found) if found.documented and found.variables else None
 
 
 def _linear(text: str) -> Linear | None:

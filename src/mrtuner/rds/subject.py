@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,9 @@ from mrtuner.rds.written import Entry
 from mrtuner.units import memory_unit
 
 MEMORY: Final = "DBInstanceClassMemory"
+#: How the values of these types are read.
+_NUMBERS: Final[Mapping[str, Callable[[str], int | float]]] = {"integer": int, "real": float}
+_LARGEST: Final = 2**63
 _NAMED: Final = 3
 
 
@@ -60,12 +63,25 @@ class Subject:
     @property
     def formula(self) -> Formula | None:
         """The value as a formula; None for a literal and for what is none."""
-        if not is_formula(self.text):
-            return None
+        return self.read() if is_formula(self.text) and self.unreadable() is None else None
+
+    def read(self) -> Formula:
+        """The value as a formula. FormulaError for what is none, or cannot be evaluated."""
+        formula = parse(self.text)
+        for machine in self.machines:
+            if any(abs(value) >= _LARGEST for value in machine.values(formula)):
+                raise BadValue(f"a number beyond 64 bits on {machine.instance_class.name}")
+        return formula
+
+    def unreadable(self) -> BadValue | None:
+        """Why the value is no formula; None where it is one."""
         try:
-            return parse(self.text)
-        except BadValue:
-            return None
+            self.read()
+        except BadValue as error:
+            return error
+        except ValueError:  # Python's own limit on digits
+            return BadValue("a number of thousands of digits")
+        return None
 
     @property
     def unit(self) -> int | None:
@@ -108,14 +124,16 @@ class Subject:
         return (found, Severity.ERROR) if found else self._refusal_by_family(value)
 
     def _refusal_by_server(self, value: str) -> BadValue | None:
-        if self.parameter is None or self.parameter.vartype != "integer":
+        kind = _NUMBERS.get(self.parameter.vartype) if self.parameter else None
+        if self.parameter is None or kind is None:
             return None
         try:
-            self.parameter.check(int(value))
+            self.parameter.check(kind(value))
         except BadValue as error:
             return error
         except ValueError:
-            return None  # a word: RDS's list knows whether it may stand here
+            counted = f"It is counted in {self.pages}." if self.unit else None
+            return BadValue(f"{value!r} is not a number", counted)
         return None
 
     def _refusal_by_family(self, value: str) -> tuple[BadValue, Severity] | None:

@@ -72,19 +72,15 @@ def command(
         storage=options.size(storage),
         smallest=smallest,
     )
-    group = {
-        "name": name or f"mrtuner-{family_name}",
-        "family": made.family.name,
-        "cluster": made.family.engine.startswith("aurora") if cluster is None else cluster,
-    }
-    lines = _lines(made)
+    name = name or f"mrtuner-{family_name}"
+    cluster = made.question.aurora if cluster is None else cluster
     text = render_group(
-        form, lines, description=description or _asked(made), notes=_notes(made), **group
-    )
+        form, _lines(made), name=name, family=family_name, description=description or _asked(made),
+        cluster=cluster, notes=_notes(made),
+    )  # fmt: skip
     if as_json:
-        text = terminal.as_json(
-            {"schema": SCHEMA, "format": form, **group, **_settings(made, text)}
-        )
+        head = {"schema": SCHEMA, "format": form, "name": name, "cluster": cluster}
+        text = terminal.as_json(head | _settings(made) | {"text": text})
     _deliver(text, output)
 
 
@@ -117,14 +113,14 @@ def _notes(made: Design) -> list[str]:
     return notes
 
 
-def _settings(made: Design, text: str) -> dict[str, Any]:
+def _settings(made: Design) -> dict[str, Any]:
     return {
+        "family": made.family.name,
         "class": made.instance_class.name,
         "parameters": [
             {"name": one.name, "value": one.value, "method": one.method, "reason": one.reason}
             for one in made.settings
         ],
-        "text": text,
     }
 
 
