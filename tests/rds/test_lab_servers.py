@@ -56,7 +56,7 @@ def test_the_defaults_of_the_family_run_as_their_formulas_say(server_lab: Lab, r
     assert setting(server_lab, "shared_buffers") == "22400"
     assert setting(server_lab, "effective_cache_size") == "44800"
     assert setting(server_lab, "max_connections") == "77"
-    assert setting(server_lab, "rds.force_ssl") == "1"
+    assert ask(server_lab, "show rds.force_ssl") == [("1",)]
     assert set(server_lab.aside("one")) >= {"huge_pages", "ssl", "listen_addresses"}
 
 

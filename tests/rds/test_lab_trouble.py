@@ -27,7 +27,7 @@ def test_calls_are_recorded_in_order_under_iams_names(lab: Lab) -> None:
         ("lambda", "ListFunctions"),
     )
     lab.forget_calls()
-    assert lab.calls == ()
+    assert not lab.calls
 
 
 def test_other_services_are_motos_and_are_emptied_too(lab: Lab) -> None:

@@ -87,7 +87,7 @@ class Front:
         """Empty moto, if it was ever asked for anything."""
         with self._moto_lock:
             if "_moto" in self.__dict__:
-                from moto.moto_api._internal import moto_api_backend
+                from moto.moto_api._internal.models import moto_api_backend
 
                 moto_api_backend.reset()
 
@@ -142,7 +142,7 @@ def serve(front: Front, port: int) -> BaseWSGIServer:
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
-    class Quiet(MotoRequestHandler):  # type: ignore[misc]  # moto has no types here
+    class Quiet(MotoRequestHandler):
         """Does not talk of every request."""
 
         def log_request(self, *_: Any) -> None:

@@ -52,6 +52,7 @@ class Server:
     cluster: Cluster
     lock: threading.RLock = field(default_factory=threading.RLock)
     aside: dict[str, str] = field(default_factory=dict)
+    peopled: bool = False  # whether its roles are made
     removed: bool = False
 
 
@@ -81,6 +82,9 @@ class Servers:
             if server.cluster.running():
                 server.cluster.stop()
             _start(server, values)
+            if not server.peopled:
+                _people(server.cluster, instance)
+                server.peopled = True
 
     def stop(self, instance: Instance, mode: StopMode = "fast") -> None:
         """Stop answering."""
@@ -160,9 +164,6 @@ class Servers:
         password = secrets.token_urlsafe(24)
         cluster = Cluster.create(binaries, directory, listen=True, password=password)
         cluster.configure({"include": _FILE})
-        _write_for_server(cluster, "")
-        with cluster:
-            _people(cluster, instance)
         return Server(cluster)
 
 

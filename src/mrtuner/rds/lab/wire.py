@@ -33,9 +33,9 @@ class Protocol:
         from werkzeug.datastructures import MultiDict
 
         parser = QueryParser(self._operation(action), timestamp_parser=_moment)
-        fields = MultiDict(parse_qsl(body.decode(), keep_blank_values=True))
+        fields: Any = {"values": MultiDict(parse_qsl(body.decode(), keep_blank_values=True))}
         try:
-            parsed: dict[str, Any] = parser.parse({"values": fields})
+            parsed: dict[str, Any] = parser.parse(fields)
         except ValueError as error:
             raise Fault("MalformedInput", str(error)) from None
         return parsed
@@ -45,8 +45,8 @@ class Protocol:
         from moto.core.serialize import QuerySerializer, SerializationContext
 
         writer = QuerySerializer(self._operation(action), SerializationContext(request))
-        body: str = writer.serialize(result)["body"]
-        return body.encode()
+        body = writer.serialize(result)["body"]
+        return body if isinstance(body, bytes) else body.encode()
 
     def refusal(self, fault: Fault, request: str) -> bytes:
         """The XML of a refusal."""
