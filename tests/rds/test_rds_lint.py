@@ -265,6 +265,17 @@ def test_a_formula_for_a_real_number_is_an_error() -> None:
     assert finding.severity is Severity.ERROR
 
 
+def test_a_comparison_may_stand_for_on_and_off() -> None:
+    """The user guide's own example; wal_compression has become an enum since."""
+    for major in (14, 17):
+        assert not lint(group(family=f"postgres{major}", wal_compression="{DBInstanceVCPU}>2"))
+
+
+def test_names_are_looked_up_as_rds_writes_them() -> None:
+    assert not lint(group(TimeZone="UTC", work_mem="4096"))
+    assert found(group(Work_Mem="4MB"), "unit-suffix")
+
+
 def test_static_and_immediate_is_an_error_for_the_whole_call() -> None:
     entry = Entry(name="shared_buffers", value="16384", method="immediate", line=7)
     finding = only(group(entry), "static-immediate")

@@ -154,7 +154,7 @@ def _problems(
     refusal = family.refusal(parameter.name) if family else None
     if refusal is not None:
         yield Problem("not-settable", refusal)
-    elif isinstance(formula, Integer) or _takes_formulas(parameter):
+    elif isinstance(formula, Integer) or takes_formulas(parameter):
         yield from _bounds(values, parameter, family)
         yield from _sense(formula, values[0], machine, parameter)
     else:
@@ -165,7 +165,7 @@ def _problems(
         )
 
 
-def _takes_formulas(parameter: Parameter) -> bool:
+def takes_formulas(parameter: Parameter) -> bool:
     """Integers and Booleans; wal_compression, now an enum, still takes on and off."""
     return parameter.vartype in {"integer", "bool"} or {"on", "off"} <= set(parameter.enum)
 

@@ -58,10 +58,10 @@ def _without_spaces(text: str) -> BadValue | None:
 
 
 def _takes_none(subject: Subject) -> Iterator[Finding]:
-    if subject.known is not None and not subject.known.is_formula_allowed:
+    if subject.takes_no_formula:
+        kind = subject.known.data_type if subject.known else "text"
         yield subject.finding(
-            "takes-no-formula", Severity.ERROR,
-            f"of type {subject.known.data_type}, which takes no formula",
+            "takes-no-formula", Severity.ERROR, f"of type {kind}, which takes no formula",
             why="formulas are for integer and Boolean parameters (RDS User Guide)",
             remedy="Give the value itself.",
         )  # fmt: skip
@@ -165,7 +165,7 @@ def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
 def _first_refusal(
     subject: Subject, values: Iterable[int]
 ) -> tuple[int, BadValue, Severity] | None:
-    refusals = ((value, subject.refusal(str(value))) for value in values)
+    refusals = ((value, subject.refusal_of_number(value)) for value in values)
     return next(((value, *refusal) for value, refusal in refusals if refusal), None)
 
 
@@ -186,7 +186,7 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
     for part in mending.constant_parts(formula):
         zero = [each.instance_class.name for each in subject.machines if not each.likely(part)]
         whole = part == formula
-        if whole and subject.refusal("0"):
+        if whole and subject.refusal_of_number(0):
             continue  # said already, with the bounds
         if zero and (whole or len(zero) == len(subject.machines)):
             yield subject.finding(

@@ -138,12 +138,13 @@ def _each(
 ) -> Iterator[Finding]:
     ours = parameters(_major(name))
     for entry in group.entries:
+        lower = entry.name.lower()
         yield from check(
             Subject(
                 entry=entry,
                 family=family,
                 known=_known(entry, family),
-                parameter=ours.get(entry.name) or ours.get(_CASED.get(entry.name, "")),
+                parameter=ours.get(_CASED.get(lower, lower)),
                 machines=machines,
                 cluster=group.cluster,
             )

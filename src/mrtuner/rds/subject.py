@@ -10,7 +10,7 @@ from mrtuner.catalog import Parameter
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
-from mrtuner.rds.evaluate import is_memory
+from mrtuner.rds.evaluate import is_memory, takes_formulas
 from mrtuner.rds.findings import Finding, Severity
 from mrtuner.rds.formula import Formula, is_formula, parse
 from mrtuner.rds.written import Entry
@@ -84,6 +84,13 @@ class Subject:
         return None
 
     @property
+    def takes_no_formula(self) -> bool:
+        """Neither by the family's type nor by PostgreSQL's."""
+        if self.known is None or self.known.is_formula_allowed:
+            return False
+        return self.parameter is None or not takes_formulas(self.parameter)
+
+    @property
     def unit(self) -> int | None:
         """Bytes in the base unit of a size."""
         return memory_unit(self.parameter.unit) if self.parameter and self.parameter.unit else None
@@ -117,6 +124,11 @@ class Subject:
     def listed(self, names: Sequence[str]) -> str:
         """Some of the machines' class names."""
         return listed(names, len(self.machines))
+
+    def refusal_of_number(self, value: int) -> tuple[BadValue, Severity] | None:
+        """Why what a formula gives is refused; 1 and 0 may stand for on and off in an enum."""
+        words = self.known is not None and not self.known.is_formula_allowed
+        return None if words else self.refusal(str(value))
 
     def refusal(self, value: str) -> tuple[BadValue, Severity] | None:
         """Why a literal is refused: by PostgreSQL itself, or by what RDS's list allows."""
