@@ -24,19 +24,41 @@ from mrtuner.rds.lab.settings import arranged
 MEMORY = 700 * 1024**2
 
 
+@pytest.fixture(scope="module")
+def running_lab() -> Iterator[Lab]:
+    """One lab with one instance for all tests here: a class with MEMORY, a group of its own."""
+    with Lab(servers=True) as lab, pytest.MonkeyPatch.context() as patch:
+        for name, value in lab.environment.items():
+            patch.setenv(name, value)
+        lab.set_memory("db.t4g.micro", MEMORY)
+        new_group(client(), family="postgres18")
+        client().create_db_instance(
+            DBInstanceIdentifier="one", DBInstanceClass="db.t4g.micro", Engine="postgres",
+            EngineVersion="18", AllocatedStorage=20, MasterUsername="postgres",
+            MasterUserPassword="correct horse", DBParameterGroupName="pg", DBName="shop",
+            MultiAZ=True,
+        )  # fmt: skip
+        yield lab
+
+
+@pytest.fixture
+def server_lab(running_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """That lab with its group as it was in the beginning."""
+    for name, value in running_lab.environment.items():
+        monkeypatch.setenv(name, value)
+    until(lambda: status(client())[0] in ("available", "incompatible-parameters"))
+    client().reset_db_parameter_group(DBParameterGroupName="pg", ResetAllParameters=True)
+    if status(client()) != ("available", "in-sync"):
+        running_lab.settle()
+        client().reboot_db_instance(DBInstanceIdentifier="one")
+    running_lab.settle()
+    assert status(client()) == ("available", "in-sync")
+    return running_lab
+
+
 @pytest.fixture
 def rds(server_lab: Lab) -> Any:
-    """One instance of a class with MEMORY, under a group of its own."""
-    server_lab.set_memory("db.t4g.micro", MEMORY)
-    rds = client()
-    new_group(rds, family="postgres18")
-    rds.create_db_instance(
-        DBInstanceIdentifier="one", DBInstanceClass="db.t4g.micro", Engine="postgres",
-        EngineVersion="18", AllocatedStorage=20, MasterUsername="postgres",
-        MasterUserPassword="correct horse", DBParameterGroupName="pg", DBName="shop", MultiAZ=True,
-    )  # fmt: skip
-    until(lambda: status(rds)[0] == "available")
-    return rds
+    return client()
 
 
 def ask(lab: Lab, query: str) -> Any:
@@ -58,6 +80,17 @@ def test_the_defaults_of_the_family_run_as_their_formulas_say(server_lab: Lab, r
     assert setting(server_lab, "max_connections") == "77"
     assert ask(server_lab, "show rds.force_ssl") == [("1",)]
     assert set(server_lab.aside("one")) >= {"huge_pages", "ssl", "listen_addresses"}
+
+
+def test_every_value_of_the_group_is_read_from_the_labs_file(server_lab: Lab, rds: Any) -> None:
+    """PostgreSQL says of each setting where it has it from, and what it could not take."""
+    from_file = ask(
+        server_lab, "select name from pg_settings where sourcefile like '%/lab.conf' order by 1"
+    )
+    plain = {name for name in server_lab.instance("one").running if "." not in name}
+    expected = plain - set(server_lab.aside("one")) | {"huge_pages"}
+    assert {name.lower() for (name,) in from_file} == expected
+    assert len(expected) > 40
 
 
 def test_the_endpoint_is_the_servers_own_and_the_master_is_no_superuser(

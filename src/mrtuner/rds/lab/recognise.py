@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, unquote
@@ -11,6 +11,10 @@ from urllib.parse import parse_qs, parse_qsl, unquote
 _SCOPE: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
 #: Signing name: the name of botocore's model, where they differ.
 _MODELS: Final = {"monitoring": "cloudwatch", "rds-db": "rds"}
+
+
+#: Method, path, what the query must hold, name.
+_Operation = tuple[str, re.Pattern[str], frozenset[tuple[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Recogniser:
     """Finds the operation's name, by botocore's models."""
 
     def __init__(self) -> None:
-        self._rest: dict[str, list[tuple[str, re.Pattern[str], frozenset[str], str]]] = {}
+        self._rest: dict[str, list[_Operation]] = {}
 
     def action(self, service: str, environ: Mapping[str, Any], body: bytes) -> str:
         """The operation; empty when it cannot be told."""
@@ -56,21 +60,22 @@ class Recogniser:
         return self._by_path(service, environ["REQUEST_METHOD"], path, environ)
 
     def _by_path(self, service: str, method: str, path: str, environ: Mapping[str, Any]) -> str:
-        keys = set(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        query = _pairs(environ.get("QUERY_STRING", ""))
+        given = query | {(key, "") for key, _ in query}
         fits = [
-            (len(needed), name)
+            (-len(needed), len(name), name)
             for verb, pattern, needed, name in self._operations(service)
-            if verb == method and needed <= keys and pattern.fullmatch(path)
+            if verb == method and needed <= given and pattern.fullmatch(path)
         ]
-        return max(fits)[1] if fits else ""
+        return min(fits)[2] if fits else ""
 
-    def _operations(self, service: str) -> list[tuple[str, re.Pattern[str], frozenset[str], str]]:
+    def _operations(self, service: str) -> list[_Operation]:
         if service not in self._rest:
             self._rest[service] = list(_operations(service))
         return self._rest[service]
 
 
-def _operations(service: str) -> Any:
+def _operations(service: str) -> Iterator[_Operation]:
     import botocore.session
     from botocore.exceptions import UnknownServiceError
 
@@ -81,8 +86,11 @@ def _operations(service: str) -> Any:
     for name in model.operation_names:
         http = model.operation_model(name).http
         address, _, query = http["requestUri"].partition("?")
-        keys = frozenset(parse_qs(query, keep_blank_values=True))
-        yield http["method"], re.compile(_pattern(address)), keys, name
+        yield http["method"], re.compile(_pattern(address)), _pairs(query), name
+
+
+def _pairs(query: str) -> frozenset[tuple[str, str]]:
+    return frozenset(parse_qsl(query, keep_blank_values=True))
 
 
 def _pattern(address: str) -> str:
