@@ -8,7 +8,7 @@ read once a region, and judged once for each class and volume. A region that fai
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -150,8 +150,11 @@ def audit(
     *,
     profile: str | None = None,
     workload: Workload = Workload.MIXED,
-) -> Iterator[Event]:
-    """Every instance as it is found; one Surveyed or Failure ends each region."""
+) -> Generator[Event, None, None]:
+    """Every instance as it is found; one Surveyed or Failure ends each region.
+
+    Close it to stop early: what has not been asked for is not asked then.
+    """
     events: Queue[Event | Exception] = Queue(maxsize=_AHEAD)
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="audit")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeGuard
 
+from mrtuner.catalog import Value
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
@@ -19,6 +21,10 @@ from mrtuner.rds.sizes import on_class
 from mrtuner.tuning.fit import solve
 from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes
+
+#: A group that holds on every class gives less than the rules would on some, and values are rounded
+#: for people: only a difference beyond this factor is worth a word.
+FAR: Final = 2
 
 #: Judgements kept. A fleet has as many as it has groups times classes times volumes.
 _KEPT: Final = 4096
@@ -32,7 +38,7 @@ class Judgement:
     memory: Bytes | None = None  # DBInstanceClassMemory, where its estimate leaves least over
     holds: bool = True  # within the ceiling
     outside: tuple[str, ...] = ()  # values that the server would refuse
-    drift: tuple[str, ...] = ()  # parameters for which we would advise another value
+    drift: tuple[str, ...] = ()  # parameters for which we would advise quite another value
     unknown: str | None = None  # why there is no judgement
 
     @property
@@ -90,13 +96,25 @@ def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> J
 
 
 def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
-    """The parameters that the rules would change, asked with the group's values in force."""
+    """What the rules would change by much, if they found the group in force."""
     memory = question.memory_of(each).value
     running, origins = in_force(question.family, question.machine(each, memory), values)
     situation = replace(question.situation(each, memory), running=running, origins=origins)
     for name, advice in solve(situation).advice.items():
-        if advice.changes:
+        if advice.changes and far(advice.now, advice.target):
             yield name
+
+
+def far(now: Value | None, advised: Value | None) -> bool:
+    """Whether a value is another one, or a number beyond FAR times or below 1/FAR of the advice."""
+    if not _positive(now) or not _positive(advised):
+        return now != advised
+    return not Fraction(1, FAR) <= Fraction(now) / Fraction(advised) <= FAR
+
+
+def _positive(value: Value | None) -> TypeGuard[int | float]:
+    """-1 and 0 often mean something else than their size."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _connections(values: Mapping[str, str]) -> int | None:

@@ -201,7 +201,7 @@ _MEANING: Final = {
     "pending-reboot": "runs with other values than its group's until a reboot",
     "pending-changes": "changes of the instance wait for the maintenance window",
     "unknown": "could not be judged",
-    "drift": "we would advise other values: rdstune diff INSTANCE",
+    "drift": "we would advise quite other values: rdstune diff INSTANCE",
     "default-group": "AWS's own group, which nobody can change",
 }
 
