@@ -1,0 +1,293 @@
+"""The audit of a fleet, in the lab: what it says of instances, how it goes through regions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+import boto3
+import pytest
+
+from mrtuner.catalog import Value
+from mrtuner.rds.audit import Event, Failure, Finding, Row, Surveyed, audit
+from mrtuner.rds.group import design
+from mrtuner.rds.judgement import far
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.lab.operations import OPERATIONS
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import GiB
+
+HERE = "eu-west-1"
+#: Twenty of the regions that botocore knows.
+REGIONS = (
+    "af-south-1", "ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1",
+    "ap-southeast-1", "ap-southeast-2", "ca-central-1", "eu-central-1", "eu-north-1", "eu-south-1",
+    "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-east-2", "us-west-1",
+    "us-west-2",
+)  # fmt: skip
+
+
+def rds(region: str = HERE) -> Any:
+    return boto3.client("rds", region_name=region)
+
+
+def make(lab: Lab, name: str, class_name: str = "db.r6g.xlarge", **more: Any) -> None:
+    rds().create_db_instance(
+        DBInstanceIdentifier=name, DBInstanceClass=class_name, MasterUsername="postgres",
+        MasterUserPassword="only in the lab",
+        **({"Engine": "postgres", "EngineVersion": "17", "AllocatedStorage": 100} | more),
+    )  # fmt: skip
+    lab.settle()
+
+
+def make_group(name: str, values: dict[str, str], method: str = "pending-reboot") -> None:
+    rds().create_db_parameter_group(
+        DBParameterGroupName=name, DBParameterGroupFamily="postgres17", Description="a test's"
+    )
+    items = list(values.items())
+    for start in range(0, len(items), 20):
+        rds().modify_db_parameter_group(
+            DBParameterGroupName=name,
+            Parameters=[
+                {"ParameterName": key, "ParameterValue": value, "ApplyMethod": method}
+                for key, value in items[start : start + 20]
+            ],
+        )
+
+
+def rows(events: Iterable[Event]) -> dict[str, Row]:
+    return {event.instance: event for event in events if isinstance(event, Row)}
+
+
+def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
+    """Many instances at once, without a request for each."""
+    here = lab._world.region(region)
+    with lab._world.lock:
+        for number in range(groups):
+            OPERATIONS["CreateDBParameterGroup"](here, {
+                "DBParameterGroupName": f"group{number}", "DBParameterGroupFamily": "postgres17",
+                "Description": "a test's",
+            })  # fmt: skip
+            OPERATIONS["ModifyDBParameterGroup"](here, {
+                "DBParameterGroupName": f"group{number}",
+                "Parameters": [{"ParameterName": "work_mem", "ParameterValue": "4096",
+                                "ApplyMethod": "immediate"}],
+            })  # fmt: skip
+        for number in range(instances):
+            group = {"DBParameterGroupName": f"group{number % groups}"} if groups else {}
+            OPERATIONS["CreateDBInstance"](here, {
+                "DBInstanceIdentifier": f"shop{number:03}", "DBInstanceClass": "db.r6g.xlarge",
+                "Engine": "postgres", "EngineVersion": "17", "AllocatedStorage": 100,
+                "MasterUsername": "postgres", "MasterUserPassword": "only in the lab", **group,
+            })  # fmt: skip
+
+
+def test_an_instance_with_awss_own_group(lab: Lab) -> None:
+    """By RDS's default some 3,400 sessions may come to 31 GB: more than there is."""
+    make(lab, "shop", MultiAZ=True)
+    row = rows(audit([HERE]))["shop"]
+    assert (row.region, row.class_name, row.group) == (HERE, "db.r6g.xlarge", "default.postgres17")
+    assert (row.engine, row.status, row.multi_az) == ("postgres", "available", True)
+    assert Finding.DEFAULT in row.findings
+    assert Finding.OVER in row.findings
+    assert "random_page_cost" in row.judgement.drift
+
+
+def test_an_instance_with_our_group_keeps_within_memory_and_does_not_drift(lab: Lab) -> None:
+    group = design(
+        family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp", connections=200
+    )
+    make_group("ours", group.values)
+    make(lab, "shop", DBParameterGroupName="ours")
+    row = rows(audit([HERE], workload=Workload.OLTP))["shop"]
+    assert row.judgement.unknown is None
+    assert row.judgement.holds
+    assert row.judgement.drift == ()
+    assert row.findings == ()
+
+
+def test_a_group_that_asks_for_bytes_where_pages_are_meant_is_over_and_out_of_range(
+    lab: Lab,
+) -> None:
+    """A quarter of the bytes as pages of 8 kB: 2,048 times the memory."""
+    make(lab, "shop")
+    make_group("bytes", {"work_mem": "4096"})
+    rds().modify_db_instance(
+        DBInstanceIdentifier="shop", DBParameterGroupName="bytes", ApplyImmediately=True
+    )
+    lab.settle()
+    from mrtuner.rds.lab.world import Value
+
+    group = lab._world.region(HERE).groups["bytes"]
+    group.values["shared_buffers"] = Value("{DBInstanceClassMemory/4}", "pending-reboot")
+    row = rows(audit([HERE]))["shop"]
+    assert {Finding.OVER, Finding.OUTSIDE} <= set(row.findings)
+    assert (row.judgement.share or 0) > 2000
+    assert any("shared_buffers" in one for one in row.judgement.outside)
+
+
+def test_parameters_that_wait_for_a_reboot_are_seen(lab: Lab) -> None:
+    make_group("waits", {})
+    make(lab, "shop", DBParameterGroupName="waits")
+    rds().modify_db_parameter_group(
+        DBParameterGroupName="waits",
+        Parameters=[
+            {"ParameterName": "max_connections", "ParameterValue": "200",
+             "ApplyMethod": "pending-reboot"},
+        ],
+    )  # fmt: skip
+    lab.settle()
+    row = rows(audit([HERE]))["shop"]
+    assert row.apply_status == "pending-reboot"
+    assert Finding.WAITING in row.findings
+
+
+def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
+    make(lab, "shop")
+    rds().modify_db_instance(DBInstanceIdentifier="shop", DBInstanceClass="db.r6g.2xlarge")
+    row = rows(audit([HERE]))["shop"]
+    assert row.pending == ("DBInstanceClass",)
+    assert Finding.CHANGING in row.findings
+
+
+def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> None:
+    make(lab, "shop")
+    lab._world.region(HERE).instances["shop"].class_name = "db.c5.large"
+    row = rows(audit([HERE]))["shop"]
+    assert row.note == "class db.c5.large is unknown to us: memory and vCPUs from EC2"
+    assert row.judgement.unknown is None
+    assert 3 * GiB < (row.judgement.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
+
+
+def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
+    make(lab, "shop")
+    lab._world.region(HERE).instances["shop"].class_name = "db.z9x.tiny"
+    row = rows(audit([HERE]))["shop"]
+    assert Finding.UNKNOWN in row.findings
+    assert row.judgement.share is None
+    assert "db.z9x.tiny" in (row.judgement.unknown or "")
+
+
+def test_a_group_that_may_not_be_read_leaves_its_instances_unknown(lab: Lab) -> None:
+    make_group("closed", {"work_mem": "4096"})
+    make(lab, "shop", DBParameterGroupName="closed")
+    lab.deny("rds:DescribeDBParameters")
+    events = list(audit([HERE]))
+    row = rows(events)["shop"]
+    assert row.judgement.unknown == "AWS denies rds:DescribeDBParameters in eu-west-1"
+    assert isinstance(events[-1], Surveyed)
+
+
+def test_members_of_a_cluster_are_judged_by_the_clusters_group(lab: Lab) -> None:
+    rds().create_db_cluster_parameter_group(
+        DBClusterParameterGroupName="ours", DBParameterGroupFamily="aurora-postgresql16",
+        Description="a test's",
+    )  # fmt: skip
+    rds().modify_db_cluster_parameter_group(
+        DBClusterParameterGroupName="ours",
+        Parameters=[
+            {"ParameterName": "max_connections", "ParameterValue": "100",
+             "ApplyMethod": "pending-reboot"},
+        ],
+    )  # fmt: skip
+    rds().create_db_cluster(
+        DBClusterIdentifier="orders", Engine="aurora-postgresql", EngineVersion="16",
+        DBClusterParameterGroupName="ours", MasterUsername="postgres",
+        MasterUserPassword="only in the lab",
+    )  # fmt: skip
+    rds().create_db_instance(
+        DBInstanceIdentifier="orders-1", DBInstanceClass="db.r6g.large", Engine="aurora-postgresql",
+        DBClusterIdentifier="orders",
+    )  # fmt: skip
+    lab.settle()
+    row = rows(audit([HERE]))["orders-1"]
+    assert (row.cluster, row.group) == ("orders", "ours")
+    assert row.judgement.unknown is None
+    assert "max_connections" not in row.judgement.drift
+
+
+def test_a_group_is_read_once_however_many_instances_use_it(lab: Lab) -> None:
+    fill(lab, HERE, instances=12, groups=3)
+    lab.forget_calls()
+    assert len(rows(audit([HERE]))) == 12
+    assert Counter(lab.calls) == {
+        ("rds", "DescribeDBInstances"): 1,
+        ("rds", "DescribeDBParameters"): 3,
+    }
+
+
+def test_a_region_that_fails_is_named_and_the_others_are_delivered(lab: Lab) -> None:
+    for region in REGIONS[:3]:
+        fill(lab, region, instances=2)
+    lab.fail_region(REGIONS[1], "closed")
+    events = list(audit(REGIONS[:3]))
+    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert failure.region == REGIONS[1]
+    assert "credentials" in failure.error.message
+
+
+def test_a_thousand_instances_in_twenty_regions(lab: Lab) -> None:
+    for region in REGIONS:
+        fill(lab, region, instances=50, groups=10)
+    lab.forget_calls()
+    events = list(audit(REGIONS))
+    found = [event for event in events if isinstance(event, Row)]
+    assert len({(row.region, row.instance) for row in found}) == 1000
+    assert {event.region for event in events if isinstance(event, Surveyed)} == set(REGIONS)
+    assert Counter(lab.calls) == {
+        ("rds", "DescribeDBInstances"): 20,
+        ("rds", "DescribeDBParameters"): 200,
+    }
+
+
+def test_throttling_is_obeyed_and_costs_no_instance(lab: Lab) -> None:
+    for region in REGIONS[:4]:
+        fill(lab, region, instances=30, groups=5)
+    lab.throttle(1)
+    events = list(audit(REGIONS[:4]))
+    assert lab.throttled > 0
+    assert Counter(type(event) for event in events) == {Row: 120, Surveyed: 4}
+
+
+def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:
+    """Pages of 100, 200 rows ahead: the fourth page is the last that may have been asked for."""
+    fill(lab, HERE, instances=600)
+    lab.forget_calls()
+    with closing(audit([HERE])) as events:
+        next(events)
+        time.sleep(0.5)
+        assert 1 <= lab.calls.count(("rds", "DescribeDBInstances")) <= 4
+    assert lab.calls.count(("rds", "DescribeDBInstances")) <= 4
+    assert not [one for one in threading.enumerate() if one.name.startswith("audit")]
+
+
+def test_a_document_has_every_figure(lab: Lab) -> None:
+    make(lab, "shop")
+    document = rows(audit([HERE]))["shop"].to_dict()
+    assert 29 * GiB < document["memory"] < 32 * GiB  # of 32 GiB, less what RDS keeps
+    assert document["share"] == pytest.approx(document["worst_case"] / document["memory"], abs=1e-3)
+    assert document["findings"][0] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("now", "advised", "answer"),
+    [
+        (100, 100, False),
+        (100, 199, False),
+        (100, 201, True),
+        (201, 100, True),
+        (4.0, 1.1, True),
+        (-1, 64, True),
+        (0, 0, False),
+        (True, False, True),
+        ("pglz", "lz4", True),
+        (None, 8, True),
+    ],
+)
+def test_values_drift_beyond_a_factor_of_two(now: Value, advised: Value, answer: bool) -> None:
+    assert far(now, advised) is answer
