@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 from mrtuner.aws.calls import call
 from mrtuner.aws.errors import translated
 from mrtuner.aws.session import Account, client
 
 #: Where to ask when nobody named a region: the one that every account of the aws partition has.
-_ANYWHERE = "us-east-1"
+_ANYWHERE: Final = "us-east-1"
 
 
 def enabled_regions(profile: str | None = None) -> tuple[str, ...]:
@@ -21,7 +24,13 @@ def enabled_regions(profile: str | None = None) -> tuple[str, ...]:
 
 
 def default_region(profile: str | None = None) -> str | None:
-    """The region that AWS's own environment and files name, if they name one."""
+    """The region that AWS's own environment and files name, if they name one.
+
+    AWS_REGION goes first, as in `session.client`: boto3 itself does not know it.
+    """
+    named = os.environ.get("AWS_REGION")
+    if named:
+        return named
     import boto3
 
     with translated("the AWS configuration"):
