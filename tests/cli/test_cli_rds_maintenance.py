@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
-import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import rdstune
 from mrtuner.rds.lab import Lab
 
 QUICKLY = ("--every", "0.1s", "--steady", "0.6s", "--quiet", "4s", "--between", "0.2s")
-
-
-@pytest.fixture(scope="module")
-def _lab() -> Iterator[Lab]:
-    with Lab() as lab:
-        yield lab
-
-
-@pytest.fixture
-def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    _lab.reset()
-    lead_to(_lab, monkeypatch)
-    return _lab
-
-
-def lead_to(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_RDS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in lab.environment.items():
-        monkeypatch.setenv(name, value)
 
 
 def run(*arguments: str) -> Result:
@@ -182,22 +160,18 @@ def test_without_yes_and_without_a_terminal_it_is_refused_with_4(lab: Lab) -> No
     assert ("rds", "RebootDBInstance") not in lab.calls
 
 
-def test_a_rehearsal_leaves_its_report_and_its_document(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_path: Path) -> None:
     page = tmp_path / "rehearsal.html"
-    with Lab(servers=True) as lab:
-        lead_to(lab, monkeypatch)
-        make(lab, "shop", DBName="shop")
-        asked = ("rehearse", "shop", "--dsn", lab.dsn("shop"), "--yes", "--json")
-        done = run(*asked, *QUICKLY, "--report", str(page))
+    make(server_lab, "shop", DBName="shop")
+    asked = ("rehearse", "shop", "--dsn", server_lab.dsn("shop"), "--yes", "--json")
+    done = run(*asked, *QUICKLY, "--report", str(page))
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["schema"] == "mrtuner.rds.rehearsal/1"
     assert told["went_away"] is True
     assert told["aws"] is False
     assert told["runs"][0]["verdict"].startswith("Clients were without answers for")
-    assert "asked RDS to reboot shop" in done.stderr
+    assert "asked RDS: reboot, shop" in done.stderr
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html
     assert "What to be ready for in production" in html

@@ -273,7 +273,7 @@ class _Watch:
         else:
             self._see(rds.reboot(self.client, name, failover=self.plan.failover))
         self.accepted = self.probes.now()
-        self.tell(f"asked RDS to {self.plan.what} {name}")
+        self.tell(f"asked RDS: {self.plan.what}, {name}")
 
     def until_settled(self) -> bool:
         """Look until all is well again, or nothing has happened for long; False: patience ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart
@@ -26,6 +27,8 @@ _NAMES: Final = {
     "write": "new connection, write",
 }
 _MARKERS: Final = {"read": "o", "held": "s", "write": "^"}
+#: Columns of prose on a terminal.
+WIDE: Final = 100
 #: A whole run this many times as long as its outage gets a second picture, from nearer.
 _FAR: Final = 4.0
 
@@ -97,7 +100,8 @@ def _story_line(moment: Moment) -> str:
 def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
     yield ""
     yield title
-    yield from (f"  - {item}" for item in items)
+    for item in items:
+        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
 
 
 # The story.
@@ -212,15 +216,18 @@ def _draw_lanes(
 
 
 def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[float, float]) -> None:
-    """How long the gap was, beside it, where it is in the picture and there is room."""
+    """How long the gap was: inside it where there is room, else beside it."""
     if right < window[0] or left > window[1]:
         return
-    near_end = right > window[0] + 0.88 * (window[1] - window[0])
-    gap = 0.008 * (window[1] - window[0])
-    axes.text(
-        left - gap if near_end else right + gap, lane, f"{right - left:.1f} s",
-        ha="right" if near_end else "left", va="center",
-    )  # fmt: skip
+    wide, text = window[1] - window[0], f"{right - left:.1f} s"
+    if right - left > 0.09 * wide:
+        middle = (max(left, window[0]) + min(right, window[1])) / 2
+        paper = charts.PALETTE["paper"].light
+        axes.text(middle, lane, text, ha="center", va="center", color=paper)
+    elif right < window[0] + 0.88 * wide:
+        axes.text(right + 0.008 * wide, lane, text, ha="left", va="center")
+    else:
+        axes.text(left - 0.008 * wide, lane, text, ha="right", va="center")
 
 
 def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
@@ -233,9 +240,12 @@ def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float])
         if not window[0] <= at <= window[1]:
             continue
         axes.axvline(at, color=soft, linewidth=0.8)
-        shown = max(at, taken + 0.022 * (window[1] - window[0]))
+        shown = max(at, taken + 0.03 * (window[1] - window[0]))
         taken = shown
-        axes.text(shown, -0.75, str(number), ha="center", va="center", color=soft)
+        axes.text(
+            shown + 0.004 * (window[1] - window[0]), -0.75, str(number),
+            ha="left", va="center", color=soft,
+        )  # fmt: skip
 
 
 def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
@@ -247,7 +257,9 @@ def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, flo
         _dots(axes, [row for row in points if row["error"]], "x", color=bad, edge=bad)
     axes.axvline(0, color=charts.PALETTE["ink"].light, linewidth=1.5, linestyle=(0, (5, 3)))
     axes.set_yscale("log")
-    axes.set_ylabel("ms to the end")
+    slowest = max((1000 * row["latency"] for row in _attempts(run)), default=0.0)
+    axes.set_ylim(1, max(1000.0, 2 * slowest))
+    axes.set_ylabel("latency, ms")
     axes.set_xlabel("seconds from the request; a cross is an attempt that failed")
     axes.set_xlim(*window)
     axes.minorticks_off()
@@ -270,7 +282,7 @@ def _dots(
     if rows:
         axes.plot(
             [row["at"] for row in rows],
-            [max(0.1, 1000 * row["latency"]) for row in rows],
+            [max(1.0, 1000 * row["latency"]) for row in rows],
             marker, markersize=4, color=color, markeredgecolor=edge, markeredgewidth=1,
         )  # fmt: skip
 

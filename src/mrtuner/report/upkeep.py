@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
+from textwrap import wrap
+from typing import Final
 
 from mrtuner.rds.maintenance import Upkeep, Work
 from mrtuner.rds.stagger import Clash, Move
 from mrtuner.rds.windows import Occurrence, Window
+
+#: Columns of prose on a terminal.
+WIDE: Final = 100
+_INDENT: Final = " " * 15
 
 
 def upkeep_lines(item: Upkeep, zone: tzinfo | None, now: datetime) -> Iterator[str]:
@@ -54,9 +60,9 @@ def _work(work: Work, zone: tzinfo | None, now: datetime) -> Iterator[str]:
         yield f"    dates      {dates}"
     figure = f", {work.outage.figure}" if work.outage.figure else ""
     yield f"    outage     {work.outage.kind}{figure} [{work.outage.evidence}]"
-    yield f"               {work.outage.words}"
+    yield from wrap(work.outage.words, WIDE, initial_indent=_INDENT, subsequent_indent=_INDENT)
     if work.outage.source:
-        yield f"               source: {work.outage.source}"
+        yield f"{_INDENT}source: {work.outage.source}"
 
 
 def _when(work: Work, zone: tzinfo | None, now: datetime) -> str:

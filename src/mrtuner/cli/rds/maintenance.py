@@ -164,10 +164,11 @@ def _lines(
 
     if not found:
         yield "no PostgreSQL instance in this region"
-    for item in found:
+    for place, item in enumerate(found):
+        yield from [""] if place else []
         yield from upkeep_lines(item, zone, now)
-        yield ""
     if len(found) > 1:
+        yield ""
         yield "next windows"
         yield from calendar_lines(found, zone)
     near = clashes(calendar, gap=gap)
