@@ -1,1 +1,41 @@
-"""RDSTune: parameter groups that stay right on every instance class of Amazon RDS."""
+"""RDSTune: parameter groups that stay right on every instance class of Amazon RDS.
+
+from mrtuner import rds
+
+group = rds.design(family_name="postgres17", class_name="db.r6g.xlarge", connections=200)
+group.values["effective_cache_size"]      # '{DBInstanceClassMemory*3/32768}'
+rds.parse("{DBInstanceClassMemory/32768}").evaluate({"DBInstanceClassMemory": 8 * 1024**3})
+
+What talks to AWS is in modules of its own: `mrtuner.rds.apply`, `diff`, `audit`, `snapshots`,
+`maintenance`; `mrtuner.rds.lab` is a stand-in for AWS to try it all on.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mrtuner.rds.formula import Formula, parse
+    from mrtuner.rds.group import Design, Setting, design
+    from mrtuner.rds.lab import Lab
+    from mrtuner.rds.memory import class_memory
+
+__all__ = ["Design", "Formula", "Lab", "Setting", "class_memory", "design", "parse"]
+
+_HOME: Final = {
+    "Design": "group",
+    "Formula": "formula",
+    "Lab": "lab",
+    "Setting": "group",
+    "class_memory": "memory",
+    "design": "group",
+    "parse": "formula",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load each on first use: the lab and the main job are not small."""
+    if name in _HOME:
+        return getattr(importlib.import_module(f"mrtuner.rds.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
