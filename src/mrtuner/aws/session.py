@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from mrtuner import __version__
@@ -26,7 +27,8 @@ class Account:
 def client(service: str, account: Account = Account()) -> Any:
     """A boto3 client of one service.
 
-    Where it goes is botocore's to find out, AWS_ENDPOINT_URL included. Throttled calls are
+    Where it goes is botocore's to find out, AWS_ENDPOINT_URL included; AWS_REGION, which the AWS
+    CLI and the other SDKs know, goes before botocore's AWS_DEFAULT_REGION. Throttled calls are
     retried with a slower and slower pace (mode adaptive). MissingPart without boto3; AwsError
     for an unknown profile, a missing region or an unusable one.
     """
@@ -38,9 +40,31 @@ def client(service: str, account: Account = Account()) -> Any:
             "boto3 is not installed", "Install it: pip install 'mrtuner[rds]'."
         ) from None
     config = Config(retries=_retries(), user_agent_extra=f"mrtuner/{__version__}")
-    with translated(service, account.region):
-        session = boto3.Session(profile_name=account.profile, region_name=account.region)
+    region = account.region or os.environ.get("AWS_REGION") or None
+    with translated(service, region):
+        session = boto3.Session(
+            botocore_session=_core(), profile_name=account.profile, region_name=region
+        )
         return session.client(service, config=config)
+
+
+def _core() -> Any:
+    """A session of its own, safe in its thread; what it reads of AWS's models it shares.
+
+    An audit of all regions would else read, and keep, the model of RDS once for each.
+    """
+    from botocore.session import Session
+
+    core = Session()
+    core.register_component("data_loader", _models())
+    return core
+
+
+@cache
+def _models() -> Any:
+    from botocore.session import Session
+
+    return Session().get_component("data_loader")
 
 
 def _retries() -> dict[str, Any]:
