@@ -28,7 +28,8 @@ from mrtuner.rds.watch import Pace, refuse_failure, wait
 Observer = Callable[[str], None]
 
 _APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
-_AGAIN: Final = "The journal remembers the change: run again to go on putting it back."
+#: Noted once the call was taken: a reboot that was only meant has changed nothing.
+_REBOOTING: Final = "{} is rebooting"
 #: How often a group that was just taken off is tried to be deleted; RDS needs a moment.
 _DELETIONS: Final = 10
 
@@ -75,17 +76,16 @@ class Transaction:
                 self._attach(self.group.attached_after)
         with self._step(State.RELOADING, "wait until RDS has taken it"):
             self._settle(self.group.attached_after)
-        self.complete(anew=True)
+        self.complete()
 
-    def complete(self, *, anew: bool = False) -> None:
-        """The steps after the group is as wanted: reboots, the last look, clearing up.
-
-        `anew`: none of the reboots can have been made already, whatever RDS says of the group.
-        """
+    def complete(self) -> None:
+        """The steps after the group is as wanted: reboots, the last look, clearing up."""
+        begun = self._begun()
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
-                begun = partial(self._note, State.RESTARTING, f"{name} is rebooting")
-                reboot_waiting(self.client, name, self.pace, always=anew, begun=begun)
+                note = partial(self._note, State.RESTARTING, _REBOOTING.format(name))
+                always = name not in begun  # whatever RDS says of the group
+                reboot_waiting(self.client, name, self.pace, always=always, begun=note)
         with self._step(State.RELOADED, "verify"):
             self._verify()
         if self.group.removes:
@@ -164,8 +164,7 @@ class Transaction:
 
     def _reboot_back(self) -> tuple[str, ...]:
         """Reboot again what was rebooted with our values, if this run may."""
-        done = set(self.journal.steps(self.change))
-        rebooted = [name for name in self.group.reboots if f"{name} is rebooting" in done]
+        rebooted = self._begun()
         waiting = [one.name for one in self.change.entries if one.restart]
         target = read_target(self.client, self.group.identifier)
         if not rebooted or not target.waiting:
@@ -176,6 +175,11 @@ class Transaction:
             with self._step(State.REVERTING, f"reboot {name} with its old values"):
                 reboot_waiting(self.client, name, self.pace)
         return ()
+
+    def _begun(self) -> tuple[str, ...]:
+        """The instances whose reboot RDS has taken, in this run or one before."""
+        done = set(self.journal.steps(self.change))
+        return tuple(name for name in self.group.reboots if _REBOOTING.format(name) in done)
 
     def _remove_ours(self) -> None:
         """Delete the group that this change made, and no other one of that name."""
