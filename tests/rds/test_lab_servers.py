@@ -88,7 +88,7 @@ def test_every_value_of_the_group_is_read_from_the_labs_file(server_lab: Lab, rd
         server_lab, "select name from pg_settings where sourcefile like '%/lab.conf' order by 1"
     )
     plain = {name for name in server_lab.instance("one").running if "." not in name}
-    expected = plain - set(server_lab.aside("one")) | {"huge_pages"}
+    expected = plain - set(server_lab.aside("one")) | {"huge_pages", "fsync"}
     assert {name.lower() for (name,) in from_file} == expected
     assert len(expected) > 40
 
@@ -127,6 +127,16 @@ def test_a_dynamic_change_is_reloaded_and_a_static_one_waits(server_lab: Lab, rd
     rds.reset_db_parameter_group(DBParameterGroupName="pg", ResetAllParameters=True)
     until(lambda: status(rds)[1] == "pending-reboot")
     assert setting(server_lab, "work_mem") == "4096"
+
+
+def test_a_value_that_only_the_server_refuses_fails_to_apply(server_lab: Lab, rds: Any) -> None:
+    """The family lists no AllowedValues for timezone, so the API takes any text."""
+    change(rds, one("timezone", "Nowhere/Nothing"), one("work_mem", "8192"))
+    until(lambda: status(rds)[1] == "failed-to-apply")
+    assert ask(server_lab, "show timezone") == [("UTC",)]
+    change(rds, one("timezone", "Europe/Berlin"))
+    until(lambda: status(rds)[1] == "in-sync")
+    assert ask(server_lab, "show timezone") == [("Europe/Berlin",)]
 
 
 def test_a_reboot_is_an_outage_and_data_outlives_it(server_lab: Lab, rds: Any) -> None:
@@ -217,6 +227,9 @@ def test_what_cannot_be_set_here_is_kept_aside_with_its_reason() -> None:
         "rds.logical_replication": "1",
         "wal_level": "logical",
         "shared_preload_libraries": "pg_stat_statements",
+        "fsync": "off",
     }
-    assert set(result.aside) == {"huge_pages", "ssl", "apg_of_aurora", "shared_preload_libraries"}
+    assert set(result.aside) == {
+        "huge_pages", "ssl", "apg_of_aurora", "shared_preload_libraries", "fsync",
+    }  # fmt: skip
     assert "work_mem = '4096'\n" in result.text()

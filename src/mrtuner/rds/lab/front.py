@@ -107,7 +107,7 @@ class Front:
         with self.world.lock:
             self.world.clock.run_due()
             result = OPERATIONS[action](self.world.region(caller.region), params)
-            return self._rds.answer(action, result, request)
+        return self._rds.answer(action, result, request)
 
     def _admit(self, caller: Signed, action: str) -> None:
         self.calls.record(caller.service, action)
