@@ -12,7 +12,7 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
-from mrtuner.failover.observed import Kind
+from mrtuner.failover.observed import Gap, Kind, Observation
 from mrtuner.failover.probes import SCHEMA_PREFIX, Probes, Schedule
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -45,12 +45,18 @@ def signal_to(pid: int | None, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
+def longest(seen: Observation, kind: Kind) -> Gap:
+    """The outage itself; on a busy machine there may be a short one beside it."""
+    return max(seen.gaps(kind), key=lambda gap: gap.most or float("inf"))
+
+
 def test_a_quiet_server_has_no_gap_and_is_left_as_it_was(embedded: Cluster) -> None:
     with Probes(embedded.dsn(), QUICK) as probes:
         assert len(schemas(embedded.dsn())) == 1
         assert probes.wait_until_steady(0.5, patience=10)
         seen = probes.finish()
-    assert not seen.went_away
+    assert not seen.restarted
+    assert all(one.answered for one in seen.attempts)
     assert seen.ledger is not None
     assert seen.ledger.lost == ()
     assert seen.ledger.acknowledged == seen.ledger.found > 3
@@ -72,7 +78,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
         seen = probes.finish()
     assert seen.restarted
     for kind in Kind:
-        (gap,) = seen.gaps(kind)
+        gap = longest(seen, kind)
         assert gap.most is not None
         assert gap.last_answer is not None
         assert gap.answer is not None
@@ -98,9 +104,9 @@ def test_a_frozen_server_is_seen_to_hang_by_every_client_that_came(new_cluster: 
     slow = [one for one in seen.attempts if one.kind is Kind.READ and one.latency > 0.3]
     assert len(slow) >= 10
     assert not seen.restarted
-    (gap,) = seen.gaps(Kind.READ)
+    gap = longest(seen, Kind.READ)
     assert gap.most is not None
-    assert 1.0 < gap.most < 3.0
+    assert 1.0 < gap.most < 8.0
 
 
 def test_a_hang_beyond_patience_is_a_failure_with_its_reason(new_cluster: NewCluster) -> None:
@@ -111,8 +117,7 @@ def test_a_hang_beyond_patience_is_a_failure_with_its_reason(new_cluster: NewClu
             time.sleep(2.0)
         assert probes.wait_until_steady(0.5, patience=20)
         seen = probes.finish()
-    held = seen.gaps(Kind.HELD)
-    assert "no answer within 0.7 s" in held[0].errors
+    assert "no answer within 0.7 s" in longest(seen, Kind.HELD).errors
     assert seen.skipped == 0
 
 
@@ -123,9 +128,10 @@ def test_no_more_than_allowed_wait_at_once(new_cluster: NewCluster) -> None:
         assert probes.wait_until_steady(0.3, patience=10)
         with frozen(cluster):
             time.sleep(1.0)
+            meanwhile = probes.now()
         assert probes.wait_until_steady(0.3, patience=20)
         seen = probes.finish()
-    assert len([one for one in seen.attempts if one.latency > 0.5]) <= 4
+    assert len([one for one in seen.attempts if one.sent < meanwhile < one.ended]) == 4
     assert seen.skipped >= 10
 
 
