@@ -69,6 +69,12 @@ class FamilyParameter:
             self._advice(),
         )
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the most of a number, in its base unit; None where no range is known."""
+        ends = _RANGE.fullmatch(self.allowed or "")
+        return (float(ends[1]), float(ends[2])) if ends else None
+
     def stored(self, value: str) -> str:
         """A literal as DescribeDBParameters gives it back: words for a Boolean as 1 and 0.
 

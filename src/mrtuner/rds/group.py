@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
-from mrtuner.catalog.families import Family, family
+from mrtuner.catalog.families import Family, FamilyParameter, family
 from mrtuner.errors import BadValue
 from mrtuner.formula import Constant, Expr, Extreme
 from mrtuner.rds.formula import Formula, Function, Integer, braces, is_formula, parse
@@ -24,6 +24,7 @@ from mrtuner.rds.sizes import sizes
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.fit import Solution, refuse_overflow
 from mrtuner.tuning.situation import Workload
+from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, MiB
 
 #: Of the room under the ceiling that work_mem may fill, tried in turn: the family's defaults and
@@ -202,7 +203,7 @@ def _settings(
             setting = _formula(question.family, item, expression, samples)
             if setting.scales or item.changes:
                 settings.append(setting)
-        elif item.changes:
+        elif item.changes and _takes(question.family.parameters[name], item.target):
             settings.append(_literal(question.family, item))
     return [each for each in settings if not _default_already(each, question.family)]
 
@@ -242,9 +243,17 @@ def _sample(
     elif name == "max_worker_processes":
         most = 2 * value  # a slot that nobody uses costs 112 kB, see the budget
     machine = question.machine(held.instance_class, held.memory)
-    least = int(item.parameter.min or 0)
+    least, most = _bounded(item, question.family.parameters[name], most)
     weight = THIS_CLASS if held.instance_class == chosen else 1.0
     return Sample(machine, value, most, least, weight)
+
+
+def _bounded(item: Advice, known: FamilyParameter, most: int) -> tuple[int, int]:
+    """The least and the most that both PostgreSQL and RDS take."""
+    least = item.parameter.min or 0
+    if known.bounds is not None:
+        least, most = max(least, known.bounds[0]), min(most, int(known.bounds[1]))
+    return int(least), most
 
 
 def _value(item: Advice, wanted: Expr | None, machine: Mapping[str, int]) -> int:
@@ -285,19 +294,20 @@ def _beside_the_volume(reason: str) -> str:
 def _literal(group: Family, item: Advice) -> Setting:
     return Setting(
         name=item.name,
-        value=_text(item.target, group.parameters[item.name].allowed),
+        value=group.parameters[item.name].literal(item.target or 0),
         method=_method(group, item.name),
         reason=item.reason,
         scales=False,
     )
 
 
-def _text(value: object, allowed: str | None) -> str:
-    """A literal as RDS takes it: base units, no suffix; Booleans as 0 and 1 unless it says so."""
-    if isinstance(value, bool):
-        words = allowed is not None and "on" in allowed
-        return ("on" if value else "off") if words else str(int(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _takes(known: FamilyParameter, value: Value | None) -> bool:
+    """Whether RDS would take the literal: it allows less than PostgreSQL for some."""
+    try:
+        known.check(known.literal(value or 0))
+    except BadValue:
+        return False
+    return True
 
 
 def _method(group: Family, name: str) -> Method:

@@ -134,14 +134,8 @@ def in_force(
 
 def fixed(family: Family) -> dict[str, str]:
     """What a customer cannot set in this family, and why."""
-    reasons = {
-        name: f"not modifiable in {family.name} ({known.evidence})"
-        for name, known in family.parameters.items()
-        if not known.modifiable
-    }
-    unknown = {name for name in RULES if name not in family.parameters}
-    reasons |= dict.fromkeys(unknown, f"not known as a parameter of {family.name}")
-    reasons |= _LEFT_TO_RDS
+    refusals = {name: family.refusal(name) for name in {*RULES, *family.parameters}}
+    reasons = {name: why for name, why in refusals.items() if why is not None} | _LEFT_TO_RDS
     if family.engine.startswith("aurora"):
         reasons |= _AURORA
     return reasons

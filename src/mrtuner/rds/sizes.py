@@ -6,12 +6,14 @@ of its estimated memory, and no value leaves the bounds that the server takes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from mrtuner.catalog import parameters
+from mrtuner.catalog import Parameter, parameters
 from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.families import Family
 from mrtuner.errors import BadValue
 from mrtuner.formula import Constant
 from mrtuner.rds.memory import Estimate
@@ -124,14 +126,23 @@ def _chosen(running: Mapping[str, str], major: int) -> Chosen:
 def _outside(
     running: Mapping[str, str], values: Mapping[str, str], question: Question
 ) -> list[str]:
+    """Parameters whose value PostgreSQL or RDS would refuse, with the bounds."""
     known = parameters(question.family.major)
     found = []
     for name in values:
         parameter = known.get(name)
         if parameter is None or parameter.vartype not in {"integer", "real"}:
             continue
-        number = float(running[name])
-        low, high = parameter.min, parameter.max
-        if (low is not None and number < low) or (high is not None and number > high):
-            found.append(f"{name} = {running[name]} ({low} to {high})")
+        number, (low, high) = float(running[name]), _bounds(parameter, question.family)
+        if not low <= number <= high:
+            found.append(f"{name} = {running[name]} ({low:g} to {high:g})")
     return found
+
+
+def _bounds(parameter: Parameter, family: Family) -> tuple[float, float]:
+    low = -math.inf if parameter.min is None else parameter.min
+    high = math.inf if parameter.max is None else parameter.max
+    listed = family.parameters.get(parameter.name)
+    if listed is None or listed.bounds is None:
+        return low, high
+    return max(low, listed.bounds[0]), min(high, listed.bounds[1])
