@@ -175,3 +175,23 @@ def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_pat
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html
     assert "What to be ready for in production" in html
+
+
+def test_a_clusters_update_is_shown_for_its_members(lab: Lab) -> None:
+    rds = boto3.client("rds")
+    rds.create_db_cluster(
+        DBClusterIdentifier="fleet", Engine="aurora-postgresql", EngineVersion="16",
+        MasterUsername="app", MasterUserPassword="only in the lab",
+    )  # fmt: skip
+    for name in ("writer", "reader"):
+        rds.create_db_instance(
+            DBInstanceIdentifier=name, DBInstanceClass="db.r6g.large", Engine="aurora-postgresql",
+            DBClusterIdentifier="fleet",
+        )  # fmt: skip
+    lab.settle()
+    lab.add_maintenance("fleet", "db-upgrade", description="a minor version")
+    for names in (("--all",), ("writer", "reader")):
+        told = json.loads(run(*names, "--json").stdout)["instances"]
+        found = {one["instance"]: [work["what"] for work in one["work"]] for one in told}
+        assert found == {"writer": ["db-upgrade"], "reader": ["db-upgrade"]}
+        assert {one["deployment"] for one in told} == {"Aurora with a replica"}

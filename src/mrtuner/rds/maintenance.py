@@ -110,7 +110,7 @@ def survey(client: Any, identifiers: Sequence[str], *, now: datetime) -> tuple[U
     `now` is aware. Raises AwsError, for an instance that is not there too.
     """
     instances = tuple(_instances(client, identifiers))
-    clusters = _clusters(client, instances)
+    clusters = _clusters(client, identifiers, instances)
     actions = _by_resource(_actions(client, identifiers, instances, clusters))
     return tuple(
         upkeep(one, clusters.get(one.cluster or ""), actions, now=now) for one in instances
@@ -123,9 +123,13 @@ def _instances(client: Any, identifiers: Sequence[str]) -> Iterator[Instance]:
     return (one for one in rds.instances(client) if one.engine in ENGINES)
 
 
-def _clusters(client: Any, instances: Iterable[Instance]) -> dict[str, Cluster]:
-    """Those that the instances are in, each read once."""
+def _clusters(
+    client: Any, identifiers: Sequence[str], instances: Iterable[Instance]
+) -> dict[str, Cluster]:
+    """Those that the instances are in: of the whole region in one go, or each read once."""
     names = dict.fromkeys(one.cluster for one in instances if one.cluster)
+    if names and not identifiers:
+        return {one.identifier: one for one in rds.clusters(client)}
     return {name: rds.cluster(client, name) for name in names}
 
 
