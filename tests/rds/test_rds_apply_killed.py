@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import rds_flows
-from rds_flows import MANY, everything, new_group, new_instance, wanted
+from rds_flows import FEW, MANY, everything, new_group, new_instance, wanted
 
 from mrtuner.aws.session import client as aws_client
-from mrtuner.errors import ApplyError
+from mrtuner.errors import ApplyError, Refused
 from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import apply, make, recover
+from mrtuner.rds.apply import Plan, apply, make, recover
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.plan import Wanted
 from mrtuner.rds.target import read_target
@@ -44,11 +43,10 @@ CHILDREN.set_forkserver_preload(["killed_preload"])
 class Task:
     """What a child does, and at which of its steps it is killed."""
 
-    verb: Verb
     endpoint: str
     state: Path
     killed_at: int
-    settings: tuple[rds_flows.Wanted, ...]
+    plan: Plan | None = None  # of an apply
 
 
 def child(task: Task) -> None:
@@ -63,11 +61,10 @@ def child(task: Task) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with Journal(task.state) as journal, suppress(ApplyError):
-        if task.verb == "undo":
+        if task.plan is None:
             undo(client, "db1", journal, reboot="now", pace=PACE, at=at)
-            return
-        plan = make(client, read_target(client, "db1"), task.settings)
-        apply(client, plan, journal, reboot="now", pace=PACE, at=at)
+        else:
+            apply(client, task.plan, journal, reboot="now", pace=PACE, at=at)
 
 
 def run(task: Task) -> bool:
@@ -116,15 +113,18 @@ def test_killed_at_every_step_it_ends_at_its_start_or_its_target(
     for killed_at in count(1):
         state = tmp_path / str(killed_at)
         start = begin(client, fast, custom)
+        plan = planned(client, MANY) if custom else planned(client, FEW)
         if verb == "undo":
-            assert not run(Task("apply", fast.endpoint_url, state, 0, MANY))
+            with Journal(state) as journal:
+                apply(client, plan, journal, reboot="now", pace=PACE)
         from_, to = ends(client, fast, verb, start)
-        was_killed = run(Task(verb, fast.endpoint_url, state, killed_at, MANY))
+        task = Task(fast.endpoint_url, state, killed_at, plan if verb == "apply" else None)
+        was_killed = run(task)
         with Journal(state) as journal:
             recover(client, "db1", journal, reboot="now", pace=PACE)
             assert all(change.finished for change in journal.changes())
         after = now(client, fast)
-        assert after == from_ or is_target(after, to), killed_at
+        assert after == from_ or is_target(after, to, plan), killed_at
         seen.add(after != from_)
         if not was_killed:
             break
@@ -139,11 +139,15 @@ def ends(
     return (start, None) if verb == "apply" else (now(client, lab), start)
 
 
-def is_target(after: dict[str, Any], to: dict[str, Any] | None) -> bool:
+def is_target(after: dict[str, Any], to: dict[str, Any] | None, plan: Plan) -> bool:
     if to is not None:
         return after == to
     group = after["groups"][after["attached"]["db1"]]
-    return all(group[one.name] == after["running"][one.name] == one.value for one in MANY)
+    return all(group[one.name] == after["running"][one.name] == one.value for one in plan.steps)
+
+
+def planned(client: Any, settings: Sequence[Wanted]) -> Plan:
+    return make(client, read_target(client, "db1"), settings)
 
 
 def test_killed_on_the_way_back_the_next_run_goes_on(
@@ -154,7 +158,8 @@ def test_killed_on_the_way_back_the_next_run_goes_on(
     for killed_at in count(14):
         start = begin(client, fast, custom=False)
         state = tmp_path / str(killed_at)
-        was_killed = run(Task("apply", fast.endpoint_url, state, killed_at, too_much))
+        plan = planned(client, too_much)
+        was_killed = run(Task(fast.endpoint_url, state, killed_at, plan))
         with Journal(state) as journal:
             with suppress(ApplyError):  # finishing it would not start either: it says so
                 recover(client, "db1", journal, reboot="now", pace=PACE)
@@ -170,13 +175,11 @@ def test_what_recover_leaves_can_be_applied_and_undone_again(
 ) -> None:
     """The interrupted change is tidied up by the next apply itself."""
     start = begin(client, fast, custom=True)
-    assert run(Task("apply", fast.endpoint_url, tmp_path, 4, MANY))
+    plan = planned(client, MANY)
+    assert run(Task(fast.endpoint_url, tmp_path, 4, plan))
     with Journal(tmp_path) as journal:
-        settings: tuple[Wanted, ...] = MANY
-        plan = make(client, read_target(client, "db1"), settings)
-        with pytest.raises(Exception, match="changed since the plan was made"):
-            apply(client, plan, journal, pace=PACE)
-        plan = make(client, read_target(client, "db1"), settings)
+        with pytest.raises(Refused, match="changed since the plan was made"):
+            apply(client, planned(client, MANY), journal, pace=PACE)
         apply(client, plan, journal, reboot="now", pace=PACE)
         undo(client, "db1", journal, reboot="now", pace=PACE)
         assert now(client, fast) == start
