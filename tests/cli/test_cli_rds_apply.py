@@ -214,12 +214,12 @@ def test_a_missing_permission_is_named(client: Any, lab: Lab, run: Run) -> None:
     assert "AWS denies rds:DescribeDBParameters in us-east-1" in result.stderr
 
 
-def test_an_instance_that_is_modifying_is_refused(client: Any, run: Run) -> None:
-    client.modify_db_instance(
-        DBInstanceIdentifier="db1", AllocatedStorage=300, ApplyImmediately=True
-    )
+def test_an_instance_that_is_stopped_is_refused(client: Any, lab: Lab, run: Run) -> None:
+    client.stop_db_instance(DBInstanceIdentifier="db1")
+    lab.settle()
     result = run("apply", "db1", "--yes")
-    assert (result.exit_code, "not available" in result.stderr) == (4, True)
+    assert result.exit_code == 4
+    assert "db1 is stopped, not available" in result.stderr
 
 
 def test_a_check_ends_with_three_when_there_is_something_to_do(client: Any, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,18 +90,27 @@ def new_instance(
     client: Any, lab: Lab, identifier: str = "db1", group: str | None = None, **more: Any
 ) -> None:
     """A running db.r6g.xlarge with PostgreSQL 17, of a group or of the default one."""
-    given = {"DBParameterGroupName": group} if group else {}
-    client.create_db_instance(
-        DBInstanceIdentifier=identifier,
-        DBInstanceClass="db.r6g.xlarge",
-        Engine="postgres",
-        EngineVersion="17",
-        AllocatedStorage=100,
-        MasterUsername="master",
-        MasterUserPassword="not a secret at all",
-        **{**given, **more},
-    )
+    given: dict[str, Any] = {
+        "DBInstanceClass": "db.r6g.xlarge",
+        "Engine": "postgres",
+        "EngineVersion": "17",
+        "AllocatedStorage": 100,
+        "MasterUsername": "master",
+        "MasterUserPassword": "not a secret at all",
+    }
+    if group:
+        given["DBParameterGroupName"] = group
+    client.create_db_instance(DBInstanceIdentifier=identifier, **{**given, **more})
     lab.settle()
+    running(client, identifier)
+
+
+def running(client: Any, identifier: str) -> None:
+    """Until it is available: a real server takes its own time to start."""
+    deadline = time.monotonic() + 60
+    while rds.instance(client, identifier).status != "available":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def new_group(client: Any, name: str = "shop", family: str = "postgres17", **values: str) -> None:
