@@ -21,7 +21,7 @@ from mrtuner.rds.lab import Lab
 #: 25 dynamic integers of PostgreSQL 17 and a value that each of them takes.
 MANY = [
     "work_mem", "temp_buffers", "hash_mem_multiplier", "maintenance_work_mem", "statement_timeout",
-    "lock_timeout", "deadlock_timeout", "checkpoint_timeout", "checkpoint_warning",
+    "commit_delay", "deadlock_timeout", "checkpoint_timeout", "checkpoint_warning",
     "bgwriter_delay",
     "bgwriter_lru_maxpages", "commit_siblings", "from_collapse_limit", "join_collapse_limit",
     "geqo_threshold", "geqo_effort", "default_statistics_target", "log_autovacuum_min_duration",

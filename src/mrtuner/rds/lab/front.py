@@ -7,6 +7,7 @@ refused. Calls are recorded before faults that a test has switched on are looked
 from __future__ import annotations
 
 import io
+import logging
 import os
 import socket
 import threading
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 _HOST: Final = "127.0.0.1"
+_LOG: Final = logging.getLogger(__name__)
 _REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
                    500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
@@ -97,6 +99,12 @@ class Front:
             return Reply(200, self._operate(caller, body, request), request)
         except Fault as fault:
             return Reply(self._rds.status(fault), self._rds.refusal(fault, request), request)
+        except Unreachable:
+            raise
+        except Exception as error:
+            _LOG.exception("an RDS call")
+            ours = Fault("InternalFailure", f"a mistake of the lab: {error!r}", 500)
+            return Reply(500, self._rds.refusal(ours, request), request)
 
     def _operate(self, caller: Signed, body: bytes, request: str) -> bytes:
         action = self._rds.action(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,8 @@ from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
+_TICK: Final = 0.02  # seconds; what is due is never later than this
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Lab:
@@ -274,9 +277,12 @@ class Lab:
         """Do what falls due, whether or not anybody asks."""
         while not self._closing.is_set():
             with self._world.lock:
-                self._world.clock.run_due()
+                try:
+                    self._world.clock.run_due()
+                except Exception:  # a mistake of ours must not stop the clock for everybody
+                    _LOG.exception("the lab's clock")
                 wait = self._world.clock.wait()
-            self._closing.wait(min(0.02 if wait is None else max(wait, 0.002), 0.02))
+            self._closing.wait(min(_TICK if wait is None else max(wait, 0.002), _TICK))
 
 
 def _pair(action: str) -> tuple[str, str]:

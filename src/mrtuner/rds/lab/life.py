@@ -6,10 +6,12 @@ PostgreSQL; that work happens outside the lock.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner.rds.lab import machine, spread
@@ -17,6 +19,7 @@ from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.world import Instance, Region
 
 Then = Callable[[], None]
+_LOG: Final = logging.getLogger(__name__)
 
 
 def begin(region: Region, instance: Instance) -> None:
@@ -84,7 +87,12 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
     if reason is not None:
         _incompatible(region, instance, reason)
         return
-    if region.world.servers is None or not machine.has_server(region, instance):
+    if region.world.servers is None:
+        _up(instance, then)
+        return
+    if not machine.has_server(region, instance):
+        writer = machine.writer_of(region, instance)
+        instance.host, instance.port = writer.host, writer.port
         _up(instance, then)
         return
     region.world.starting += 1
@@ -108,12 +116,14 @@ def _start_server(region: Region, instance: Instance, then: Then) -> None:
     try:
         address = servers.address(instance)
         with region.world.lock:
-            instance.host, instance.port = address
+            for each in machine.sharing(region, instance):
+                each.host, each.port = address
             values = machine.values(region, instance)
         servers.start(instance, values)
     except MrTunerError as error:
         reason = error.message
-    except OSError as error:  # whatever happens, the instance must not stay where it is for ever
+    except Exception as error:  # whatever it is, the instance must not stay starting for ever
+        _LOG.exception("the server of %s", instance.identifier)
         reason = str(error)
     with region.world.lock:
         region.world.starting -= 1
@@ -161,7 +171,13 @@ def _changed(region: Region, instance: Instance, change: Then, restarts: bool) -
 def _gone(region: Region, instance: Instance) -> None:
     del region.instances[instance.identifier]
     tell(region, 3, instance)
-    if region.world.servers is not None:
+    cluster = region.clusters.get(instance.cluster or "")
+    left = region.members(cluster) if cluster is not None else []
+    if cluster is not None:
+        cluster.member_status.pop(instance.identifier, None)
+        if cluster.writer == instance.identifier:
+            cluster.writer = left[0].identifier if left else None
+    if region.world.servers is not None and not left:
         region.world.servers.remove(instance)
 
 

@@ -63,10 +63,21 @@ def values(region: Region, instance: Instance) -> dict[str, str]:
     }
 
 
+def writer_of(region: Region, instance: Instance) -> Instance:
+    """The instance whose server it is: of a cluster's members the writer, else itself."""
+    cluster = region.clusters.get(instance.cluster or "")
+    return region.instances.get((cluster and cluster.writer) or "", instance)
+
+
 def has_server(region: Region, instance: Instance) -> bool:
     """Whether a server would be its own: of a cluster's members only the writer's is."""
+    return writer_of(region, instance) is instance
+
+
+def sharing(region: Region, instance: Instance) -> list[Instance]:
+    """All that the server of an instance is behind."""
     cluster = region.clusters.get(instance.cluster or "")
-    return cluster is None or cluster.writer == instance.identifier
+    return [instance] if cluster is None else region.members(cluster)
 
 
 def cannot_start(region: Region, instance: Instance) -> str | None:

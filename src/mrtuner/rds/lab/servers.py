@@ -52,6 +52,7 @@ class Server:
     cluster: Cluster
     lock: threading.RLock = field(default_factory=threading.RLock)
     aside: dict[str, str] = field(default_factory=dict)
+    pages: int | None = None  # shared buffers, where not all that were asked for can be had
     peopled: bool = False  # whether its roles are made
     removed: bool = False
 
@@ -95,12 +96,17 @@ class Servers:
 
     def reload(self, instance: Instance, values: Mapping[str, str]) -> bool:
         """Take dynamic values over; False when the server refuses one."""
+        import psycopg
+
         server = self._servers.get(_key(instance))
         if server is None or not server.cluster.running():
             return True
         with server.lock:
             _configure(server, values)
-            return _reloaded(server.cluster)
+            try:
+                return _reloaded(server.cluster)
+            except psycopg.OperationalError:  # it went down meanwhile; its start reads the file
+                return True
 
     def address(self, instance: Instance) -> tuple[str, int]:
         """Where the server listens, running or not."""
@@ -220,32 +226,31 @@ def _find(major: int, named: Path | None) -> Binaries:
 
 def _start(server: Server, values: Mapping[str, str]) -> None:
     """Start; where the machine cannot reserve the shared buffers, with half of them, and half …"""
+    server.pages = None
     pages = _configure(server, values)
     while True:
         try:
             server.cluster.start()
         except ConnectError as error:
-            if pages is None or pages <= _SMALLEST_BUFFERS or "shared memory" not in error.message:
+            if pages <= _SMALLEST_BUFFERS or "shared memory" not in error.message:
                 raise
-            pages //= 2
-            _configure(server, values, pages)
+            server.pages = pages = pages // 2
+            _configure(server, values)
         else:
             return
 
 
-def _configure(server: Server, values: Mapping[str, str], pages: int | None = None) -> int | None:
-    """Write the server's file; the shared buffers in pages as written."""
+def _configure(server: Server, values: Mapping[str, str]) -> int:
+    """Write the server's file; the shared buffers in pages as written, 0 where none are."""
     cluster = server.cluster
     result = settings.arranged(values, cluster.binaries.major, _libraries(cluster.binaries))
     result.settings["port"] = str(cluster.port)
-    asked = result.settings.get("shared_buffers")
-    if pages is not None:
-        result.settings["shared_buffers"] = str(pages)
-        result.aside["shared_buffers"] = f"{pages} here: this machine cannot reserve {asked} pages"
+    if server.pages is not None:
+        result.less_buffers(server.pages)
     server.aside = result.aside
     _write_for_server(cluster, result.text())
     written = result.settings.get("shared_buffers", "")
-    return int(written) if written.isdigit() else None
+    return int(written) if written.isdigit() else 0
 
 
 def _reloaded(cluster: Cluster) -> bool:

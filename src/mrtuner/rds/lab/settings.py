@@ -29,6 +29,12 @@ class Arranged:
     settings: dict[str, str]
     aside: dict[str, str] = field(default_factory=dict)
 
+    def less_buffers(self, pages: int) -> None:
+        """Shared buffers of so many pages of 8 kB instead of those asked for."""
+        asked = self.settings.get("shared_buffers")
+        self.settings["shared_buffers"] = str(pages)
+        self.aside["shared_buffers"] = f"{pages} here: this machine cannot reserve {asked} pages"
+
     def text(self) -> str:
         """As a configuration file."""
         lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(self.settings.items()))
