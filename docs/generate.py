@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from docs.generate_classes import classes_page
 
 from mrtuner import cli, errors, render
+from mrtuner.aws.errors import AwsError
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.journal import store
+from mrtuner.rds import formula, lambda_handler, watch
 from mrtuner.render import crunchy
 from mrtuner.report import charts
 from mrtuner.tuning import Tuning, tune
@@ -60,6 +63,7 @@ def pages() -> dict[Path, str]:
         "reference/formats.md": formats_page(),
         "reference/errors.md": errors_page(),
         "reference/catalog.md": catalog_page(),
+        "reference/instance-classes.md": classes_page(),
         "comparison.md": comparison_page(),
     }
     return {DOCS / name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -165,21 +169,36 @@ def cli_page() -> Iterator[str]:
     yield "What `--help` prints. Data go to stdout, talk and progress to stderr. Exit codes and"
     yield "errors: [errors](errors.md); documents of `--json`: [JSON](json.md)."
     for group in (cli.main, cli.rdstune):
-        name = str(group.name)
-        context = click.Context(
-            group, info_name=name, terminal_width=WIDTH, **group.context_settings
-        )
-        yield from help_section(f"## {name}", context)
-        for command in group.list_commands(context):
-            found = group.get_command(context, command)
-            assert found is not None  # noqa: S101 - it was listed
-            inner = click.Context(found, context, info_name=command, terminal_width=WIDTH)
-            yield from help_section(f"### {name} {command}", inner)
+        context = context_of(group, str(group.name))
+        yield from help_section("##", context)
+        yield from commands_of(group, context)
 
 
-def help_section(heading: str, context: click.Context) -> Iterator[str]:
+def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
+    """The help of a group's commands, and of those inside them; not of the hidden ones."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None  # noqa: S101 - it was listed
+        if command.hidden:
+            continue
+        inner = context_of(command, name, context)
+        yield from help_section("###", inner)
+        if isinstance(command, click.Group) and command is not cli.rdstune:
+            yield from commands_of(command, inner)
+
+
+def context_of(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> click.Context:
+    """What click would make when the command is called by this name."""
+    return click.Context(
+        command, parent, info_name=name, terminal_width=WIDTH, **command.context_settings
+    )
+
+
+def help_section(mark: str, context: click.Context) -> Iterator[str]:
     """One command's help in a block."""
-    yield f"\n{heading}"
+    yield f"\n{mark} {context.command_path}"
     yield ""
     yield "```text"
     yield "\n".join(line.rstrip() for line in context.get_help().splitlines())
@@ -243,7 +262,8 @@ def errors_page() -> Iterator[str]:
         yield f"| {code} | {meaning} |"
     yield ""
     yield "In Python every error on purpose is a `mrtuner.errors.MrTunerError` with `message`,"
-    yield "`hint` and `exit_code`."
+    yield "`hint` and `exit_code`; `AwsError` also has `code` as AWS gives it and `action` as IAM"
+    yield "names it."
     for kind in error_classes():
         base = kind.__base__
         yield f"\n## `{kind.__name__}`"
@@ -255,7 +275,8 @@ def errors_page() -> Iterator[str]:
             if base and issubclass(base, errors.MrTunerError)
             else ""
         )
-        yield f"Exit code {kind.exit_code}.{below}"
+        home = "" if kind.__module__ == errors.__name__ else f" In `{kind.__module__}`."
+        yield f"Exit code {kind.exit_code}.{below}{home}"
 
 
 EXIT_CODES: Final = {
@@ -270,13 +291,22 @@ EXIT_CODES: Final = {
 
 
 def error_classes() -> list[type[errors.MrTunerError]]:
-    """The classes of the ground floor, and the journal's."""
+    """The classes of the ground floor, then those that other parts add."""
     found = [
         kind
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, errors.MrTunerError)
     ]
-    return [*found, store.JournalError]
+    return [
+        *found,
+        store.JournalError,
+        AwsError,
+        formula.FormulaError,
+        formula.MissingMachine,
+        watch.DoesNotStart,
+        watch.NotTaken,
+        lambda_handler.SnapshotsNotCopied,
+    ]
 
 
 # Catalogue

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from docs_pages import DOCS, generator, name_of
 
 from mrtuner import cli, errors
+from mrtuner.catalog.classes import all_classes
 from mrtuner.render import FORMATS
 from mrtuner.tuning.verdict import RULES
 
@@ -52,27 +54,56 @@ def test_every_rule_is_documented() -> None:
     assert [name for name in RULES if f"### `{name}`" not in page] == []
 
 
+def leaves(
+    group: click.Group, path: str, parent: click.Context | None = None
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command that a group offers, by the words that call it; `mrtuner rds` is one."""
+    context = click.Context(group, parent)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group) and command is not cli.rdstune:
+            yield from leaves(command, f"{path} {name}", context)
+        if not command.hidden:
+            yield f"{path} {name}", command
+
+
 def test_every_command_and_option_is_documented() -> None:
     page = text_of("cli.md")
-    context = click.Context(cli.main)
-    for name in cli.main.list_commands(context):
-        assert f"### mrtuner {name}\n" in page
-        section = page.split(f"### mrtuner {name}\n")[1].split("\n##")[0]
-        command = cli.main.get_command(context, name)
-        assert command is not None
+    found = dict([*leaves(cli.main, "mrtuner"), *leaves(cli.rdstune, "rdstune")])
+    assert {"mrtuner tune", "rdstune lab", "rdstune maintenance rehearse"} <= set(found)
+    for path, command in found.items():
+        assert f"### {path}\n" in page
+        section = page.split(f"### {path}\n")[1].split("\n##")[0]
         flags = [flag for option in command.params for flag in option.opts if flag.startswith("-")]
-        assert [flag for flag in flags if flag not in section] == [], name
+        assert [flag for flag in flags if flag not in section] == [], path
 
 
 def test_every_error_is_documented() -> None:
+    """Those of the ground floor, and in the source whatever is a kind of them."""
     page = text_of("errors.md")
-    classes = [
+    classes = {
         name
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, errors.MrTunerError)
-    ]
+    }
     assert len(classes) >= 8
+    source = [path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py")]
+    for _ in range(3):  # kinds of kinds
+        kinds = rf"^class (\w+)\((?:{'|'.join(classes)})\):"
+        classes |= {name for text in source for name in re.findall(kinds, text, re.MULTILINE)}
+    assert {"AwsError", "FormulaError", "DoesNotStart"} <= classes
     assert [name for name in classes if f"## `{name}`" not in page] == []
+
+
+def test_every_instance_class_has_its_row() -> None:
+    page = text_of("instance-classes.md")
+    assert [name for name in all_classes() if page.count(f"\n| `{name}` |") != 1] == []
+    # 64 GiB less 326 MiB and 3.62 %, ± 2 %; Aurora less 307 MiB and 2.54 %, not beyond the 64 GiB.
+    assert (
+        "| `db.r5.2xlarge` | 64 GB | 61.4 GB (60.1 GB to 62.6 GB) | 62.1 GB (60.8 GB to 64 GB) "
+        "| 8 | 2,300 to 4,750 | 12,000 to 18,750 | RDS, Aurora |"
+    ) in page
 
 
 def test_every_format_is_documented() -> None:
