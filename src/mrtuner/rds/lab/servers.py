@@ -53,6 +53,7 @@ class Server:
     lock: threading.RLock = field(default_factory=threading.RLock)
     aside: dict[str, str] = field(default_factory=dict)
     pages: int | None = None  # shared buffers, where not all that were asked for can be had
+    takes: dict[tuple[str, str], bool] = field(default_factory=dict)  # words that builds may lack
     peopled: bool = False  # whether its roles are made
     removed: bool = False
 
@@ -247,10 +248,22 @@ def _configure(server: Server, values: Mapping[str, str]) -> int:
     result.settings["port"] = str(cluster.port)
     if server.pages is not None:
         result.less_buffers(server.pages)
+    for name, word in settings.of_a_build(result, cluster.binaries.major):
+        if not _takes(server, name, word):
+            result.lacking(name)
     server.aside = result.aside
     _write_for_server(cluster, result.text())
     written = result.settings.get("shared_buffers", "")
     return int(written) if written.isdigit() else 0
+
+
+def _takes(server: Server, name: str, word: str) -> bool:
+    """Whether this build knows a word, such as lz4: asked of the program, once."""
+    if (name, word) not in server.takes:
+        cluster = server.cluster
+        asked = cluster.run("postgres", "-D", cluster.data, "-C", name, "-c", f"{name}={word}")
+        server.takes[name, word] = f'invalid value for parameter "{name}"' not in asked.stderr
+    return server.takes[name, word]
 
 
 def _reloaded(cluster: Cluster) -> bool:

@@ -35,6 +35,10 @@ class Arranged:
         self.settings["shared_buffers"] = str(pages)
         self.aside["shared_buffers"] = f"{pages} here: this machine cannot reserve {asked} pages"
 
+    def lacking(self, name: str) -> None:
+        """The default instead of a word that this build does not know."""
+        self.aside[name] = f"not {self.settings.pop(name)} here: this build lacks it"
+
     def text(self) -> str:
         """As a configuration file."""
         lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(self.settings.items()))
@@ -62,6 +66,16 @@ def arranged(values: Mapping[str, str], major: int, libraries: Iterable[str]) ->
     if values.get("rds.logical_replication") == "1":
         result.settings["wal_level"] = "logical"
     return result
+
+
+def of_a_build(result: Arranged, major: int) -> tuple[tuple[str, str], ...]:
+    """The names and words that PostgreSQL knows and one build of it may lack: lz4, zstd, …"""
+    known = parameters(major)
+    return tuple(
+        (name, word)
+        for name, word in result.settings.items()
+        if name in known and word in known[name].build
+    )
 
 
 def _preload(result: Arranged, libraries: set[str]) -> None:
