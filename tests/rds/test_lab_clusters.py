@@ -140,6 +140,15 @@ def test_an_aurora_member_waits_for_its_own_reboot(lab: Lab) -> None:
     assert lab.instance("a").running["max_connections"] == "200"
 
 
+def test_a_cluster_group_that_is_not_there_has_a_code_of_its_own(lab: Lab) -> None:
+    rds = client()
+    aurora(lab, rds, "a")
+    code, _, http = refusal(
+        rds.modify_db_cluster, DBClusterIdentifier="aurora", DBClusterParameterGroupName="nowhere"
+    )
+    assert (code, http) == ("DBClusterParameterGroupNotFound", 404)
+
+
 def test_an_aurora_failover_goes_where_it_is_sent(lab: Lab) -> None:
     rds = client()
     aurora(lab, rds, "a", "b", "c")

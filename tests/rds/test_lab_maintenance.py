@@ -54,8 +54,12 @@ def test_an_action_is_done_in_the_first_window_after_its_date(lab: Lab, rds: Any
     assert len(pending(rds)) == 1
     lab.advance(minutes=30)
     assert pending(rds) == []
-    began = next(event for event in lab.events("one") if event.id == "RDS-EVENT-0026")
-    assert is_window(began.date)
+    down, back = (
+        next(event.date for event in lab.events("one") if event.id == f"RDS-EVENT-{number}")
+        for number in ("0026", "0027")
+    )
+    assert is_window(down.replace(minute=0))
+    assert down < back
 
 
 def test_a_forced_date_does_not_wait_for_the_window(lab: Lab, rds: Any) -> None:

@@ -27,13 +27,23 @@ _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
     6: (("availability",), "DB instance restarted"),
     11: (("configuration change",), "Updated to use DBParameterGroup {name}"),
     13: (("failover",), "Multi-AZ instance failover started."),
+    12: (("configuration change",), "Applying modification to database instance class"),
     14: (("configuration change",), "Finished applying modification to DB instance class"),
     15: (
         ("failover",),
         "Multi-AZ failover to standby complete - DNS propagation may take a few minutes.",
     ),
+    17: (("configuration change",), "Finished applying modification to allocated storage"),
+    25: (
+        ("configuration change",),
+        "Finished applying modification to convert to a Multi-AZ DB instance",
+    ),
     26: (("maintenance",), "Applying off-line patches to DB instance"),
     27: (("maintenance",), "Finished applying off-line patches to DB instance"),
+    29: (
+        ("configuration change",),
+        "Finished applying modification to convert to a standard (Single-AZ) DB instance",
+    ),
     34: (("failover",), "Abandoning user requested failover since a failover occurred recently."),
     35: (
         ("failure",),
@@ -55,6 +65,8 @@ _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
     71: (("failover",), "Completed failover to DB instance: {name}"),
     72: (("failover",), "Started same AZ failover to DB instance: {name}"),
     73: (("failover",), "Started cross AZ failover to DB instance: {name}"),
+    87: (("notification",), "DB instance stopped"),
+    88: (("notification",), "DB instance started"),
     92: (("configuration change",), "Finished updating DB parameter group"),
     170: (("creation",), "DB cluster created"),
     171: (("deletion",), "DB cluster deleted"),

@@ -1,7 +1,8 @@
 """What RDS answers when it refuses: a code that programs match on, and a message for people.
 
 Codes and HTTP statuses of shapes in botocore's model come from there (`wire.Protocol.status`).
-The texts of `InvalidParameterValue` are guessed (MEM in our reference); codes are not.
+Texts are those of public reports where there are any (an unknown parameter, a default group, a
+family that is unknown or does not fit, a static parameter set at once); the others are guessed.
 """
 
 from __future__ import annotations

@@ -43,17 +43,21 @@ def named(region: Region, kind: Kind, name: str) -> Group:
     if name not in groups and name.startswith("default."):
         _add_default(region, kind, name.removeprefix("default."))
     if name not in groups:
-        raise Fault("DBParameterGroupNotFound", f"{kind.prefix} {name} not found.")
+        raise Fault("DBParameterGroupNotFound", f"{kind.prefix} not found: {name}")
     return groups[name]
 
 
 def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Group:
     """The group, if it is of the family that an instance or cluster needs."""
-    group = named(region, _CLUSTER if cluster else _DB, name)
+    kind = _CLUSTER if cluster else _DB
+    try:
+        group = named(region, kind, name)
+    except Fault as fault:  # CreateDBCluster and ModifyDBCluster have a code of their own
+        raise Fault(f"{kind.prefix}NotFound", fault.message) from None
     if group.family != family:
         raise Fault(
             "InvalidParameterCombination",
-            f"The Parameter Group {group.name} with DBParameterGroupFamily {group.family} can't be"
+            f"The Parameter Group {group.name} with DBParameterGroupFamily {group.family} cannot be"
             f" used for this instance. Please use a Parameter Group with DBParameterGroupFamily"
             f" {family}",
         )
@@ -172,9 +176,7 @@ def _reset(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, A
 def _changeable(region: Region, kind: Kind, name: str) -> Group:
     group = named(region, kind, name)
     if group.default:
-        raise invalid_value(
-            f"The parameter group {group.name} is a default parameter group and cannot be modified"
-        )
+        raise invalid_value("Cannot modify a default parameter group.")
     return group
 
 

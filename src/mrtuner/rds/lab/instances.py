@@ -32,6 +32,8 @@ _AT_ONCE: Final = {
     "EnablePerformanceInsights": "insights",
     "PromotionTier": "tier",
 }
+#: Field: number of the event that tells of its change.
+_TOLD: Final = {"class_name": 14, "storage": 17}
 _RESTART: Final = frozenset({"class_name", "version", "port"})
 
 
@@ -106,17 +108,18 @@ def modify(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
         instance.pending = {}
     else:
         _postpone(region, instance, changes)
-    restarts = bool(_RESTART & at_once.keys())
     answer = {"DBInstance": rows.row(region, instance)}
     if at_once or "DBParameterGroupName" in params:
-        life.change(
-            region, instance, partial(_assign, region, instance, at_once), restarts=restarts
-        )
+        _make(region, instance, at_once, attaches="DBParameterGroupName" in params)
     return answer
 
 
 def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """RebootDBInstance. From incompatible-parameters too: the User Guide's way out (MEM)."""
+    """RebootDBInstance. From incompatible-parameters too, where only it and a delete are possible.
+
+    Source of the latter: AWS re:Post, "incompatible-parameters" (written of Aurora), and the RDS
+    User Guide at RDS-EVENT-0035.
+    """
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "available", "incompatible-parameters")
     if not params.get("ForceFailover"):
@@ -216,8 +219,22 @@ def _window_opens(region: Region, instance: Instance) -> None:
     if instance.status != "available" or not instance.pending:
         return
     changes, instance.pending = instance.pending, {}
-    restarts = bool(_RESTART & changes.keys())
-    life.change(region, instance, partial(_assign, region, instance, changes), restarts=restarts)
+    _make(region, instance, changes)
+
+
+def _make(
+    region: Region, instance: Instance, changes: Mapping[str, Any], *, attaches: bool = False
+) -> None:
+    """Begin to make changes; they are told of when they are made."""
+    told = [number for field, number in _TOLD.items() if field in changes]
+    if "multi_az" in changes:
+        told.append(25 if changes["multi_az"] else 29)
+    if attaches:
+        told.append(92)
+    if "class_name" in changes:
+        tell(region, 12, instance)
+    assign = partial(_assign, region, instance, changes)
+    life.change(region, instance, assign, told, restarts=bool(_RESTART & changes.keys()))
 
 
 def _assign(region: Region, instance: Instance, changes: Mapping[str, Any]) -> None:

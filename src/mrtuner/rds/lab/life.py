@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -27,11 +27,11 @@ def begin(region: Region, instance: Instance) -> None:
     _later(region, region.world.delays.create, instance, partial(_born, region, instance))
 
 
-def reboot(region: Region, instance: Instance) -> None:
-    """Restart in place: every waiting parameter comes into force."""
+def reboot(region: Region, instance: Instance, told: Sequence[int] = (6,)) -> None:
+    """Restart in place: every waiting parameter comes into force; then `told` are told."""
     instance.status = "rebooting"
     power_off(region, instance)
-    then = partial(tell, region, 6, instance)
+    then = partial(_tell_all, region, instance, told)
     _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
 
 
@@ -52,10 +52,15 @@ def fail_over(region: Region, instance: Instance) -> None:
     _later(region, region.world.delays.failover, instance, partial(boot, region, instance, then))
 
 
-def change(region: Region, instance: Instance, change: Then, *, restarts: bool) -> None:
-    """Modify: the change is made after a while, with a restart where it needs one."""
+def change(
+    region: Region, instance: Instance, change: Then, told: Sequence[int], *, restarts: bool
+) -> None:
+    """Modify: the change is made after a while, with a restart where it needs one.
+
+    `told` are the numbers of the events that say so when it is done.
+    """
     instance.status = "modifying"
-    done = partial(_changed, region, instance, change, restarts)
+    done = partial(_changed, region, instance, change, told, restarts)
     _later(region, region.world.delays.modify, instance, done)
 
 
@@ -63,14 +68,14 @@ def stop(region: Region, instance: Instance) -> None:
     """Stop until started."""
     instance.status = "stopping"
     power_off(region, instance)
-    done = partial(setattr, instance, "status", "stopped")
+    done = partial(_stopped, region, instance)
     _later(region, region.world.delays.modify, instance, done)
 
 
 def start(region: Region, instance: Instance) -> None:
     """Start what was stopped."""
     instance.status = "starting"
-    then = partial(tell, region, 6, instance)
+    then = partial(tell, region, 88, instance)
     _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
 
 
@@ -146,7 +151,6 @@ def _incompatible(region: Region, instance: Instance, reason: str) -> None:
 
 
 def _born(region: Region, instance: Instance) -> None:
-    instance.status = "backing-up" if instance.retention else instance.status
     boot(region, instance, partial(tell, region, 5, instance))
 
 
@@ -154,18 +158,30 @@ def _failed_over(region: Region, instance: Instance) -> None:
     instance.zone, instance.secondary_zone = instance.secondary_zone or instance.zone, instance.zone
     rest = timedelta(seconds=region.world.delays.failover_rest)
     instance.rested = region.clock.now() + rest
-    for number in (6, 49, 15):
-        tell(region, number, instance)
+    _tell_all(region, instance, (6, 49, 15))
 
 
-def _changed(region: Region, instance: Instance, change: Then, restarts: bool) -> None:
+def _changed(
+    region: Region, instance: Instance, change: Then, told: Sequence[int], restarts: bool
+) -> None:
     if restarts:
         power_off(region, instance)
     change()
+    then = partial(_tell_all, region, instance, told)
     if restarts:
-        boot(region, instance, partial(tell, region, 14, instance))
+        boot(region, instance, then)
     else:
-        instance.status = "available"
+        _up(instance, then)
+
+
+def _tell_all(region: Region, instance: Instance, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        tell(region, number, instance)
+
+
+def _stopped(region: Region, instance: Instance) -> None:
+    instance.status = "stopped"
+    tell(region, 87, instance)
 
 
 def _gone(region: Region, instance: Instance) -> None:

@@ -5,7 +5,11 @@ instance": AutoAppliedAfterDate is applied in the first window after it, ForcedA
 the window, an opt-in to `immediate` cannot be taken back, and an action without dates is optional.
 A Multi-AZ instance is patched by way of its standby: one failover.
 
-Guessed: how long the patching before the outage takes, and that the status is `maintenance`.
+RDS-EVENT-0026 says that the instance is unavailable, 0027 that it is back (its notes in the User
+Guide).
+
+Guessed: how long the patching before the outage takes, that the status is `maintenance`, and that
+all members of a Multi-AZ DB cluster restart together.
 """
 
 from __future__ import annotations
@@ -109,19 +113,18 @@ def _due(
 def _patch(region: Region, instance: Instance) -> None:
     """Patching with the database up, then one restart or failover."""
     instance.status = "maintenance"
-    tell(region, 26, instance)
     region.clock.after(region.world.delays.patch, partial(_switch, region, instance))
 
 
 def _switch(region: Region, instance: Instance) -> None:
     if region.instances.get(instance.identifier) is not instance:
         return
-    tell(region, 27, instance)
     if instance.multi_az:
         instance.rested = None
         life.fail_over(region, instance)
     else:
-        life.reboot(region, instance)
+        tell(region, 26, instance)
+        life.reboot(region, instance, (6, 27))
 
 
 def _done(region: Region, resource: Instance | Cluster, action: Maintenance) -> None:
