@@ -93,6 +93,33 @@ def test_our_advice_is_applied_shown_by_diff_and_undone(client: Any, run: Run) -
     assert [one.name for one in rds.groups(client) if not one.default] == []
 
 
+def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Lab(servers=True, speed=600) as lab:
+        for name, value in lab.environment.items():
+            monkeypatch.setenv(name, value)
+        client = aws_client("rds")
+        client.create_db_instance(
+            DBInstanceIdentifier="db1", DBInstanceClass="db.t4g.small", Engine="postgres",
+            EngineVersion="18", AllocatedStorage=100, MasterUsername="master",
+            MasterUserPassword="not a secret at all",
+        )  # fmt: skip
+        lab.settle()
+        client.get_waiter("db_instance_available").wait(
+            DBInstanceIdentifier="db1", WaiterConfig={"Delay": 1}
+        )
+        words = ["apply", "db1", "--connections", "30", "--reboot", "now", "--yes", "--json"]
+        words += ["--dsn", lab.dsn("db1"), "--journal", str(tmp_path), "--poll", "0.05"]
+        result = CliRunner().invoke(rdstune, words, prog_name="rdstune")
+        assert result.exit_code == 0, result.stderr
+        document = json.loads(result.stdout)
+        assert len(document["server"]) == len(document["plan"]["steps"]) > 10
+        aside = lab.aside("db1")
+    found = {line["name"]: line["verdict"] for line in document["server"]}
+    assert {name for name, verdict in found.items() if verdict != "agrees"} <= set(aside)
+
+
 def test_json_is_one_document_with_plan_outcome_and_the_way_back(
     client: Any, run: Run, tmp_path: Path
 ) -> None:

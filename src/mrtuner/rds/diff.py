@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, translated
 from mrtuner.rds.compare import Line, Machine, Verdict, compare, machine, measured
 from mrtuner.rds.memory import class_memory
 from mrtuner.rds.plan import same_value
@@ -87,3 +87,17 @@ def read_settings(dsn: str, names: Sequence[str]) -> dict[str, InForce]:
     """The server's pg_settings rows of these names, as a new session sees them."""
     with connect(dsn) as conn:
         return in_force(conn, names)
+
+
+def lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Which values this server's build does not know, and why: lz4, zstd, io_uring."""
+    with connect(dsn) as conn, translated():
+        rows = conn.execute(
+            "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
+            (list(values),),
+        ).fetchall()
+    return {
+        name: f"this server knows only {', '.join(words)}"
+        for name, words in rows
+        if values[name].lower() not in words
+    }

@@ -81,7 +81,7 @@ def command(
     client, account = changing.connected(region, profile)
     with terminal.gentle_end(), Journal(journal) as book:
         recovered = changing.clean_up(client, instance, book, reboot, poll)
-        prepared = _prepare(client, account, instance, group, source, workload, connections)
+        prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
             terminal.talk(line)
         _agree(prepared.plan, reboot, shared=shared, yes=yes)
@@ -113,10 +113,12 @@ def _prepare(
     instance: str,
     group: str | None,
     source: Path | None,
+    dsn: str | None,
     workload: str,
     connections: int | None,
 ) -> Prepared:
     from mrtuner.rds.advise import advise, refuse_overflow
+    from mrtuner.rds.diff import lacking
     from mrtuner.rds.plan import make
     from mrtuner.rds.target import read_target
 
@@ -124,10 +126,13 @@ def _prepare(
     if source is not None:
         return _from_file(client, account, target, group, source)
     advised = advise(target, account, workload=workload, connections=connections)
-    plan = make(client, target, advised.design.settings, group)
+    without = lacking(dsn, advised.design.values) if dsn else {}
+    settings = [one for one in advised.design.settings if one.name not in without]
+    plan = make(client, target, settings, group)
     tight = refuse_overflow(advised.design, plan)
-    notes = (*advised.notes, tight) if tight else advised.notes
-    return Prepared(plan, _machine(target, advised.design.instance_class), notes)
+    notes = [*advised.notes, *(f"{name} is left out: {why}" for name, why in without.items())]
+    notes += [tight] if tight else []
+    return Prepared(plan, _machine(target, advised.design.instance_class), tuple(notes))
 
 
 def _from_file(
