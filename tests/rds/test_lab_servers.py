@@ -164,6 +164,37 @@ def test_a_server_that_does_not_start_is_incompatible_parameters(server_lab: Lab
     assert setting(server_lab, "max_connections") == "77"
 
 
+def test_a_clusters_members_have_one_server_which_goes_with_the_last_of_them(
+    server_lab: Lab,
+) -> None:
+    there = client("eu-west-1")
+    there.create_db_cluster(
+        DBClusterIdentifier="aurora", Engine="aurora-postgresql", EngineVersion="18",
+        MasterUsername="m", MasterUserPassword="correct horse",
+    )  # fmt: skip
+    for name in ("a", "b"):
+        there.create_db_instance(
+            DBInstanceIdentifier=name, DBInstanceClass="db.t4g.medium",
+            Engine="aurora-postgresql", DBClusterIdentifier="aurora",
+        )  # fmt: skip
+    server_lab.settle()
+    ports = {instance(there, name)["Endpoint"]["Port"] for name in ("a", "b")}
+    cluster = there.describe_db_clusters()["DBClusters"][0]
+    assert ports == {cluster["Port"]}
+    with psycopg.connect(server_lab.dsn("a", "eu-west-1"), autocommit=True) as conn:
+        conn.execute("create table kept as select 1 as x")
+    there.failover_db_cluster(DBClusterIdentifier="aurora")
+    server_lab.settle()
+    with psycopg.connect(server_lab.dsn("b", "eu-west-1")) as conn:
+        assert conn.execute("select x from kept").fetchall() == [(1,)]
+    directory = passfile(server_lab.dsn("b", "eu-west-1")).parent
+    for name in ("a", "b"):
+        assert directory.exists()
+        there.delete_db_instance(DBInstanceIdentifier=name)
+        server_lab.settle()
+    assert not directory.exists()
+
+
 def test_a_version_that_is_not_on_this_machine_says_so(tmp_path: Path) -> None:
     with pytest.raises(MissingPart, match="no program postgres"):
         Servers({13: tmp_path}).offers(13)
@@ -192,12 +223,16 @@ def other_lab() -> Iterator[subprocess.Popen[str]]:
 def test_nothing_is_left_of_a_lab_that_was_killed(other_lab: subprocess.Popen[str]) -> None:
     assert other_lab.stdout is not None
     dsn = other_lab.stdout.readline()
-    directory = Path(dict(part.split("=", 1) for part in dsn.split())["passfile"]).parent
+    directory = passfile(dsn).parent
     pid = postmaster(directory)
     assert pid is not None
     other_lab.send_signal(signal.SIGKILL)
     until(lambda: not directory.exists())
     until(lambda: not running(pid))
+
+
+def passfile(dsn: str) -> Path:
+    return Path(dict(part.split("=", 1) for part in dsn.split())["passfile"])
 
 
 def running(pid: int) -> bool:
