@@ -154,3 +154,25 @@ def test_a_clusters_change_is_undone_exactly(aurora: None, client: Any, journal:
     undo(client, "one", journal, pace=PACE)
     assert rds.cluster(client, "shop").group == "default.aurora-postgresql17"
     assert [one.name for one in rds.groups(client, Scope.CLUSTER) if not one.default] == []
+
+
+def test_a_multi_az_cluster_is_rebooted_as_one(lab: Lab, client: Any, journal: Journal) -> None:
+    client.create_db_cluster(
+        DBClusterIdentifier="trio",
+        Engine="postgres",
+        EngineVersion="17",
+        DBClusterInstanceClass="db.r6gd.xlarge",
+        AllocatedStorage=100,
+        StorageType="io1",
+        Iops=1000,
+        MasterUsername="master",
+        MasterUserPassword="not a secret at all",
+    )
+    lab.settle()
+    target = read_target(client, "trio")
+    assert len(target.members) == 3
+    plan = make(client, target, wanted(max_connections="500"))
+    outcome = apply(client, plan, journal, reboot="now", pace=PACE)
+    assert (outcome.did, outcome.waiting) == ("applied", ())
+    reboots = [action for _, action in lab.calls if action.startswith("Reboot")]
+    assert reboots == ["RebootDBCluster"]

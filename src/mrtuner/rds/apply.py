@@ -83,7 +83,7 @@ def _only_reboot(
 ) -> Outcome:
     """Nothing to write: reboot what waits for it, if this run may. Needs no journal."""
     target = read_target(client, plan.target.identifier)
-    waiting = tuple(name for name in reboot_order(target) if name in target.waiting)
+    waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
     did: Literal["nothing", "rebooted"] = "nothing"
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
@@ -232,6 +232,8 @@ def _entry(step: Step) -> Entry:
 
 def reboot_order(target: Target) -> tuple[str, ...]:
     """Readers before the writer: a standby must not have less than its primary."""
+    if target.restarts_as_one:
+        return (target.identifier,)
     return tuple(one.identifier for one in reversed(target.members))
 
 

@@ -74,10 +74,28 @@ class Target:
         """The instance of this name in it."""
         return next(one for one in self.members if one.identifier == identifier)
 
-    def runs_group(self, identifier: str) -> bool:
-        """Whether an instance of it runs with the group's values."""
-        up = self.member(identifier).status in CHANGEABLE
-        return up and self.statuses.get(identifier) == "in-sync"
+    @property
+    def restarts_as_one(self) -> bool:
+        """A Multi-AZ DB cluster is rebooted whole, Aurora's instances one by one.
+
+        Source: RDS User Guide, "Rebooting a Multi-AZ DB cluster".
+        """
+        return self.scope is Scope.CLUSTER and self.engine == "postgres"
+
+    def up(self, name: str) -> bool:
+        """Whether an instance of it, or all of it by its own name, may be rebooted now."""
+        return all(one.status == "available" for one in self._named(name))
+
+    def runs_group(self, name: str) -> bool:
+        """Whether an instance of it, or all of it, runs with the group's values."""
+        return all(
+            one.status in CHANGEABLE and self.statuses.get(one.identifier) == "in-sync"
+            for one in self._named(name)
+        )
+
+    def _named(self, name: str) -> tuple[Instance, ...]:
+        whole = self.restarts_as_one and name == self.identifier
+        return self.members if whole else (self.member(name),)
 
     @property
     def incompatible(self) -> tuple[str, ...]:

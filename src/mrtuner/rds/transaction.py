@@ -329,13 +329,16 @@ def reboot_waiting(
     always: bool = False,
     begun: Callable[[], None] = _untold,
 ) -> None:
-    """Reboot one instance that waits for it, and wait until it runs with the group's values.
+    """Reboot an instance or a Multi-AZ DB cluster, and wait until it runs the group's values.
 
     `always`: even when RDS says that it is in sync. `begun` is called once RDS has taken the
     call. DoesNotStart when it does not start.
     """
-    ready = wait(client, name, lambda one: one.member(name).status == "available", pace)
+    ready = wait(client, name, lambda one: one.up(name), pace)
     if always or not ready.runs_group(name):
-        rds.reboot(client, name)
+        if ready.restarts_as_one and name == ready.identifier:
+            rds.reboot_cluster(client, name)
+        else:
+            rds.reboot(client, name)
         begun()
         wait(client, name, lambda one: one.runs_group(name), pace)
