@@ -10,6 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab_calls import client, instance, shown, status
+
+from mrtuner.rds.lab import Lab, seed
+
 
 @contextmanager
 def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
@@ -56,9 +60,9 @@ def test_a_seed_is_made_before_it_says_that_it_is_ready(tmp_path: Path) -> None:
             "MasterUserPassword": "12345678",
         },
     }
-    seed = tmp_path / "seed.json"
-    seed.write_text(json.dumps([step]))
-    with program("--seed", str(seed), "--json") as process:
+    file = tmp_path / "seed.json"
+    file.write_text(json.dumps([step]))
+    with program("--seed", str(file), "--json") as process:
         assert process.stdout is not None
         text = ""
         for line in process.stdout:
@@ -76,10 +80,24 @@ def test_a_seed_is_made_before_it_says_that_it_is_ready(tmp_path: Path) -> None:
         assert "12345678" not in text
 
 
+def test_the_example_has_something_for_every_command(lab: Lab) -> None:
+    seed.plant(lab, seed.example())
+    rds = client()
+    assert status(rds, "shop-production") == ("available", "pending-reboot")
+    assert instance(rds, "shop-production")["MultiAZ"]
+    waiting = rds.describe_pending_maintenance_actions()["PendingMaintenanceActions"]
+    assert [row["ResourceIdentifier"].rpartition(":")[2] for row in waiting] == [
+        "shop-production",
+        "shop-staging",
+    ]
+    assert "CurrentApplyDate" in waiting[0]["PendingMaintenanceActionDetails"][0]
+    assert shown(rds, "too-much", Source="user").keys() == {"shared_buffers"}
+
+
 def test_a_bad_seed_is_a_plain_error(tmp_path: Path) -> None:
-    seed = tmp_path / "seed.json"
-    seed.write_text(json.dumps([{"action": "CreateDBInstances", "parameters": {}}]))
-    with program("--seed", str(seed)) as process:
+    file = tmp_path / "seed.json"
+    file.write_text(json.dumps([{"action": "CreateDBInstances", "parameters": {}}]))
+    with program("--seed", str(file)) as process:
         out, err = process.communicate(timeout=30)
         assert process.returncode == 1
         assert out == ""

@@ -7,7 +7,9 @@ be seeded and nothing has to be learnt twice::
       "parameters": {"DBParameterGroupName": "shop", "DBParameterGroupFamily": "postgres18",
                      "Description": "the shop"}}]
 
-`region` may be left out. When all calls are made, it is waited until nothing is under way.
+`region` may be left out. Two actions are the lab's own: `LabWait` waits until nothing is under way,
+which is also done at the end, and `LabAddMaintenance` makes maintenance pend; its parameters are
+those of `Lab.add_maintenance`, dates in days from now: `auto_applied_after_days`, `forced_days`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.rds.lab.faults import Fault
 from mrtuner.rds.lab.lab import Lab
 
 Step = Mapping[str, Any]
@@ -45,18 +49,10 @@ def read(path: Path) -> list[Step]:
 
 def plant(lab: Lab, steps: Sequence[Step]) -> None:
     """Make the calls through the lab's own door, and wait for what they began."""
-    import boto3
-    from botocore import xform_name
-    from botocore.exceptions import BotoCoreError, ClientError
-
     for number, step in enumerate(steps, start=1):
-        keys = {"aws_access_key_id": "lab", "aws_secret_access_key": "lab"}
-        client = boto3.client(
-            "rds", step.get("region", lab.region), endpoint_url=lab.endpoint_url, **keys
-        )
         try:
-            getattr(client, xform_name(step["action"]))(**step.get("parameters", {}))
-        except (AttributeError, BotoCoreError, ClientError) as error:
+            _OWN.get(step["action"], _call)(lab, step)
+        except (MrTunerError, ValueError, TypeError) as error:
             raise MrTunerError(
                 f"step {number} of the seed, {step['action']}, failed: {error}",
                 "Correct the step; names and rules are those of the RDS API.",
@@ -64,8 +60,56 @@ def plant(lab: Lab, steps: Sequence[Step]) -> None:
     _wait(lab)
 
 
+def _call(lab: Lab, step: Step) -> None:
+    import boto3
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = boto3.client(
+        "rds",
+        step.get("region", lab.region),
+        endpoint_url=lab.endpoint_url,
+        aws_access_key_id="lab",
+        aws_secret_access_key="lab",  # noqa: S106  # the lab takes any
+    )
+    try:
+        getattr(client, xform_name(step["action"]))(**step.get("parameters", {}))
+    except (AttributeError, BotoCoreError, ClientError) as error:
+        raise MrTunerError(str(error)) from None
+
+
+def _wait(lab: Lab, _step: Step | None = None) -> None:
+    limit = time.monotonic() + _PATIENCE
+    while busy := [each for each in lab.instances() if each.status not in _SETTLED]:
+        if time.monotonic() > limit:
+            raise MrTunerError(f"{busy[0].identifier} is still {busy[0].status}")
+        time.sleep(0.05)
+
+
+def _add_maintenance(lab: Lab, step: Step) -> None:
+    given = dict(step.get("parameters", {}))
+    dates: dict[str, Any] = {
+        name: lab.now() + timedelta(days=given.pop(f"{name}_days"))
+        for name in ("auto_applied_after", "forced")
+        if f"{name}_days" in given
+    }
+    try:
+        lab.add_maintenance(**given, **dates, region=step.get("region"))
+    except Fault as fault:
+        raise MrTunerError(fault.message) from None
+
+
+_OWN: Final[Mapping[str, Callable[[Lab, Step], None]]] = {
+    "LabWait": _wait,
+    "LabAddMaintenance": _add_maintenance,
+}
+
+
 def example(major: int = 18) -> list[Step]:
-    """A small shop: production on two zones, staging, and a group with a common mistake."""
+    """A small shop: production on two zones, staging, and a group with a common mistake.
+
+    A parameter waits for a reboot, and maintenance for its window.
+    """
     password = secrets.token_urlsafe(16)
     family = f"postgres{major}"
 
@@ -93,6 +137,10 @@ def example(major: int = 18) -> list[Step]:
         _set("too-much", shared_buffers="{DBInstanceClassMemory/4}"),
         instance("shop-production", "db.m7g.large", "shop", "production", MultiAZ=True),
         instance("shop-staging", "db.t4g.small", "shop", "staging"),
+        {"action": "LabWait"},
+        _set("shop", max_connections="400"),
+        _maintenance("shop-production", auto_applied_after_days=10, forced_days=30),
+        _maintenance("shop-staging", action="db-upgrade", description="a minor version"),
     ]
 
 
@@ -120,15 +168,9 @@ def _set(group: str, **values: str) -> Step:
     }
 
 
+def _maintenance(identifier: str, **more: Any) -> Step:
+    return {"action": "LabAddMaintenance", "parameters": {"identifier": identifier, **more}}
+
+
 def _is_step(step: object) -> bool:
     return isinstance(step, dict) and isinstance(step.get("action"), str)
-
-
-def _wait(lab: Lab) -> None:
-    limit = time.monotonic() + _PATIENCE
-    while busy := [each for each in lab.instances() if each.status not in _SETTLED]:
-        if time.monotonic() > limit:
-            raise MrTunerError(
-                f"{busy[0].identifier} is still {busy[0].status}", "Look into the lab's seed."
-            )
-        time.sleep(0.05)
