@@ -115,13 +115,13 @@ _FOR_RDS: Final = "used by RDS on your behalf (documents, not seen)"
 
 _LOOK_AT_GROUPS: Final = (
     Use("rds:DescribeDBInstances"),
-    Use("rds:DescribeDBParameterGroups"),
     Use("rds:DescribeDBParameters"),
     Use("rds:DescribeDBClusters", when=_CLUSTERS),
-    Use("rds:DescribeDBClusterParameterGroups", when=_CLUSTERS),
     Use("rds:DescribeDBClusterParameters", when=_CLUSTERS),
 )
 _CHANGE_GROUPS: Final = (
+    Use("rds:DescribeDBParameterGroups"),  # undo: after an apply that was cut off
+    Use("rds:DescribeDBClusterParameterGroups", when=_CLUSTERS),
     Use("rds:ModifyDBParameterGroup", (_GROUP,)),
     Use("rds:ResetDBParameterGroup", (_GROUP,)),
     Use("rds:ModifyDBInstance", (_INSTANCE, _GROUP)),
@@ -175,10 +175,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     ),
     "snapshots template": (),
     "audit": (
-        Use("rds:DescribeDBInstances"),
-        Use("rds:DescribeDBParameters"),
-        Use("rds:DescribeDBClusters", when=_CLUSTERS),
-        Use("rds:DescribeDBClusterParameters", when=_CLUSTERS),
+        *_LOOK_AT_GROUPS,
         Use("ec2:DescribeRegions", when="--all-regions"),
         Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS),
     ),

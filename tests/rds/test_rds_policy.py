@@ -1,0 +1,392 @@
+"""What a command may do is what it did in the lab, and IAM understands it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import boto3
+import click
+import pytest
+from click.testing import CliRunner
+
+from mrtuner.cli import rdstune
+from mrtuner.errors import BadValue
+from mrtuner.rds.lab import Lab
+from mrtuner.rds.lambda_handler import template
+from mrtuner.rds.policy import COMMANDS, Scope, Use, called, policy, uses
+
+HERE, THERE = "eu-west-1", "eu-central-1"
+COPYING = Scope(source=HERE, destination=THERE, account="123456789012")
+NEEDING = [name for name in COMMANDS if COMMANDS[name]]
+
+
+def run(*arguments: str, ends: int = 0) -> None:
+    done = CliRunner().invoke(rdstune, arguments)
+    assert done.exit_code == ends, done.output
+
+
+def rds(region: str = HERE) -> Any:
+    return boto3.client("rds", region_name=region)
+
+
+def make_instance(lab: Lab, name: str, **more: Any) -> None:
+    rds().create_db_instance(
+        DBInstanceIdentifier=name, DBInstanceClass="db.r6g.large", Engine="postgres",
+        EngineVersion="17", AllocatedStorage=100, MasterUsername="postgres",
+        MasterUserPassword="only in the lab", **more,
+    )  # fmt: skip
+    lab.settle()
+
+
+def make_group(name: str, values: dict[str, str] | None = None) -> None:
+    rds().create_db_parameter_group(
+        DBParameterGroupName=name, DBParameterGroupFamily="postgres17", Description="a test's"
+    )
+    if values:
+        rds().modify_db_parameter_group(DBParameterGroupName=name, Parameters=settings(values))
+
+
+def settings(values: dict[str, str]) -> list[dict[str, str]]:
+    return [
+        {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
+        for name, value in values.items()
+    ]
+
+
+def make_cluster(lab: Lab, name: str = "orders", group: str | None = "ours") -> None:
+    """Of Aurora, with one instance; in its group something is set."""
+    if group:
+        rds().create_db_cluster_parameter_group(
+            DBClusterParameterGroupName=group, DBParameterGroupFamily="aurora-postgresql16",
+            Description="a test's",
+        )  # fmt: skip
+        rds().modify_db_cluster_parameter_group(
+            DBClusterParameterGroupName=group, Parameters=settings({"random_page_cost": "2"})
+        )
+    rds().create_db_cluster(
+        DBClusterIdentifier=name, Engine="aurora-postgresql", EngineVersion="16",
+        MasterUsername="postgres", MasterUserPassword="only in the lab",
+        **({"DBClusterParameterGroupName": group} if group else {}),
+    )  # fmt: skip
+    rds().create_db_instance(
+        DBInstanceIdentifier=f"{name}-1", DBInstanceClass="db.r6g.large",
+        Engine="aurora-postgresql", DBClusterIdentifier=name,
+    )  # fmt: skip
+    lab.settle()
+
+
+def copy_snapshots(lab: Lab) -> None:
+    """An encrypted one, twice, so that an old copy goes."""
+    make_instance(lab, "shop", StorageEncrypted=True)
+    key = boto3.client("kms", region_name=THERE).create_key()["KeyMetadata"]["Arn"]
+    lab.forget_calls()
+    for number in range(2):
+        rds().create_db_snapshot(DBSnapshotIdentifier=f"shop-{number}", DBInstanceIdentifier="shop")
+        lab.settle()
+        run(
+            "snapshots", "copy", "--from", HERE, "--to", THERE, "--kms-key", key, "--keep", "1",
+            "--poll", "0.2s",
+        )  # fmt: skip
+
+
+def audit_everything(lab: Lab) -> None:
+    make_group("ours")
+    make_instance(lab, "shop", DBParameterGroupName="ours")
+    make_instance(lab, "new")
+    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    make_cluster(lab)
+    lab.forget_calls()
+    run("audit", "--all-regions")
+
+
+def compare(lab: Lab) -> None:
+    make_group("ours")
+    make_instance(lab, "shop", DBParameterGroupName="ours")
+    make_instance(lab, "new", DBParameterGroupName="ours")
+    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    make_cluster(lab)
+    lab.forget_calls()
+    for name in ("shop", "orders-1", "new"):
+        run("diff", name, "--region", HERE)
+
+
+def make_targets(lab: Lab) -> None:
+    """An instance and a cluster with AWS's own groups; the same with groups of ours."""
+    make_instance(lab, "shop")
+    make_group("ours", {"random_page_cost": "2"})
+    make_instance(lab, "stock", DBParameterGroupName="ours")
+    make_cluster(lab)
+    make_cluster(lab, "bills", group=None)
+
+
+def change(lab: Lab) -> None:
+    """To the end, and back from where AWS refuses a step; for a class unknown to us, the advice."""
+    make_targets(lab)
+    make_instance(lab, "new")
+    lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
+    lab.forget_calls()
+    lab.deny("rds:ModifyDBInstance", "rds:ModifyDBCluster")
+    apply("new", given=False, ends=1)
+    for name in ("shop", "bills"):
+        apply(name, ends=1)
+    lab.allow()
+    for name in ("shop", "bills"):
+        apply(name)
+    lab.deny("rds:RebootDBInstance")
+    for name in ("stock", "orders"):
+        apply(name, ends=1)
+
+
+def change_back(lab: Lab) -> None:
+    """What an apply has done, and what one has left behind that was cut off."""
+    make_targets(lab)
+    make_instance(lab, "users")
+    make_cluster(lab, "carts", group=None)
+    for name in ("stock", "orders", "users", "carts"):
+        apply(name)
+    lab.deny(
+        "rds:ModifyDBInstance", "rds:DeleteDBParameterGroup",
+        "rds:ModifyDBCluster", "rds:DeleteDBClusterParameterGroup",
+    )  # fmt: skip
+    for name in ("shop", "bills"):
+        apply(name, ends=1)
+    lab.allow()
+    lab.forget_calls()
+    for name in ("shop", "bills", "stock", "orders", "users", "carts"):
+        undo(name)
+
+
+def apply(name: str, *, given: bool = True, ends: int = 0) -> None:
+    """Two settings, one of which needs a reboot; or our advice."""
+    settings = ("--from", str(SETTINGS)) if given else ()
+    run("apply", name, *settings, *AT_ONCE, ends=ends)
+
+
+def undo(name: str) -> None:
+    run("undo", name, *AT_ONCE)
+
+
+AT_ONCE = ("--region", HERE, "--yes", "--reboot", "now", "--poll", "0.05s")
+SETTINGS = Path(__file__).with_name("two_settings.json")
+
+
+def check_a_group(lab: Lab) -> None:
+    make_group("ours")
+    lab.forget_calls()
+    run("lint", "ours", "--region", HERE)
+
+
+def look_at_maintenance(lab: Lab) -> None:
+    make_instance(lab, "shop")
+    make_cluster(lab)
+    lab.forget_calls()
+    run("maintenance", "shop", "--region", HERE)
+    run("maintenance", "orders-1", "--region", HERE)
+
+
+#: Commands run with all that they may need; the calls that the test itself makes are taken off.
+SCENARIOS: dict[str, Callable[[Lab], None]] = {
+    "snapshots copy": copy_snapshots,
+    "audit": audit_everything,
+    "diff": compare,
+    "apply": change,
+    "undo": change_back,
+    "lint": check_a_group,
+    "maintenance": look_at_maintenance,
+}
+BY_THE_TEST = {"snapshots copy": {"rds:CreateDBSnapshot"}}
+
+
+@pytest.mark.parametrize("command", SCENARIOS)
+def test_a_command_calls_exactly_what_its_policy_allows(
+    command: str, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MRTUNER_STATE_DIR", str(tmp_path))
+    SCENARIOS[command](lab)
+    seen = {f"{service}:{action}" for service, action in lab.calls}
+    assert seen - BY_THE_TEST.get(command, set()) == called(command)
+
+
+def test_every_command_of_rdstune_has_its_entry() -> None:
+    known = {name.split()[0] for name in COMMANDS}
+    assert known == set(rdstune.list_commands(click.Context(rdstune)))
+
+
+@cache
+def iam() -> Any:
+    """Every action of AWS and what it can be narrowed to, as cfn-lint took it from AWS."""
+    path = files("cfnlint") / "data" / "AdditionalSpecs" / "Policies.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("command", NEEDING)
+def test_iam_knows_every_action_and_can_narrow_it_so(command: str) -> None:
+    known = iam()
+    for use in COMMANDS[command]:
+        service, _, name = use.action.partition(":")
+        action = known[service]["Actions"][name.lower()]
+        for resource in use.on:
+            if resource != "*":
+                kind = "key" if service == "kms" else resource.split(":")[5]
+                assert kind in action["Resources"], (use.action, resource)
+
+
+def test_what_changes_something_is_never_allowed_on_everything() -> None:
+    loose = [
+        use.action
+        for command in NEEDING
+        for use in COMMANDS[command]
+        if "*" in use.on and not use.action.partition(":")[2].startswith("Describe")
+    ]
+    assert loose == []
+
+
+def test_a_copy_between_regions_needs_both_of_them() -> None:
+    """Written by hand from the User Guide: both regions, the source and the target."""
+    made = policy("snapshots copy", COPYING, without=("--keep", "--kms-key"))
+    both = {"StringEquals": {"aws:RequestedRegion": [HERE, THERE]}}
+    copies = f"arn:aws:rds:{THERE}:123456789012:snapshot:mrtuner-{HERE}-*"
+    assert statements(made.document) == statements(
+        {
+            "Statement": [
+                {
+                    "Effect": "Allow",
+                    "Action": ["rds:DescribeDBInstances", "rds:DescribeDBSnapshots"],
+                    "Resource": "*",
+                    "Condition": both,
+                },
+                {
+                    "Effect": "Allow",
+                    "Action": ["rds:CopyDBSnapshot"],
+                    "Resource": [f"arn:aws:rds:{HERE}:123456789012:snapshot:*", copies],
+                    "Condition": both,
+                },
+                {
+                    "Effect": "Allow",
+                    "Action": ["rds:AddTagsToResource"],
+                    "Resource": copies,
+                    "Condition": both,
+                },
+            ]
+        }
+    )
+
+
+def statements(document: Any) -> list[str]:
+    """In an order of their own, to compare."""
+    return sorted(json.dumps(one, sort_keys=True) for one in document["Statement"])
+
+
+def test_the_functions_template_allows_what_the_policy_of_the_command_does() -> None:
+    key = f"arn:aws:kms:{THERE}:123456789012:key/11111111-2222-3333-4444-555555555555"
+    scope = Scope(source=HERE, destination=THERE, account="123456789012", kms_key=key)
+    assert statements({"Statement": in_template(key)}) == statements(
+        policy("snapshots copy", scope).document
+    )
+
+
+def in_template(key: str) -> list[Any]:
+    """The template's statements as CloudFormation would have them."""
+    import yaml
+
+    values = {
+        "SourceRegion": HERE, "AWS::Region": THERE, "AWS::AccountId": "123456789012",
+        "AWS::Partition": "aws", "KmsKeyArn": key,
+    }  # fmt: skip
+
+    class Loader(yaml.SafeLoader):
+        """Knows the short forms of the functions that the template uses."""
+
+    def ref(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+        name = str(loader.construct_scalar(node))
+        return values.get(name, name)
+
+    def sub(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+        text = str(loader.construct_scalar(node))
+        return re.sub(r"\$\{([^}]+)\}", lambda match: values[match[1]], text)
+
+    def chosen(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> Any:
+        return loader.construct_sequence(node, deep=True)[1]
+
+    def rest(loader: yaml.SafeLoader, _suffix: str, node: yaml.Node) -> None:
+        return None
+
+    Loader.add_constructor("!Ref", ref)
+    Loader.add_constructor("!Sub", sub)
+    Loader.add_constructor("!If", chosen)
+    Loader.add_multi_constructor("!", rest)
+    document = yaml.load(template(), Loader)
+    properties = document["Resources"]["CopySnapshots"]["Properties"]
+    return list(properties["Policies"][0]["Statement"])
+
+
+def test_the_functions_template_is_one_that_cloudformation_takes() -> None:
+    from cfnlint import api
+
+    found = api.lint(template(), regions=[HERE, "us-east-1"])
+    assert [f"{one.rule.id} {one.message}" for one in found] == []
+
+
+def test_a_policy_is_narrowed_to_what_is_named() -> None:
+    scope = Scope(regions=(HERE,), account="123456789012", instance="shop", group="shop-pg17")
+    document = policy("apply", scope, without=("clusters", "--reboot now")).document
+    resources = {
+        action: one["Resource"] for one in document["Statement"] for action in one["Action"]
+    }
+    group = f"arn:aws:rds:{HERE}:123456789012:pg:shop-pg17"
+    assert resources["rds:ModifyDBParameterGroup"] == group
+    assert resources["rds:ModifyDBInstance"] == [
+        f"arn:aws:rds:{HERE}:123456789012:db:shop", group
+    ]  # fmt: skip
+    assert "rds:RebootDBInstance" not in resources
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("us-gov-west-1", "aws-us-gov"), ("cn-north-1", "aws-cn"), ("eu-west-1", "aws")],
+)
+def test_other_partitions_have_their_own_arns(region: str, partition: str) -> None:
+    document = policy("apply", Scope(regions=(region,))).document
+    assert f'"arn:{partition}:rds:{region}:*:pg:*"' in json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("key", "resource"),
+    [
+        (None, "arn:aws:kms:eu-central-1:123456789012:key/*"),
+        ("alias/copies", "arn:aws:kms:eu-central-1:123456789012:key/*"),
+        ("1234-5678", "arn:aws:kms:eu-central-1:123456789012:key/1234-5678"),
+        ("arn:aws:kms:eu-central-1:9:key/1", "arn:aws:kms:eu-central-1:9:key/1"),
+        ("arn:aws:kms:eu-central-1:9:alias/a", "arn:aws:kms:eu-central-1:123456789012:key/*"),
+    ],
+)
+def test_iam_understands_keys_by_their_ids_only(key: str | None, resource: str) -> None:
+    scope = Scope(source=HERE, destination=THERE, account="123456789012", kms_key=key)
+    document = policy("snapshots copy", scope).document
+    described = [
+        one["Resource"] for one in document["Statement"] if one["Action"] == ["kms:DescribeKey"]
+    ]
+    assert resource in described
+
+
+def test_what_nobody_saw_is_marked() -> None:
+    notes = policy("snapshots copy", COPYING).notes
+    assert "rds:AddTagsToResource: checked by AWS where a call creates with tags " in notes[-3]
+    assert "kms:CreateGrant: used by RDS on your behalf (documents, not seen)" in notes
+
+
+def test_what_an_option_needs_can_be_left_out() -> None:
+    assert Use("ec2:DescribeRegions", when="--all-regions") in uses("audit")
+    assert "ec2:DescribeRegions" not in {use.action for use in uses("audit", ("--all-regions",))}
+
+
+@pytest.mark.parametrize("command", ["fly", "render", "show"])
+def test_a_command_that_needs_nothing_or_is_none_is_refused(command: str) -> None:
+    with pytest.raises(BadValue):
+        policy(command)
