@@ -66,6 +66,11 @@ def not_run(page: Path) -> list[str]:
     return [block["why"] for block in _BLOCK.finditer(text) if block["skip"]]
 
 
+def needs_the_lab(page: Path) -> bool:
+    """Whether its reader is to start `rdstune lab start --example` first."""
+    return page.read_text(encoding="utf-8").startswith("<!-- needs the example lab -->\n")
+
+
 def _commands(page: str, block: re.Match[str], above: int) -> Iterator[Command]:
     rows = block["text"].splitlines()
     starts = [place for place, row in enumerate(rows) if row.startswith("$ ")]

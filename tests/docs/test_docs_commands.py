@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docs_pages import all_pages, commands, examples, name_of, not_run
+from docs_pages import all_pages, commands, examples, name_of, needs_the_lab, not_run
+
+from mrtuner.rds.lab import Lab, seed
 
 if TYPE_CHECKING:
     from docs_pages import Command
@@ -17,30 +21,43 @@ if TYPE_CHECKING:
     from conftest import NewCluster
 
 PAGES = [page for page in all_pages() if commands(page)]
-OURS = ("mrtuner", "python", "grep")
+OURS = ("mrtuner", "rdstune", "python", "grep")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_of_a_page_works_as_shown(
     page: Path, tmp_path: Path, new_cluster: NewCluster
 ) -> None:
-    """One directory and one server for a page, as its reader has."""
+    """One directory and one server, or one lab, for a page, as its reader has."""
     listed = commands(page)
     environment = _environment(tmp_path)
-    if any("$DSN" in command.words for command in listed):
-        environment["DSN"] = new_cluster().dsn()
-    for command in listed:
-        _check(command, _run(command, tmp_path, environment))
+    with _lab(page) as variables:
+        if not variables and any("$DSN" in command.words for command in listed):
+            environment["DSN"] = new_cluster().dsn()
+        for command in listed:
+            _check(command, _run(command, tmp_path, environment | variables))
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    """Ours, without what would lead to servers or accounts of whoever runs the tests."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("PG", "AWS_"))}
     here = str(Path(sys.executable).parent)
     return kept | {
         "PATH": os.pathsep.join([here, kept.get("PATH", "")]),
         "MRTUNER_STATE_DIR": str(directory / "state"),
         "LC_ALL": "C.UTF-8",
     }
+
+
+@contextmanager
+def _lab(page: Path) -> Iterator[dict[str, str]]:
+    """The variables of `rdstune lab start --example`, for a page that says it needs that."""
+    if not needs_the_lab(page):
+        yield {}
+        return
+    with Lab(servers=True) as lab:
+        seed.plant(lab, seed.example())
+        yield lab.environment | {"DSN": lab.dsn("shop-staging")}
 
 
 def _run(
