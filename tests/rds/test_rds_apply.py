@@ -354,6 +354,47 @@ def test_a_new_group_that_does_not_start_is_taken_off_and_removed(
     assert rds.instance(client, "db1").status == "available"
 
 
+class Stopped(Exception):
+    """What an observer raises to stop a change."""
+
+
+def test_a_group_attached_by_somebody_else_meanwhile_is_left_to_them(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, "other")
+    new_instance(client, lab)
+
+    def at(step: str) -> None:
+        if step == "wait until RDS has taken it":
+            lab.settle()
+            rds.attach_group(client, "db1", "other")
+            lab.settle()
+            raise Stopped
+
+    with pytest.raises(ApplyError):
+        apply(client, planned(client), journal, pace=PACE, at=at)
+    assert everything(client) == {"groups": {"other": {}}, "attached": {"db1": "other"}}
+
+
+def test_a_group_of_ours_taken_up_by_somebody_else_meanwhile_is_not_deleted(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_instance(client, lab)
+    new_instance(client, lab, "db2")
+
+    def at(step: str) -> None:
+        if step == "wait until RDS has taken it":
+            lab.settle()
+            rds.attach_group(client, "db2", "mrtuner-db1")
+            lab.settle()
+            raise Stopped
+
+    with pytest.raises(ApplyError):
+        apply(client, planned(client), journal, pace=PACE, at=at)
+    assert everything(client)["attached"] == {"db1": "default.postgres17", "db2": "mrtuner-db1"}
+    assert [one.state for one in journal.changes()] == ["reverted"]
+
+
 def test_throttling_slows_an_apply_down_and_does_not_stop_it(
     lab: Lab, client: Any, journal: Journal
 ) -> None:

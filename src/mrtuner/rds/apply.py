@@ -258,7 +258,8 @@ def begin(
 def carry_out(transaction: Transaction, steps: Callable[[], None] | None = None) -> None:
     """Forward to the target, or only the last steps to it; or back with the reason why."""
     try:
-        transaction.at("planned")
+        if steps is None:
+            transaction.at("planned")
         (steps or transaction.forward)()
     except BaseException as error:
         waiting = _back(transaction, error)

@@ -21,7 +21,7 @@ from mrtuner.journal.record import Change, Entry, GroupChange, State
 from mrtuner.journal.store import Journal, JournalError
 from mrtuner.rds.batches import Direction, batches, send, value
 from mrtuner.rds.plan import user_values
-from mrtuner.rds.target import CHANGEABLE, Target, read_target
+from mrtuner.rds.target import CHANGEABLE, Target, read_target, users
 from mrtuner.rds.watch import Pace, refuse_failure, wait
 
 #: Told of every step when it has been written down and is about to be taken, and when it is done.
@@ -117,7 +117,7 @@ class Transaction:
             target = self._settled_somehow()
         if target.incompatible:
             target = self._revive(target)
-        if target.group != self.group.attached_before:
+        if target.group == self.group.attached_after != self.group.attached_before:
             with self._step(State.REVERTING, f"attach group {self.group.attached_before} again"):
                 self._attach(self.group.attached_before)
                 self._settle(self.group.attached_before)
@@ -182,15 +182,18 @@ class Transaction:
         return tuple(name for name in self.group.reboots if _REBOOTING.format(name) in done)
 
     def _remove_ours(self) -> None:
-        """Delete the group that this change made, and no other one of that name."""
+        """Delete the group that this change made, unless somebody has taken it up already."""
+        name = self.group.name
         try:
-            found = rds.group(self.client, self.group.name, self.scope)
+            found = rds.group(self.client, name, self.scope)
         except AwsError as error:
             if error.not_found:
                 return
             raise
-        if found.description == self._description():
-            with self._step(State.REVERTING, f"delete group {self.group.name}"):
+        if found.description != self._description():
+            return  # somebody else's of the same name
+        with self._step(State.REVERTING, f"delete group {name}"):
+            if not users(self.client, name, self.scope):
                 self._delete()
 
     # Single steps.
