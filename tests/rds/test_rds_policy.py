@@ -31,6 +31,11 @@ def run(*arguments: str, ends: int = 0) -> None:
     assert done.exit_code == ends, done.output
 
 
+def seen(lab: Lab) -> set[str]:
+    """What was called, as IAM names it."""
+    return {f"{service}:{action}" for service, action in lab.calls}
+
+
 def rds(region: str = HERE) -> Any:
     return boto3.client("rds", region_name=region)
 
@@ -38,8 +43,8 @@ def rds(region: str = HERE) -> Any:
 def make_instance(lab: Lab, name: str, **more: Any) -> None:
     rds().create_db_instance(
         DBInstanceIdentifier=name, DBInstanceClass="db.r6g.large", Engine="postgres",
-        EngineVersion="17", AllocatedStorage=100, MasterUsername="postgres",
-        MasterUserPassword="only in the lab", **more,
+        AllocatedStorage=100, MasterUsername="postgres", MasterUserPassword="only in the lab",
+        **({"EngineVersion": "17"} | more),
     )  # fmt: skip
     lab.settle()
 
@@ -176,10 +181,12 @@ AT_ONCE = ("--region", HERE, "--yes", "--reboot", "now", "--poll", "0.05s")
 SETTINGS = Path(__file__).with_name("two_settings.json")
 
 
-def check_a_group(lab: Lab) -> None:
+def check_groups(lab: Lab) -> None:
     make_group("ours")
+    make_cluster(lab)
     lab.forget_calls()
     run("lint", "ours", "--region", HERE)
+    run("lint", "ours", "--region", HERE, "--cluster")
 
 
 def look_at_maintenance(lab: Lab) -> None:
@@ -197,7 +204,7 @@ SCENARIOS: dict[str, Callable[[Lab], None]] = {
     "diff": compare,
     "apply": change,
     "undo": change_back,
-    "lint": check_a_group,
+    "lint": check_groups,
     "maintenance": look_at_maintenance,
 }
 BY_THE_TEST = {"snapshots copy": {"rds:CreateDBSnapshot"}}
@@ -209,8 +216,44 @@ def test_a_command_calls_exactly_what_its_policy_allows(
 ) -> None:
     monkeypatch.setenv("MRTUNER_STATE_DIR", str(tmp_path))
     SCENARIOS[command](lab)
-    seen = {f"{service}:{action}" for service, action in lab.calls}
-    assert seen - BY_THE_TEST.get(command, set()) == called(command)
+    assert seen(lab) - BY_THE_TEST.get(command, set()) == called(command)
+
+
+def test_a_rehearsal_calls_exactly_what_its_policy_allows(server_lab: Lab) -> None:
+    make_instance(server_lab, "shop", EngineVersion="18", DBName="shop")
+    server_lab.add_maintenance("shop", "system-update", region=HERE)
+    server_lab.forget_calls()
+    for more in ((), ("--apply", "system-update")):
+        run(
+            "maintenance", "rehearse", "shop", "--dsn", server_lab.dsn("shop", HERE), "--yes",
+            "--region", HERE, "--steady", "0.5s", "--quiet", "5s", "--every", "0.1s", *more,
+        )  # fmt: skip
+    assert seen(server_lab) == called("maintenance rehearse") - {"rds:DescribeDBClusters"}
+
+
+def test_a_rehearsal_asks_for_the_cluster_of_a_member(lab: Lab) -> None:
+    """And is refused, because nobody has agreed."""
+    make_cluster(lab)
+    lab.forget_calls()
+    refused = ("maintenance", "rehearse", "orders-1", "--dsn", "host=nowhere", "--region", HERE)
+    run(*refused, ends=4)
+    assert "rds:DescribeDBClusters" in seen(lab)
+    assert seen(lab) < called("maintenance rehearse")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show --class db.r6g.large --family postgres17",
+        "evaluate {DBInstanceClassMemory/32768} --class db.r6g.large",
+        "render --class db.r6g.large --family postgres17 --format terraform",
+        "snapshots template",
+        "policy audit",
+    ],
+)
+def test_a_command_that_needs_no_policy_calls_nothing(words: str, lab: Lab) -> None:
+    run(*words.split())
+    assert lab.calls == ()
 
 
 def test_every_command_of_rdstune_has_its_entry() -> None:

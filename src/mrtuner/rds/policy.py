@@ -140,6 +140,8 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "lint": (
         Use("rds:DescribeDBParameterGroups", when="a group, not a file"),
         Use("rds:DescribeDBParameters", when="a group, not a file"),
+        Use("rds:DescribeDBClusterParameterGroups", when="--cluster"),
+        Use("rds:DescribeDBClusterParameters", when="--cluster"),
     ),
     "diff": (*_LOOK_AT_GROUPS, Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS)),
     "apply": (
@@ -158,6 +160,7 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     ),
     "maintenance rehearse": (
         Use("rds:DescribeDBInstances"),
+        Use("rds:DescribeDBClusters", when=_CLUSTERS),
         Use("rds:RebootDBInstance", (_INSTANCE,)),
         Use("rds:DescribeEvents"),
         Use("rds:DescribePendingMaintenanceActions", when="--apply"),
