@@ -13,7 +13,7 @@ from mrtuner.rds.plan import user_values
 from mrtuner.rds.watch import Pace
 
 #: The lab runs 60 times faster than AWS, so we look as much more often.
-PACE = Pace(first=0.02, most=0.05, grace=5.0, patience=60.0)
+PACE = Pace(first=0.02, most=0.05, grace=2.0, patience=60.0)
 
 
 @dataclass(frozen=True)

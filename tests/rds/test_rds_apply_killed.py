@@ -31,7 +31,7 @@ if sys.platform == "win32":
 
 Verb = Literal["apply", "undo"]
 #: The lab here is ten times as fast as elsewhere, and so are we.
-PACE = Pace(first=0.005, most=0.01, grace=2.0, patience=30.0)
+PACE = Pace(first=0.005, most=0.01, grace=0.3, patience=30.0)
 SPEED = 1200
 
 #: No threads and everything imported: a child is there in milliseconds.
