@@ -1,0 +1,111 @@
+"""Do equal workers take equal time? The spread of their times, and how much of it is chance.
+
+The headline is V = max / min - 1, as in the tests of 2017: two workers that share a core at a
+share s of its speed each give 1 / s - 1, so s = 0.5 gives 100 %. V grows with the number of
+workers by chance alone, so it is read against the V of times whose pieces were dealt out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from random import Random
+from statistics import fmean, pstdev
+from typing import Final
+
+from mrtuner.errors import BadValue
+
+#: Slow and fast workers are told apart only from this ratio of their means on.
+APART: Final = 1.15
+#: Two groups must explain so much of the variance; any split of evenly spread times explains 3/4.
+EXPLAINED: Final = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The slow workers among all: their share, and their mean time over that of the others."""
+
+    share: float  # 0 when there are not two groups
+    ratio: float  # 1 when there are not two groups
+
+
+def spread(times: Sequence[float]) -> float:
+    """V: how much longer the slowest took than the fastest; 0.5 for half as long again.
+
+    >>> spread([2.0, 3.0])
+    0.5
+    """
+    _check(times)
+    return max(times) / min(times) - 1
+
+
+def variation(times: Sequence[float]) -> float:
+    """CV: standard deviation (of the workers, as a whole population) over mean."""
+    _check(times)
+    return pstdev(times) / fmean(times)
+
+
+def jain(times: Sequence[float]) -> float:
+    """Jain's index of fairness of the speeds 1 / t: 1 when all are equal, 1 / n at worst.
+
+    Source: Jain, Chiu and Hawe, DEC-TR-301 (1984): (Σx)² / (n Σx²).
+    """
+    _check(times)
+    speeds = [1 / time for time in times]
+    return sum(speeds) ** 2 / (len(speeds) * sum(speed**2 for speed in speeds))
+
+
+def split(times: Sequence[float]) -> Split:
+    """Part the workers in fast and slow where that explains most of the variance.
+
+    For C cores of two threads and C < N < 2C workers, 2 (N - C) / N of them share a core.
+    """
+    _check(times)
+    ranked = sorted(times)
+    total = _scatter(ranked)
+    cuts = range(1, len(ranked))
+    if total == 0 or not cuts:
+        return Split(0.0, 1.0)
+    cut = min(cuts, key=lambda place: _scatter(ranked[:place]) + _scatter(ranked[place:]))
+    within = _scatter(ranked[:cut]) + _scatter(ranked[cut:])
+    ratio = fmean(ranked[cut:]) / fmean(ranked[:cut])
+    if ratio < APART or 1 - within / total < EXPLAINED:
+        return Split(0.0, 1.0)
+    return Split((len(ranked) - cut) / len(ranked), ratio)
+
+
+def chance(
+    pieces: Sequence[Sequence[float]], *, seed: int, draws: int = 400, level: float = 0.95
+) -> float:
+    """The V that chance exceeds in 1 - `level` of the cases, from each worker's pieces of work.
+
+    All pieces are shuffled and dealt out again, as many to each worker as it had: what is left
+    is the spread of workers among whom nothing distinguishes one from another.
+    """
+    for times in pieces:
+        _check(times)
+    _check([sum(times) for times in pieces])
+    dealer = Random(seed)  # noqa: S311 - a simulation
+    every = [time for times in pieces for time in times]
+    found = sorted(_dealt(every, [len(times) for times in pieces], dealer) for _ in range(draws))
+    return found[min(draws - 1, ceil(level * draws) - 1)]
+
+
+def _dealt(every: list[float], counts: Sequence[int], dealer: Random) -> float:
+    dealer.shuffle(every)
+    start, sums = 0, []
+    for count in counts:
+        sums.append(sum(every[start : start + count]))
+        start += count
+    return spread(sums)
+
+
+def _scatter(times: Sequence[float]) -> float:
+    middle = fmean(times)
+    return sum((time - middle) ** 2 for time in times)
+
+
+def _check(times: Sequence[float]) -> None:
+    if not times or min(times) <= 0:
+        raise BadValue("times must be above zero, and at least one", "Give seconds as measured.")

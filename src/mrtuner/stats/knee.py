@@ -1,0 +1,125 @@
+"""Where more workers stop bringing more throughput.
+
+Throughput X(N) is fitted by straight pieces from the origin (no worker, no work) that meet at
+whole numbers of workers. A further piece is believed when Schwarz's criterion (BIC) falls by
+more than 6, which Kass and Raftery (1995) call strong evidence, and when the new piece rises
+less than 0.8 times as steeply as the one before. Of two knees the first is where cores begin to
+be shared, the second where there are no more CPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import fmean
+from typing import Final
+
+from mrtuner.errors import BadValue
+
+#: By so much BIC must fall for one more knee.
+STRONG: Final = 6.0
+#: The slope after a knee over the one before it is below this.
+FLATTER: Final = 0.8
+MOST_KNEES: Final = 2
+#: No throughput is measured more exactly than this share of the largest: without such a floor
+#: noise-free points would make any bend, however small, certain.
+_FLOOR: Final = 0.002
+
+Point = tuple[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The throughput bends at `at` workers; slopes are throughput for one more worker."""
+
+    at: int
+    before: float
+    after: float
+    bic_fall: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    knees: tuple[int, ...]
+    slopes: tuple[float, ...]
+    bic: float
+
+
+def knees(points: Sequence[Point]) -> tuple[Knee, ...]:
+    """The knees (none, one or two) of throughput over workers; every repeat is a point.
+
+    Raises BadValue for a number of workers below one or a throughput not above zero.
+    """
+    _check(points)
+    best = _fit(points, ())
+    found: tuple[Knee, ...] = ()
+    for count in range(1, MOST_KNEES + 1):
+        bent = _best(points, count)
+        if bent is None or best.bic - bent.bic <= STRONG or not _bends(bent.slopes):
+            break
+        found = _told(bent, best.bic - bent.bic)
+        best = bent
+    return found
+
+
+def _check(points: Sequence[Point]) -> None:
+    if any(n < 1 or not (x > 0 and math.isfinite(x)) for n, x in points):
+        raise BadValue(
+            "throughput must be above zero, of one worker or more", "Give 1 / s as measured."
+        )
+
+
+def _best(points: Sequence[Point], count: int) -> _Fit | None:
+    """The fit with so many knees and the least BIC; None where there are too few places."""
+    places = sorted({n for n, _ in points})[:-1]  # a piece after the last place cannot be seen
+    if len(points) <= 2 * count + 1:
+        return None
+    fits = [_fit(points, chosen) for chosen in combinations(places, count)]
+    return min(fits, key=lambda fit: fit.bic, default=None)
+
+
+def _fit(points: Sequence[Point], knees: tuple[int, ...]) -> _Fit:
+    rows = [_pieces(n, knees) for n, _ in points]
+    slopes = _least_squares(rows, [x for _, x in points])
+    squares = [
+        (x - sum(a * b for a, b in zip(row, slopes, strict=True))) ** 2
+        for row, (_, x) in zip(rows, points, strict=True)
+    ]
+    floor = (_FLOOR * max(x for _, x in points)) ** 2
+    free = len(slopes) + len(knees)
+    bic = len(points) * math.log(max(fmean(squares), floor)) + free * math.log(len(points))
+    return _Fit(knees, slopes, bic)
+
+
+def _pieces(n: int, knees: tuple[int, ...]) -> tuple[float, ...]:
+    """How much of 0…n lies before the first knee, between the first and the second, …"""
+    edges = (0, *knees, math.inf)
+    return tuple(max(0.0, min(n, end) - start) for start, end in pairwise(edges))
+
+
+def _bends(slopes: Sequence[float]) -> bool:
+    return all(before > 0 and after < FLATTER * before for before, after in pairwise(slopes))
+
+
+def _told(fit: _Fit, fall: float) -> tuple[Knee, ...]:
+    both = zip(fit.knees, pairwise(fit.slopes), strict=True)
+    return tuple(Knee(at, before, after, fall) for at, (before, after) in both)
+
+
+def _least_squares(rows: Sequence[Sequence[float]], ys: Sequence[float]) -> tuple[float, ...]:
+    """Solve the normal equations; they are at most three, and regular: every piece has points."""
+    size = len(rows[0])
+    system = [
+        [sum(row[i] * row[j] for row in rows) for j in range(size)]
+        + [sum(row[i] * y for row, y in zip(rows, ys, strict=True))]
+        for i in range(size)
+    ]
+    for i in range(size):
+        system[i] = [value / system[i][i] for value in system[i]]
+        for j in range(size):
+            if j != i:
+                factor = system[j][i]
+                system[j] = [a - factor * b for a, b in zip(system[j], system[i], strict=True)]
+    return tuple(row[-1] for row in system)
