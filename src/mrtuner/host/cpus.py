@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Literal
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host.cgroup import Group, Lineage, lineage, read_limit
@@ -179,3 +181,26 @@ def architecture(tree: Tree) -> Fact[str] | Missing:
 
 def _normal(name: str) -> str:
     return ARCHITECTURES.get(name.lower(), name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One thing that limits a process: the CPUs it leaves, or CPUs' worth of time (a quota)."""
+
+    by: Literal["online", "cpuset", "affinity", "quota"]
+    limit: Fact[CpuSet] | Fact[Fraction]
+
+
+def bounds(tree: Tree) -> tuple[Bound, ...]:
+    """Everything that limits the CPUs of the process in question, widest first; see `cpus`."""
+    cpuset = _cpuset(tree)
+    sets: tuple[tuple[Literal["online", "cpuset", "affinity"], Fact[CpuSet] | None], ...] = (
+        ("online", _online(tree)),
+        ("cpuset", cpuset if isinstance(cpuset, Fact) else None),
+        ("affinity", _affinity(tree)),
+    )
+    quotas = [each for each in _quotas(tree, lineage(tree, "cpu").groups) if isinstance(each, Fact)]
+    return (
+        *(Bound(by, limit) for by, limit in sets if limit is not None),
+        *(Bound("quota", limit) for limit in quotas),
+    )
