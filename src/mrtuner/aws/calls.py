@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from mrtuner.aws.errors import translated
 from mrtuner.aws.session import region_of
+
+#: Most records that RDS puts on a page.
+_PAGE: Final = 100
 
 
 def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
@@ -16,14 +19,17 @@ def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
         return answer
 
 
-def pages(
-    client: Any, method: str, key: str, *, size: int = 100, **arguments: Any
-) -> Iterator[Mapping[str, Any]]:
-    """The records below `key` of every page, a page of `size` in memory at a time."""
+def pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
+    """The records below `key` of every page."""
+    for answer in answers(client, method, **arguments):
+        yield from answer.get(key, ())
+
+
+def answers(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
+    """The answers to a call that comes in pages, one in memory at a time."""
     with translated(action_of(client, method), region_of(client)):
-        paging = {"PageSize": size}
-        for page in client.get_paginator(method).paginate(**arguments, PaginationConfig=paging):
-            yield from page.get(key, ())
+        paging = {"PageSize": _PAGE}
+        yield from client.get_paginator(method).paginate(**arguments, PaginationConfig=paging)
 
 
 def action_of(client: Any, method: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from mrtuner.aws.errors import translated
+from mrtuner.aws.calls import answers, call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
     Cluster,
@@ -31,7 +31,6 @@ from mrtuner.aws.rows import (
     instance_row,
     parameter_row,
 )
-from mrtuner.aws.session import region_of
 
 __all__ = [
     "BATCH",
@@ -69,7 +68,6 @@ __all__ = [
 
 #: Parameters that one Modify or Reset call may name. Source: ModifyDBParameterGroupMessage.
 BATCH: Final = 20
-_PAGE: Final = 100  # most records a page
 
 
 # Instances and clusters.
@@ -77,25 +75,25 @@ _PAGE: Final = 100  # most records a page
 
 def instances(client: Any, **filters: str) -> Iterator[Instance]:
     """Every instance of the region; filters by their API names: engine="postgres"."""
-    rows = _pages(client, "describe_db_instances", "DBInstances", **_filtered(filters))
+    rows = pages(client, "describe_db_instances", "DBInstances", **_filtered(filters))
     return (instance_row(row) for row in rows)
 
 
 def instance(client: Any, identifier: str) -> Instance:
     """One instance. AwsError with `not_found` when this region has none of that name."""
-    answer = _call(client, "describe_db_instances", DBInstanceIdentifier=identifier)
+    answer = call(client, "describe_db_instances", DBInstanceIdentifier=identifier)
     return instance_row(answer["DBInstances"][0])
 
 
 def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
     """Every Aurora and Multi-AZ DB cluster of the region."""
-    rows = _pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
+    rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 
 
 def cluster(client: Any, identifier: str) -> Cluster:
     """One cluster. AwsError with `not_found` when this region has none of that name."""
-    answer = _call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
+    answer = call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBClusters"][0])
 
 
@@ -106,7 +104,7 @@ def attach_group(client: Any, identifier: str, group: str) -> Instance:
     whatever else is pending on the instance, such as a new class or an engine upgrade.
     Source: ModifyDBInstanceMessage, DBParameterGroupName and ApplyImmediately.
     """
-    answer = _call(
+    answer = call(
         client,
         "modify_db_instance",
         DBInstanceIdentifier=identifier,
@@ -120,7 +118,7 @@ def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
 
     Here ApplyImmediately concerns this request alone. Source: ModifyDBClusterMessage.
     """
-    answer = _call(
+    answer = call(
         client,
         "modify_db_cluster",
         DBClusterIdentifier=identifier,
@@ -133,13 +131,13 @@ def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
 def reboot(client: Any, identifier: str, *, failover: bool = False) -> Instance:
     """Reboot an instance that is available; with failover it must be Multi-AZ."""
     arguments = {"ForceFailover": True} if failover else {}
-    answer = _call(client, "reboot_db_instance", DBInstanceIdentifier=identifier, **arguments)
+    answer = call(client, "reboot_db_instance", DBInstanceIdentifier=identifier, **arguments)
     return instance_row(answer["DBInstance"])
 
 
 def reboot_cluster(client: Any, identifier: str) -> Cluster:
     """Reboot a Multi-AZ DB cluster (Aurora's members are rebooted one by one)."""
-    answer = _call(client, "reboot_db_cluster", DBClusterIdentifier=identifier)
+    answer = call(client, "reboot_db_cluster", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBCluster"])
 
 
@@ -149,13 +147,13 @@ def reboot_cluster(client: Any, identifier: str) -> Cluster:
 def groups(client: Any, scope: Scope = Scope.INSTANCE) -> Iterator[ParameterGroup]:
     """Every parameter group of the region, the default ones included."""
     method = f"describe_{scope}_parameter_groups"
-    rows = _pages(client, method, f"{scope.prefix}ParameterGroups")
+    rows = pages(client, method, f"{scope.prefix}ParameterGroups")
     return (group_row(row, scope) for row in rows)
 
 
 def group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> ParameterGroup:
     """One parameter group. AwsError with `not_found` when there is none of that name."""
-    answer = _call(client, f"describe_{scope}_parameter_groups", **_named(name, scope))
+    answer = call(client, f"describe_{scope}_parameter_groups", **_named(name, scope))
     return group_row(answer[f"{scope.prefix}ParameterGroups"][0], scope)
 
 
@@ -164,7 +162,7 @@ def parameters(
 ) -> tuple[GroupParameter, ...]:
     """The parameters of a group; `source` "user" gives those that somebody has set."""
     wanted = {"Source": source} if source else {}
-    rows = _pages(
+    rows = pages(
         client, f"describe_{scope}_parameters", "Parameters", **_named(name, scope), **wanted
     )
     return tuple(parameter_row(row) for row in rows)
@@ -174,7 +172,7 @@ def create_group(
     client: Any, name: str, family: str, description: str, scope: Scope = Scope.INSTANCE
 ) -> ParameterGroup:
     """Make an empty parameter group of a family."""
-    answer = _call(
+    answer = call(
         client,
         f"create_{scope}_parameter_group",
         **_named(name, scope),
@@ -195,7 +193,7 @@ def modify_group(
         {"ParameterName": parameter, "ParameterValue": value, "ApplyMethod": method}
         for parameter, value, method in settings
     ]
-    _call(client, f"modify_{scope}_parameter_group", **_named(name, scope), Parameters=rows)
+    call(client, f"modify_{scope}_parameter_group", **_named(name, scope), Parameters=rows)
 
 
 def reset_group(
@@ -206,7 +204,7 @@ def reset_group(
 ) -> None:
     """Take up to BATCH parameters back to the family's default: name, method."""
     rows = [{"ParameterName": one, "ApplyMethod": method} for one, method in parameters]
-    _call(
+    call(
         client,
         f"reset_{scope}_parameter_group",
         **_named(name, scope),
@@ -217,7 +215,7 @@ def reset_group(
 
 def delete_group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> None:
     """Remove a group that nothing uses; refused (InvalidDBParameterGroupState) while attached."""
-    _call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
+    call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
 
 
 def engine_default_parameters(
@@ -225,8 +223,8 @@ def engine_default_parameters(
 ) -> tuple[GroupParameter, ...]:
     """What a family's default group holds."""
     middle = "engine_default_cluster" if scope is Scope.CLUSTER else "engine_default"
-    pages = _raw_pages(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
-    rows = (row for page in pages for row in page["EngineDefaults"].get("Parameters", ()))
+    found = answers(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
+    rows = (row for page in found for row in page["EngineDefaults"].get("Parameters", ()))
     return tuple(parameter_row(row) for row in rows)
 
 
@@ -249,13 +247,13 @@ def events(
         "EndTime": until,
     }
     arguments = {name: value for name, value in given.items() if value is not None}
-    return (event_row(row) for row in _pages(client, "describe_events", "Events", **arguments))
+    return (event_row(row) for row in pages(client, "describe_events", "Events", **arguments))
 
 
 def pending_actions(client: Any, resource: str | None = None) -> Iterator[PendingAction]:
     """Maintenance that waits, of one resource (ARN) or of the region."""
     arguments = {"ResourceIdentifier": resource} if resource else {}
-    rows = _pages(
+    rows = pages(
         client, "describe_pending_maintenance_actions", "PendingMaintenanceActions", **arguments
     )
     for row in rows:
@@ -265,7 +263,7 @@ def pending_actions(client: Any, resource: str | None = None) -> Iterator[Pendin
 
 def opt_in(client: Any, resource: str, action: str, kind: str) -> None:
     """Opt in to an action: kind is immediate, next-maintenance or undo-opt-in."""
-    _call(
+    call(
         client,
         "apply_pending_maintenance_action",
         ResourceIdentifier=resource,
@@ -274,31 +272,7 @@ def opt_in(client: Any, resource: str, action: str, kind: str) -> None:
     )
 
 
-# One call, and all pages of one.
-
-
-def _call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
-    with translated(_action(client, method), region_of(client)):
-        answer: Mapping[str, Any] = getattr(client, method)(**arguments)
-        return answer
-
-
-def _pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    for page in _raw_pages(client, method, **arguments):
-        yield from page.get(key, ())
-
-
-def _raw_pages(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    with translated(_action(client, method), region_of(client)):
-        pages = client.get_paginator(method).paginate(
-            **arguments, PaginationConfig={"PageSize": _PAGE}
-        )
-        yield from pages
-
-
-def _action(client: Any, method: str) -> str:
-    """As IAM names it."""
-    return f"rds:{client.meta.method_to_api_mapping[method]}"
+# How the API writes arguments.
 
 
 def _named(name: str, scope: Scope) -> dict[str, str]:
