@@ -121,6 +121,16 @@ def compare(lab: Lab) -> None:
         run("diff", name, "--region", HERE)
 
 
+def make_trio(lab: Lab) -> None:
+    """A Multi-AZ DB cluster, which is rebooted as one."""
+    rds().create_db_cluster(
+        DBClusterIdentifier="trio", Engine="postgres", EngineVersion="17", StorageType="io1",
+        DBClusterInstanceClass="db.r6gd.large", AllocatedStorage=100, Iops=1000,
+        MasterUsername="postgres", MasterUserPassword="only in the lab",
+    )  # fmt: skip
+    lab.settle()
+
+
 def make_targets(lab: Lab) -> None:
     """An instance and a cluster with AWS's own groups; the same with groups of ours."""
     make_instance(lab, "shop")
@@ -133,6 +143,7 @@ def make_targets(lab: Lab) -> None:
 def change(lab: Lab) -> None:
     """To the end, and back from where AWS refuses a step; for a class unknown to us, the advice."""
     make_targets(lab)
+    make_trio(lab)
     make_instance(lab, "new")
     lab._world.region(HERE).instances["new"].class_name = "db.c5.large"
     lab.forget_calls()
@@ -141,7 +152,7 @@ def change(lab: Lab) -> None:
     for name in ("shop", "bills"):
         apply(name, ends=1)
     lab.allow()
-    for name in ("shop", "bills"):
+    for name in ("shop", "bills", "trio"):
         apply(name)
     lab.deny("rds:RebootDBInstance")
     for name in ("stock", "orders"):
@@ -153,7 +164,8 @@ def change_back(lab: Lab) -> None:
     make_targets(lab)
     make_instance(lab, "users")
     make_cluster(lab, "carts", group=None)
-    for name in ("stock", "orders", "users", "carts"):
+    make_trio(lab)
+    for name in ("stock", "orders", "users", "carts", "trio"):
         apply(name)
     lab.deny(
         "rds:ModifyDBInstance", "rds:DeleteDBParameterGroup",
@@ -163,7 +175,7 @@ def change_back(lab: Lab) -> None:
         apply(name, ends=1)
     lab.allow()
     lab.forget_calls()
-    for name in ("shop", "bills", "stock", "orders", "users", "carts"):
+    for name in ("shop", "bills", "stock", "orders", "users", "carts", "trio"):
         undo(name)
 
 

@@ -108,6 +108,7 @@ class Policy:
 
 
 _CLUSTERS: Final = "clusters"
+_REBOOT: Final = "--reboot now"
 _NEW_CLASS: Final = "a class unknown to us"
 _GRANT: Final = "kms:CreateGrant"
 _ON_CREATION: Final = "checked by AWS where a call creates with tags (documents, not seen)"
@@ -130,7 +131,8 @@ _CHANGE_GROUPS: Final = (
     Use("rds:ModifyDBCluster", (_CLUSTER, _CLUSTER_GROUP), when=_CLUSTERS),
     Use("rds:DeleteDBParameterGroup", (_GROUP,)),
     Use("rds:DeleteDBClusterParameterGroup", (_CLUSTER_GROUP,), when=_CLUSTERS),
-    Use("rds:RebootDBInstance", (_INSTANCE,), when="--reboot now"),
+    Use("rds:RebootDBInstance", (_INSTANCE,), when=_REBOOT),
+    Use("rds:RebootDBCluster", (_CLUSTER,), when=_CLUSTERS),  # Multi-AZ ones, and --reboot now
 )
 
 #: What each command of `rdstune` needs; those that never call AWS need nothing.

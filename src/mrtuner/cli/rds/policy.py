@@ -13,7 +13,10 @@ from mrtuner.cli import options, terminal
     "--region", "regions", multiple=True, metavar="REGION", help="Only there; repeatable."
 )
 @click.option("--account", default="*", metavar="ID", help="The account's twelve digits.")
-@click.option("--instance", default="*", metavar="ID", help="Only this instance or cluster.")
+@click.option(
+    "--instance", default="*", metavar="ID",
+    help="Only this instance or cluster; orders* is a cluster and its members.",
+)  # fmt: skip
 @click.option("--group", default="*", metavar="NAME", help="Only this parameter group.")
 @click.option("--from", "source", default="*", metavar="REGION", help="Snapshots: from there.")
 @click.option("--to", "destination", default="*", metavar="REGION", help="Snapshots: to there.")
