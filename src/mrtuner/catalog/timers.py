@@ -1,0 +1,76 @@
+"""Timers of the kernel, of drivers and of poolers: how long a dead server hangs a client.
+
+The facts are in timers.json, each with its source and the ground it stands on: ``measured`` (on
+the wire, by us), ``code`` (read in the source), ``document`` (its own manual), ``memory`` (not
+checked: a prediction from it says so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from mrtuner.catalog.load import table
+from mrtuner.errors import BadValue
+
+EVIDENCE = ("measured", "code", "document", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTimer:
+    """One sysctl below net.ipv4."""
+
+    name: str
+    default: int
+    unit: str
+    since: str  # kernel version
+    meaning: str
+    evidence: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """A driver's own limits when nothing is configured. Seconds; None: there is none."""
+
+    name: str
+    title: str
+    connect_timeout: float | None
+    read_timeout: float | None  # on each wait for the server
+    keepalives: bool
+    keepalives_idle: int | None  # None: the kernel's
+    keepalives_interval: int | None
+    user_timeout: bool  # whether a TCP_USER_TIMEOUT can be set through it
+    pool_wait: float | None  # how long a pool lets a caller wait
+    sets_libpq: bool  # whether it takes libpq's connection string
+    evidence: str
+    source: str
+
+
+@cache
+def kernel_timers() -> tuple[KernelTimer, ...]:
+    """Every sysctl that takes part in a prediction."""
+    return tuple(KernelTimer(**row) for row in table("timers.json")["kernel"])
+
+
+def kernel_defaults() -> dict[str, int]:
+    """Name → the kernel's own default."""
+    return {timer.name: timer.default for timer in kernel_timers()}
+
+
+@cache
+def drivers() -> Mapping[str, Driver]:
+    """Every client known, by name."""
+    rows: dict[str, dict[str, Any]] = table("timers.json")["drivers"]
+    return MappingProxyType({name: Driver(name=name, **row) for name, row in rows.items()})
+
+
+def driver(name: str) -> Driver:
+    """One client; BadValue for a name that is not among them."""
+    known = drivers()
+    if name not in known:
+        raise BadValue(f"no client {name!r}", f"Known are {', '.join(known)}.")
+    return known[name]

@@ -1,0 +1,226 @@
+"""What the kernel's timers do with a peer that went silent, timer by timer.
+
+A trace is the list of jiffies at which the kernel acts, the last of them the moment at which it
+gives the connection up and the client's call returns. Sources: net/ipv4/tcp_timer.c
+(tcp_write_timeout, retransmits_timed_out, tcp_model_timeout, tcp_clamp_rto_to_user_timeout,
+tcp_keepalive_timer) and tcp_output.c (tcp_schedule_loss_probe) of 6.12; measured on 6.18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, floor, log2
+from typing import Any, Final, Protocol
+
+from mrtuner.failover.kernel import CLAMPED, Kernel
+from mrtuner.failover.wheel import Span, fires, over_phases
+
+#: TCP_RTO_MIN [s]: the model always counts with it, whatever the real timeout is.
+_MODEL: Final = 0.2
+#: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.
+_SYN: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """The way to the server."""
+
+    rtt: float = 0.0005  # s, smoothed round trip
+    rto: float | None = None  # s, tcpi_rto of a live connection; None: worked out from rtt
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"rtt": self.rtt, "rto": self.rto}
+
+    def first_rto(self, kernel: Kernel) -> int:
+        """The first retransmission timeout [jiffies]."""
+        if self.rto is not None:
+            return round(self.rto * kernel.hz)
+        return kernel.jiffies(_rto_min(kernel) + self.rtt)
+
+    def probe(self, kernel: Kernel) -> int:
+        """How long the tail loss probe waits [jiffies]."""
+        return min(kernel.jiffies(2 * self.rtt + _rto_min(kernel)), self.first_rto(kernel))
+
+
+def _rto_min(kernel: Kernel) -> float:
+    return kernel.jiffies(kernel.tcp_rto_min_us / 1e6) / kernel.hz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keepalive:
+    """The keepalive of one socket."""
+
+    idle: int  # s
+    interval: int  # s
+    count: int
+
+
+class Trace(Protocol):
+    """A way to wait: yields the jiffies at which the kernel acts; the last one gives up."""
+
+    @property
+    def longest(self) -> int:
+        """No timer in it is longer [jiffies]."""
+
+    def run(self, start: int) -> Iterator[int]:
+        """From a call of the client at jiffy `start`."""
+
+
+def model(kernel: Kernel, retries: int, base: float = _MODEL) -> float:
+    """What the kernel takes so many retries to last [s]: doublings of `base` up to the cap.
+
+    >>> round(model(Kernel(), 15), 1), round(model(Kernel(), 5), 1)
+    (924.6, 12.6)
+    """
+    cap = kernel.tcp_rto_max_ms / 1000
+    threshold = floor(log2(cap / base))
+    if retries <= threshold:
+        return ((2 << retries) - 1) * base
+    return ((2 << threshold) - 1) * base + (retries - threshold) * cap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unacknowledged:
+    """Data was sent and nothing came back: case 2."""
+
+    kernel: Kernel
+    path: Path
+    user_timeout: int = 0  # ms; 0: tcp_retries2 decides
+
+    @property
+    def limit(self) -> float:
+        """From the first retransmission that counts to the end [s]."""
+        if self.user_timeout:
+            return self.user_timeout / 1000
+        return model(self.kernel, self.kernel.tcp_retries2)
+
+    @property
+    def longest(self) -> int:
+        """The last doubling below the cap and the limit."""
+        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
+                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+
+    def run(self, start: int) -> Iterator[int]:
+        """The tail loss probe, then timeouts that double."""
+        kernel, rto = self.kernel, self.path.first_rto(self.kernel)
+        now = start
+        if kernel.tail_loss_probe:
+            now = fires(now, self.path.probe(kernel), wheel=kernel.wheel)
+            yield now
+        first = now = fires(now, rto, wheel=kernel.wheel)
+        yield now
+        cap = kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
+        while (now - first) / kernel.hz < self.limit:
+            rto = min(2 * rto, cap)
+            now = fires(now, self._clamped(rto, now - first), wheel=kernel.wheel)
+            yield now
+
+    def _clamped(self, rto: int, elapsed: int) -> int:
+        return clamped(self.kernel, self.user_timeout, rto, elapsed)
+
+
+def clamped(kernel: Kernel, user_timeout: int, rto: int, elapsed: int) -> int:
+    """The timeout, cut to what is left of the user timeout [ms] where the kernel does that."""
+    if not user_timeout or kernel.release < CLAMPED:
+        return rto
+    left = user_timeout * kernel.hz / 1000 - elapsed
+    return 1 if left <= 0 else min(rto, ceil(left))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connecting:
+    """SYNs that nobody answers: case 1."""
+
+    kernel: Kernel
+    user_timeout: int = 0  # ms
+
+    @property
+    def limit(self) -> float:
+        """From the first SYN to the end [s]."""
+        if self.user_timeout:
+            return self.user_timeout / 1000
+        return model(self.kernel, self.kernel.tcp_syn_retries, _SYN)
+
+    @property
+    def longest(self) -> int:
+        """The last doubling."""
+        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
+                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+
+    def run(self, start: int) -> Iterator[int]:
+        """Even gaps first, then ones that double."""
+        kernel = self.kernel
+        rto, cap = kernel.jiffies(_SYN), kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
+        now, sent = fires(start, rto, wheel=kernel.wheel), 0
+        yield now
+        while not self._over(sent, now - start):
+            sent += 1
+            if sent > kernel.linear:
+                rto = min(2 * rto, cap)
+            delay = clamped(kernel, self.user_timeout, rto, now - start)
+            now = fires(now, delay, wheel=kernel.wheel)
+            yield now
+
+    def _over(self, sent: int, elapsed: int) -> bool:
+        """Retries used up, or the time that the model gives them; never before the first."""
+        if sent >= self.kernel.tcp_syn_retries + self.kernel.linear:
+            return True
+        return sent > 0 and elapsed / self.kernel.hz >= self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Everything was acknowledged and the answer does not come: case 3, with keepalive."""
+
+    kernel: Kernel
+    keepalive: Keepalive
+    user_timeout: int = 0  # ms; takes the place of the count
+
+    @property
+    def longest(self) -> int:
+        """The idle time or the interval."""
+        return self.kernel.jiffies(max(self.keepalive.idle, self.keepalive.interval))
+
+    def run(self, start: int) -> Iterator[int]:
+        """The idle time, then a probe an interval."""
+        kernel = self.kernel
+        now, probes = fires(start, kernel.jiffies(self.keepalive.idle), wheel=kernel.wheel), 0
+        yield now
+        while not self._over(probes, now - start):
+            probes += 1
+            now = fires(now, kernel.jiffies(self.keepalive.interval), wheel=kernel.wheel)
+            yield now
+
+    def _over(self, probes: int, elapsed: int) -> bool:
+        if not self.user_timeout:
+            return probes >= self.keepalive.count
+        return probes > 0 and elapsed * 1000 >= self.user_timeout * self.kernel.hz
+
+
+def hang(trace: Trace, kernel: Kernel) -> Span:
+    """How long the client's call lasts [s]."""
+
+    def end(start: int) -> int:
+        *_, last = trace.run(start)
+        return last
+
+    return over_phases(end, longest=trace.longest, hz=kernel.hz)
+
+
+def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
+    """When the client notices [s] if the address answers again after `away` s.
+
+    The kernel asks at its next timer, and is answered; it may have given up before.
+    """
+    gone = kernel.jiffies(away)
+
+    def end(start: int) -> int:
+        last = start
+        for last in trace.run(start):
+            if last - start >= gone:
+                break
+        return last
+
+    return over_phases(end, longest=trace.longest, hz=kernel.hz)

@@ -1,0 +1,89 @@
+"""The kernel's timer wheel: when a timer really fires.
+
+Since 4.8 a timer waits in one of nine levels of 64 buckets, each level eight times coarser than
+the one below, and fires at the end of its bucket: never early, late by up to one granule. A timer
+of 16 s is up to 0.26 s late at HZ 250, one of two hours up to 131 s. Nothing moves it to a finer
+level later on. Source: kernel/time/timer.c, calc_index() and calc_wheel_index() (6.12).
+
+Times are integers of jiffies, 1/HZ s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+#: A timer of fewer jiffies than this waits in the finest level.
+_FINEST: Final = 63
+_DEEPEST: Final = 8
+#: More phases than this give no other band, only take longer.
+_PHASES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A duration that depends on chance: at least, typically, at most [s]."""
+
+    low: float
+    mid: float
+    high: float
+
+    @classmethod
+    def exactly(cls, seconds: float) -> Span:
+        """No chance in it."""
+        return cls(seconds, seconds, seconds)
+
+    def plus(self, other: Span) -> Span:
+        """One after the other."""
+        return Span(self.low + other.low, self.mid + other.mid, self.high + other.high)
+
+    def times(self, count: int) -> Span:
+        """So many of them, one after the other."""
+        return Span(self.low * count, self.mid * count, self.high * count)
+
+    def at_most(self, other: Span) -> Span:
+        """Whichever of the two ends first."""
+        return Span(min(self.low, other.low), min(self.mid, other.mid), min(self.high, other.high))
+
+    def covers(self, seconds: float, *, slack: float = 0.0) -> bool:
+        """Whether a measured duration lies inside, or at most `slack` beside it."""
+        return self.low - slack <= seconds <= self.high + slack
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, to the millisecond."""
+        return {"low": round(self.low, 3), "mid": round(self.mid, 3), "high": round(self.high, 3)}
+
+
+def granule(delay: int) -> int:
+    """Jiffies between two moments at which a timer of this length can fire."""
+    level, limit = 0, _FINEST
+    while delay >= limit and level < _DEEPEST:
+        level, limit = level + 1, limit * 8
+    return int(8**level)
+
+
+def fires(now: int, delay: int, *, wheel: bool = True) -> int:
+    """The jiffy at which a timer armed at `now` fires; without the wheel (before 4.8) on time.
+
+    >>> fires(1000, 51), fires(1000, 102)
+    (1052, 1104)
+    """
+    if not wheel:
+        return now + delay
+    step = granule(delay)
+    return ((now + delay) // step + 1) * step
+
+
+def over_phases(end: Callable[[int], int], *, longest: int, hz: int) -> Span:
+    """The span of ``end(start) - start`` over every start that the wheel can tell apart.
+
+    `longest` is the longest timer in it. Who starts a timer does so between two ticks: the low
+    end is one jiffy less than the shortest run counted from the tick before.
+    """
+    period = granule(longest)
+    stride = max(1, period // _PHASES) | 1  # odd, so that the fine levels see every phase too
+    starts = range(0, max(period, 64) * (2 if period > _PHASES else 1), stride)
+    runs = sorted(end(start) - start for start in starts)
+    return Span((runs[0] - 1) / hz, (median(runs) - 0.5) / hz, runs[-1] / hz)

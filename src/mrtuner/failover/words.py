@@ -1,0 +1,55 @@
+"""Predictions, settings and measurements as text for people: lines, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mrtuner.failover.predict import Case, Prediction, Situation, said
+
+_GAP = "  "
+
+
+def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[str]:
+    """What it was made from, the five cases, then how each comes about."""
+    yield _title(situation)
+    yield ""
+    back = situation.away is not None
+    head = ("case", "hangs", *(("notices",) if back else ()), "decided by")
+    rows = [_cells(case, back) for case in cases]
+    yield from table([head, *rows])
+    if back:
+        yield ""
+        yield f"notices: when the address answers again {situation.away:g} s after the client asked"
+    for case in cases:
+        yield ""
+        yield f"{case.case.words}: {said(case.span)}"
+        yield from (f"  - {step}" for step in case.steps)
+        yield from (f"  ! {trap}" for trap in case.traps)
+
+
+def _title(situation: Situation) -> str:
+    kernel, path = situation.kernel, situation.path
+    version = ".".join(map(str, kernel.release))
+    return (
+        f"{situation.client.driver.title} on Linux {version}, HZ {kernel.hz}, "
+        f"round trip {path.rtt * 1000:.3g} ms"
+    )
+
+
+def _cells(case: Prediction, back: bool) -> tuple[str, ...]:
+    return (case.case.words, said(case.span), *((_seen(case),) if back else ()), case.decided_by)
+
+
+def _seen(case: Prediction) -> str:
+    """When it notices the server's return; no question of that where the server answers."""
+    if case.noticed is not None:
+        return said(case.noticed)
+    return "never" if case.case is Case.FLIGHT and case.span is None else "-"
+
+
+def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Columns as wide as their widest cell."""
+    cells = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

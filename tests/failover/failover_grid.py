@@ -1,0 +1,110 @@
+"""Hangs measured on Linux 6.18 at HZ 250, 12 of each where not said otherwise.
+
+Namespaces for client, router and server; the router drops. Seconds from the client's own action to
+its error, shortest and longest. None of these figures comes from the code under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mrtuner.failover.kernel import Kernel
+from mrtuner.failover.traces import (
+    Connecting,
+    Keepalive,
+    Path,
+    Trace,
+    Unacknowledged,
+    Waiting,
+    hang,
+)
+from mrtuner.failover.wheel import Span
+
+#: A virtual link: no round trip to speak of.
+LAN = Path(rtt=0.0001)
+KERNEL = Kernel(release=(6, 18), hz=250)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured setting."""
+
+    case: int
+    setting: str
+    trace: Trace
+    kernel: Kernel
+    low: float
+    high: float
+
+    @property
+    def predicted(self) -> Span:
+        return hang(self.trace, self.kernel)
+
+
+def data(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
+    """Case 2."""
+    kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
+    trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout)
+    return Row(2, setting, trace, kernel, low, high)
+
+
+def syn(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
+    """Case 1."""
+    kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
+    return Row(1, setting, Connecting(kernel=kernel, user_timeout=user_timeout), kernel, low, high)
+
+
+def answer(numbers: tuple[int, int, int], low: float, high: float, user_timeout: int = 0) -> Row:
+    """Case 3."""
+    idle, interval, count = numbers
+    keepalive = Keepalive(idle=idle, interval=interval, count=count)
+    trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout)
+    text = f"keepalive {idle}/{interval}/{count}"
+    if user_timeout:
+        text += f", tcp_user_timeout {user_timeout // 1000} s"
+    return Row(3, text, trace, KERNEL, low, high)
+
+
+GRID = (
+    syn("tcp_syn_retries=1, linear 4", 3.05, 3.08, tcp_syn_retries=1),
+    syn("tcp_syn_retries=2, linear 4", 7.11, 7.15, tcp_syn_retries=2),
+    syn("tcp_syn_retries=3, linear 4", 19.35, 19.53, tcp_syn_retries=3),
+    syn("tcp_syn_retries=1, linear 0", 3.02, 3.05, tcp_syn_retries=1, tcp_syn_linear_timeouts=0),
+    syn("tcp_syn_retries=2, linear 0", 7.06, 7.24, tcp_syn_retries=2, tcp_syn_linear_timeouts=0),
+    syn("tcp_syn_retries=3, linear 0", 15.26, 15.43, tcp_syn_retries=3, tcp_syn_linear_timeouts=0),
+    syn("tcp_user_timeout 2 s", 2.01, 2.05, user_timeout=2000),
+    syn("tcp_user_timeout 5 s", 5.01, 5.03, user_timeout=5000),
+    syn("tcp_user_timeout 10 s", 10.06, 10.25, user_timeout=10_000),
+    data("tcp_retries2=3", 6.62, 6.87, tcp_retries2=3),
+    data("tcp_retries2=4", 6.62, 6.87, tcp_retries2=4),
+    data("tcp_retries2=5", 13.28, 13.53, tcp_retries2=5),
+    data("tcp_retries2=6", 26.59, 26.84, tcp_retries2=6),
+    data("tcp_retries2=8", 106.20, 108.09, tcp_retries2=8),
+    data("tcp_retries2=5, no tail loss probe", 13.10, 13.29, tcp_retries2=5, tcp_early_retrans=0),
+    data("tcp_retries2=5, rto_min 195 ms", 13.18, 13.37, tcp_retries2=5, tcp_rto_min_us=195_000),
+    data("tcp_retries2=5, rto_min 300 ms", 20.09, 20.28, tcp_retries2=5, tcp_rto_min_us=300_000),
+    data("tcp_retries2=15, rto_max 1 s", 14.97, 15.02, tcp_rto_max_ms=1000),
+    data("tcp_user_timeout 1 s", 1.42, 1.45, user_timeout=1000),
+    data("tcp_user_timeout 5 s", 5.42, 5.60, user_timeout=5000),
+    data("tcp_user_timeout 10 s", 10.46, 10.64, user_timeout=10_000),
+    data("tcp_user_timeout 30 s", 30.43, 30.61, user_timeout=30_000),
+    answer((5, 2, 3), 11.11, 11.31),
+    answer((10, 3, 3), 19.28, 19.50),
+    answer((30, 3, 5), 45.45, 46.45),
+    answer((5, 2, 3), 7.08, 7.28, user_timeout=1000),
+    answer((5, 2, 3), 9.09, 9.29, user_timeout=8000),
+    answer((5, 2, 3), 31.25, 31.47, user_timeout=30_000),
+)
+
+
+def page() -> Iterator[str]:
+    """The table of docs/concepts/failover.md."""
+    yield "| Case | Setting | Predicted (s) | Measured (s) |"
+    yield "|:--|:--|--:|--:|"
+    for row in GRID:
+        span = row.predicted
+        yield (
+            f"| {row.case} | {row.setting} | {span.low:.2f} – {span.high:.2f} "
+            f"| {row.low:.2f} – {row.high:.2f} |"
+        )
