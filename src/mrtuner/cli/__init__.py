@@ -18,6 +18,7 @@ main = Commands(
         "undo": "Put back what the last apply changed.",
         "prove": "Measure the advice against the settings in force.",
         "demo": "Tune and measure a server of its own; leave a report.",
+        "failover": "How long a failover hangs clients, and what bounds it.",
         "rds": "Amazon RDS and Aurora: what rdstune does.",
     },
     help="""Set PostgreSQL right for the machine it is on, and prove it.
