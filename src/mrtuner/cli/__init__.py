@@ -17,6 +17,7 @@ main = Commands(
         "apply": "Put the advice into force, with a way back.",
         "undo": "Put back what the last apply changed.",
         "prove": "Measure the advice against the settings in force.",
+        "cpu": "Whether equal work takes equal time on these vCPUs.",
         "demo": "Tune and measure a server of its own; leave a report.",
         "failover": "How long a failover hangs clients, and what bounds it.",
         "rds": "Amazon RDS and Aurora: what rdstune does.",

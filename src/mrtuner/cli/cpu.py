@@ -1,0 +1,142 @@
+"""`mrtuner cpu`: do equal workers take equal time on these vCPUs?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.cpu import Plan, Setup
+
+MODES: Final = ("integer", "gzip", "sql")
+
+
+@options.command("cpu")
+@click.option(
+    "--mode", type=click.Choice(MODES),
+    help="What the workers do.  [default: integer; sql with --sql]",
+)  # fmt: skip
+@click.option("--sql", "dsn", metavar="DSN", help="Burn in the sessions of this server.")
+@click.option("--cpus", type=click.IntRange(1), metavar="N", help="vCPUs of a server elsewhere.")
+@click.option(
+    "--up-to", metavar="2x",
+    help="Most workers: a multiple of the CPUs, or a number.  [default: 2x; with --sql 1x]",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 600), default=2.0, show_default=True,
+    help="Work of each worker, were it alone.",
+)  # fmt: skip
+@click.option(
+    "--repeats", type=click.IntRange(2, 100), default=5, show_default=True,
+    help="Trials with each number of workers.",
+)  # fmt: skip
+@click.option("--no-pairs", is_flag=True, help="Do not try the CPUs two by two.")
+@click.option("--seed", type=int, help="Repeat the order of an earlier test.")
+@click.option("--force", is_flag=True, help="Measure on a busy machine too; the record says so.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the whole test as one HTML file.",
+)  # fmt: skip
+@options.yes_option
+@options.json_option
+def command(
+    mode: str | None, dsn: str | None, cpus: int | None, report: Path | None, yes: bool,
+    as_json: bool, **rest: Any,
+) -> None:  # fmt: skip
+    """Find out whether equal work takes equal time on these vCPUs, and what makes it unequal.
+
+    \b
+    Examples:
+      mrtuner cpu
+      mrtuner cpu --mode gzip --report cpu.html
+      mrtuner cpu --up-to 12 --json > cpu.json
+      mrtuner cpu --sql postgresql://postgres@db/postgres --cpus 8
+
+    From one worker to twice as many as there are CPUs, all of them burn until the last has done
+    its work. Where more workers bring less, the cause is named by what grew: sibling threads,
+    saturation, a quota, steal, the clock, other work. Every CPU is fully busy meanwhile: not for
+    a machine that serves somebody. With --sql nothing is written to the server, but its CPUs
+    burn too.
+    """
+    _check(mode, dsn, cpus)
+    options.careful(dsn)
+    if report is not None:
+        from mrtuner.report.cpu import require
+
+        require()
+    with terminal.gentle_end():
+        told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
+    _tell(told, as_json)
+    if report is not None:
+        from mrtuner.report.cpu import page
+
+        terminal.save(report, page(told))
+        terminal.talk(f"written: {report}")
+
+
+def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
+    if dsn is not None and mode not in (None, "sql"):
+        raise UsageError(f"--sql and --mode {mode} do not go together", "Give one of them.")
+    if dsn is None and mode == "sql":
+        raise UsageError("--mode sql needs a server", "Give a connection string with --sql.")
+    if dsn is None and cpus is not None:
+        raise UsageError(
+            "--cpus is for a server elsewhere", "Limit the workers here with --up-to, or taskset."
+        )
+
+
+def _measured(
+    mode: str, dsn: str | None, cpus: int | None, yes: bool, given: dict[str, Any]
+) -> dict[str, Any]:
+    from mrtuner.cpu import Mode, document, here, measure, server
+
+    setup = here(Mode(mode)) if dsn is None else server(dsn, cpus)
+    plan = _plan(setup, given)
+    _announce(setup, plan)
+    if dsn is not None:
+        terminal.agree("Keep this server's CPUs busy for so long?", yes=yes)
+    return document(measure(setup, plan, tell=lambda text: terminal.talk(f"  {text}")))
+
+
+def _plan(setup: Setup, given: dict[str, Any]) -> Plan:
+    from random import SystemRandom
+
+    from mrtuner.cpu import planned
+
+    seed = given["seed"]
+    return planned(
+        setup,
+        up_to=given["up_to"],
+        repeats=given["repeats"],
+        seconds=given["seconds"],
+        seed=SystemRandom().randrange(1 << 31) if seed is None else seed,
+        try_pairs=not given["no_pairs"],
+        forced=given["force"],
+    )
+
+
+def _announce(setup: Setup, plan: Plan) -> None:
+    from mrtuner.cpu import seconds_expected
+
+    expected = seconds_expected(plan, setup.usable)
+    length = f"{expected:.0f} s" if expected < 120 else f"{expected / 60:.0f} min"
+    terminal.talk(f"usable CPUs: {setup.usable.words()}")
+    terminal.talk(
+        f"{plan.mode} work, 1 to {plan.counts[-1]} workers, {plan.repeats} times each: "
+        f"about {length}"
+    )
+
+
+def _tell(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        terminal.document(told)
+        return
+    from mrtuner.report.cpu import lines
+
+    for line in lines(told):
+        click.echo(line)

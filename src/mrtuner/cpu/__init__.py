@@ -1,0 +1,25 @@
+"""Do equal workers take equal time on these vCPUs? The consistency test.
+
+    here, server ─ planned ─ measure ─▶ Record ─ diagnose ─▶ Diagnosis ─ advice
+      topology    which CPUs, which cores        levels     one number of workers: V, chance, …
+      trials      shuffled, on a quiet machine   diagnose   knees, and what grew there
+      crew, burn  processes     sql  sessions    advice     what to do, by platform
+      pairs       two CPUs at a time: siblings, also hidden ones
+      gauges      other work, steal, throttling
+
+Every worker goes on burning until the last is done: one that stops would free its core for the
+slow ones and hide what is looked for.
+"""
+
+from __future__ import annotations
+
+from mrtuner.cpu.diagnose import Diagnosis, diagnose
+from mrtuner.cpu.document import document
+from mrtuner.cpu.model import Mode, Plan, Record
+from mrtuner.cpu.session import Setup, here, measure, planned, server
+from mrtuner.cpu.trials import seconds_expected
+
+__all__ = [
+    "Diagnosis", "Mode", "Plan", "Record", "Setup", "diagnose", "document", "here", "measure",
+    "planned", "seconds_expected", "server",
+]  # fmt: skip

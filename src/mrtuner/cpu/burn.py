@@ -1,0 +1,144 @@
+"""One worker of the consistency test: a program of its own that needs nothing but Python.
+
+    python -I -S burn.py integer|gzip [CPU]
+
+It says "ready", then obeys lines on its standard input: "DEADLINE PIECES COUNT" makes it wait
+until the monotonic clock shows DEADLINE, do PIECES pieces of COUNT steps, and tell what that
+took as one line of JSON. Until the next line comes it goes on burning: were it to stop, it would
+free its core for the slow ones and hide what is looked for. The end of its input ends it.
+
+A step of the integer kind stays in registers and the first cache; one of the gzip kind takes a
+kilobyte from a pipe that another process fills, and compresses it as gzip does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Callable
+
+BLOCK = 65536
+Steps = Callable[[int], None]
+
+
+def spin(count: int) -> None:
+    """Do so many multiplications and additions."""
+    value = 1
+    for _ in range(count):
+        value = (value * 1103515245 + 12345) & 0x7FFFFFFF
+
+
+def squeezer() -> Steps:
+    """Steps that each compress a kilobyte out of a pipe."""
+    pipe = _fed()
+
+    def squeeze(count: int) -> None:
+        packer, left = zlib.compressobj(6), count * 1024
+        while left > 0:
+            data = os.read(pipe, min(BLOCK, left))
+            if not data:
+                raise SystemExit("the feeder of the pipe has gone")
+            packer.compress(data)
+            left -= len(data)
+
+    return squeeze
+
+
+def _fed() -> int:
+    """The reading end of a pipe that a child fills until we are gone."""
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        return reading
+    try:
+        os.close(reading)
+        os.close(0)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the end of the reader ends the feeder
+        data = _text()
+        while True:
+            os.write(writing, data)
+    finally:
+        os._exit(0)
+
+
+def _text() -> bytes:
+    """Letters that compress about as well as a dump of a table."""
+    letters, seed = bytearray(), 1
+    for _ in range(BLOCK):
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        letters.append(97 + (seed >> 16) % 16)
+    return bytes(letters)
+
+
+def measured(steps: Steps, deadline: float, pieces: int, count: int) -> dict[str, object]:
+    """Wait, work, and account for the time: seconds, from the deadline on."""
+    before = _account()
+    time.sleep(max(0.0, deadline - time.monotonic()))
+    marks, places = [deadline], []
+    for _ in range(pieces):
+        steps(count)
+        marks.append(time.monotonic())
+        places.append(_cpu())
+    after = _account()
+    return {
+        "pieces": [end - start for start, end in zip(marks, marks[1:])],  # noqa: B905, RUF007 - no imports for a loop
+        "cpu": after[0] - before[0],
+        "delay": None if before[1] is None or after[1] is None else after[1] - before[1],
+        "switches": after[2] - before[2],
+        "cpus": places,
+    }
+
+
+def _account() -> tuple[float, float | None, int]:
+    """CPU seconds, seconds spent runnable but not running, involuntary switches."""
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    return time.process_time(), _run_delay(), switches
+
+
+def _run_delay() -> float | None:
+    """Source: Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat, second field."""
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as file:  # noqa: PTH123 - starts faster
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _cpu() -> int | None:
+    """The CPU that we were last on. Source: proc(5), /proc/PID/stat, field 39."""
+    try:
+        with open("/proc/self/stat", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().rpartition(")")[2].split()[36])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _order_waits() -> bool:
+    return bool(select.select([0], [], [], 0)[0])
+
+
+def main(kind: str, cpu: str | None = None) -> None:
+    """Obey until the input ends."""
+    if cpu is not None:
+        os.sched_setaffinity(0, {int(cpu)})
+    steps = spin if kind == "integer" else squeezer()
+    steps(1)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while order := sys.stdin.readline().split():
+        deadline, pieces, count = float(order[0]), int(order[1]), int(order[2])
+        told = measured(steps, deadline, pieces, count)
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        while not _order_waits():
+            steps(max(1, count // 8))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,145 @@
+"""Workers that start together, are timed, and burn on until the last is done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import IO, Any, Final
+
+from mrtuner.cpu.model import Mode, Worker
+from mrtuner.errors import MrTunerError
+
+_PROGRAM: Final = Path(__file__).with_name("burn.py")
+#: Between the order and the start [s]: time for every worker to read it and wait.
+_NOTICE: Final = 0.05
+#: A worker that takes so many times what it should is taken for stuck.
+_PATIENCE: Final = 20
+#: The calibration ends with a run of at least this length [s].
+_LONG_ENOUGH: Final = 0.1
+
+
+class Crew:
+    """Some running workers."""
+
+    def __init__(self, processes: Sequence[subprocess.Popen[str]]) -> None:
+        self._processes = processes
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the workers (not of those that feed their pipes)."""
+        return tuple(process.pid for process in self._processes)
+
+    def run(self, pieces: int, count: int, *, expected: float) -> tuple[Worker, ...]:
+        """Do `pieces` times `count` steps each, all at once; they burn on until told otherwise.
+
+        `expected` [s] says when one is taken for stuck. Raises MrTunerError for one that dies.
+        """
+        start = time.monotonic() + _NOTICE
+        for process in self._processes:
+            _tell(process, f"{start} {pieces} {count}\n")
+        answers = self._answers(start + 10 + _PATIENCE * expected)
+        return tuple(_worker(answers[process.pid]) for process in self._processes)
+
+    def ready(self) -> None:
+        """Wait until every worker has started and done a first step."""
+        self._answers(time.monotonic() + 30 + len(self._processes))
+
+    def _answers(self, deadline: float) -> dict[int, str]:
+        told: dict[int, str] = {}
+        with DefaultSelector() as selector:
+            for process in self._processes:
+                selector.register(_stream(process.stdout), EVENT_READ, process)
+            while len(told) < len(self._processes):
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    raise MrTunerError("a worker does not answer", "Is the machine swapping?")
+                for key, _ in ready:
+                    told[key.data.pid] = _line(key.data)
+                    selector.unregister(key.fileobj)
+        return told
+
+
+@contextmanager
+def crew(mode: Mode, count: int, cpus: Sequence[int] = ()) -> Iterator[Crew]:
+    """So many workers, each pinned to its CPU if `cpus` names one for each; gone afterwards."""
+    pins: list[str | None] = [str(cpu) for cpu in cpus] or [None] * count
+    with ExitStack() as stack:
+        workers = Crew([stack.enter_context(_started(mode, pin)) for pin in pins])
+        workers.ready()
+        yield workers
+
+
+@contextmanager
+def _started(mode: Mode, pin: str | None) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-I", "-S", str(_PROGRAM), mode.value, *([pin] if pin else [])]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, bufsize=1, process_group=0,  # Ctrl-C is for us: we end them
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def steps_per_second(mode: Mode) -> float:
+    """How many steps one worker does in a second when it is alone; the fastest of three tries."""
+    with crew(mode, 1) as alone:
+        count = 1
+        while (took := _timed(alone, count)) < _LONG_ENOUGH:
+            count = max(2 * count, int(count * min(100, 1.2 * _LONG_ENOUGH / max(took, 1e-6))))
+        return max(count / took for took in (took, _timed(alone, count), _timed(alone, count)))
+
+
+def _timed(alone: Crew, count: int) -> float:
+    """CPU seconds, so that whoever else is busy here does not make the work smaller."""
+    (worker,) = alone.run(1, count, expected=1.0)
+    return worker.cpu or worker.wall
+
+
+def _tell(process: subprocess.Popen[str], order: str) -> None:
+    try:
+        stream = _stream(process.stdin)
+        stream.write(order)
+        stream.flush()
+    except BrokenPipeError:
+        raise _died(process) from None
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    line = _stream(process.stdout).readline()
+    if not line:
+        raise _died(process)
+    return line
+
+
+def _died(process: subprocess.Popen[str]) -> MrTunerError:
+    process.kill()
+    _, said = process.communicate()
+    last = said.strip().splitlines()[-1:] or ["it was killed"]
+    return MrTunerError(
+        f"a worker died: {last[0]}", "Is memory or the number of processes limited here?"
+    )
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None  # noqa: S101 - all of them are pipes
+    return stream
+
+
+def _worker(line: str) -> Worker:
+    told: dict[str, Any] = json.loads(line)
+    return Worker(
+        pieces=tuple(told["pieces"]),
+        cpu=told["cpu"],
+        delay=told["delay"],
+        switches=told["switches"],
+        cpus=tuple(told["cpus"]),
+    )

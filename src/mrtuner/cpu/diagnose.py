@@ -1,0 +1,194 @@
+"""Name what makes workers slow, by which part of wall = cpu + run delay + rest has grown. Pure.
+
+sibling threads   cpu grows, while a sibling is busy       (pairs, or the kernel's topology)
+frequency, cache  cpu grows, for all alike                 (no pair stands out)
+saturation        run delay grows, beyond the CPUs there are
+quota             run delay grows, and periods are throttled
+other work        run delay grows, and others were busy
+steal             the rest grows, and the hypervisor counts steal
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mrtuner.cpu.gauges import MOST_FOREIGN
+from mrtuner.cpu.levels import Level, levels, throughput
+from mrtuner.cpu.model import Record, Usable
+from mrtuner.stats.knee import Knee, knees
+
+#: A part must have grown by this share of the time alone before anything is named.
+_WORTH: Final = 0.05
+_STEAL: Final = 0.01
+
+
+class Cause(StrEnum):
+    """Why workers get slower."""
+
+    SIBLINGS = "sibling threads"
+    FREQUENCY = "frequency or cache"
+    SATURATION = "saturation"
+    QUOTA = "quota"
+    OTHERS = "other work"
+    STEAL = "steal"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bend:
+    """One knee with its cause; the growth of each part, from the knee to the next level [s]."""
+
+    at: int
+    before: float  # work for one more worker, in what one alone does
+    after: float
+    bic_fall: float
+    cause: Cause
+    cpu: float | None
+    delay: float | None
+    rest: float | None
+    throttled: float | None  # periods a trial, after the knee
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threads:
+    """Threads of a core, and how that is known."""
+
+    per_core: int | None
+    how: str
+    pairs: tuple[tuple[int, int], ...]  # siblings
+    hidden: bool  # the pairs show what the kernel does not tell
+    shared: bool  # two of the CPUs that we may run on belong to one core
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a record means."""
+
+    levels: tuple[Level, ...]
+    bends: tuple[Bend, ...]
+    effective_cores: float | None  # the most work at once, in what one worker alone does
+    best: int | None  # the fewest workers within 5 % of it
+    threads: Threads
+    identity: float | None  # the largest rest over wall, either sign: how well the identity holds
+    incomplete: tuple[int, ...]  # numbers of workers without any trial that counts
+
+
+def diagnose(record: Record) -> Diagnosis:
+    """Judge a record; the same record gives the same diagnosis."""
+    found = levels(record.trials, seed=record.plan.seed)
+    threads = _threads(record)
+    alone = next((each.throughput for each in found if each.count == 1), None)
+    most = max((each.throughput for each in found), default=None)
+    return Diagnosis(
+        levels=found,
+        bends=_bends(record, found, threads, alone),
+        effective_cores=most / alone if most and alone else None,
+        best=_best(found, most),
+        threads=threads,
+        identity=_identity(record),
+        incomplete=tuple(sorted(set(record.plan.counts) - {each.count for each in found})),
+    )
+
+
+def _bends(
+    record: Record, found: Sequence[Level], threads: Threads, alone: float | None
+) -> tuple[Bend, ...]:
+    if alone is None:
+        return ()
+    points = [(each.count, throughput(each) / alone) for each in record.trials if not each.rejected]
+    return tuple(_bend(knee, found, threads, record.usable) for knee in knees(points))
+
+
+def _bend(knee: Knee, found: Sequence[Level], threads: Threads, usable: Usable) -> Bend:
+    at = next(each for each in found if each.count == knee.at)
+    after = next(each for each in found if each.count > knee.at)
+    grown = (_growth(at.cpu, after.cpu), _growth(at.delay, after.delay),
+             _growth(at.rest, after.rest))  # fmt: skip
+    return Bend(
+        at=knee.at,
+        before=knee.before,
+        after=knee.after,
+        bic_fall=knee.bic_fall,
+        cause=cause(at, after, threads, usable, alone=found[0].wall),
+        cpu=grown[0],
+        delay=grown[1],
+        rest=grown[2],
+        throttled=after.throttled,
+    )
+
+
+def cause(at: Level, after: Level, threads: Threads, usable: Usable, *, alone: float) -> Cause:
+    """What has grown most from one level to the next, and what that means here."""
+    parts = {
+        "cpu": _growth(at.cpu, after.cpu),
+        "delay": _growth(at.delay, after.delay),
+        "rest": _growth(at.rest, after.rest),
+    }
+    known = {name: growth for name, growth in parts.items() if growth is not None}
+    if len(known) < len(parts):
+        return Cause.UNKNOWN
+    name = max(known, key=known.__getitem__)
+    if known[name] < _WORTH * alone:
+        return Cause.UNKNOWN
+    if name == "cpu":
+        return _of_cpu(threads)
+    return _of_delay(after, usable) if name == "delay" else _of_rest(after)
+
+
+def _of_cpu(threads: Threads) -> Cause:
+    return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
+
+
+def _of_delay(after: Level, usable: Usable) -> Cause:
+    if after.throttled:
+        return Cause.QUOTA
+    if after.count > usable.may_run_on:
+        return Cause.SATURATION
+    return Cause.OTHERS if (after.foreign or 0) > MOST_FOREIGN else Cause.UNKNOWN
+
+
+def _of_rest(after: Level) -> Cause:
+    return Cause.STEAL if (after.steal or 0) > _STEAL else Cause.UNKNOWN
+
+
+def _growth(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+def _threads(record: Record) -> Threads:
+    """The pairs have the last word where they were tried: a hypervisor can hide siblings."""
+    shown = record.topology.threads
+    found = tuple((pair.first, pair.second) for pair in record.pairs if pair.siblings)
+    if found:
+        return Threads(
+            per_core=1 + max(_partners(found, cpu) for pair in found for cpu in pair),
+            how="pairs of CPUs slow each other",
+            pairs=found,
+            hidden=(shown or 1) == 1,
+            shared=True,
+        )
+    tried = f"; none of {len(record.pairs)} pairs slows the other" if record.pairs else ""
+    how = record.topology.source + tried
+    shared = any(len(core) > 1 for core in record.topology.cores)
+    return Threads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)
+
+
+def _partners(pairs: Sequence[tuple[int, int]], cpu: int) -> int:
+    return sum(cpu in pair for pair in pairs)
+
+
+def _best(found: Sequence[Level], most: float | None) -> int | None:
+    return next((each.count for each in found if most and each.throughput >= 0.95 * most), None)
+
+
+def _identity(record: Record) -> float | None:
+    rests = [
+        abs(worker.rest) / worker.wall
+        for trial in record.trials
+        for worker in trial.workers
+        if worker.rest is not None
+    ]
+    return max(rests, default=None)

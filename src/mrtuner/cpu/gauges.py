@@ -1,0 +1,113 @@
+"""What else happened on our CPUs: other work, steal, throttling, frequency.
+
+Source: proc(5) for /proc/stat and /proc/PID/stat; the kernel's admin-guide/cgroup-v2.rst and
+scheduler/sched-bwc.rst for cpu.stat. What cannot be read is None.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from mrtuner.cpu.model import Weather
+from mrtuner.host.cgroup import lineage
+from mrtuner.host.tree import Tree
+
+#: Other work above this share of our CPUs' time spoils a trial.
+MOST_FOREIGN: Final = 0.03
+#: The kernel counts CPU time of others in ticks; so many may be rounding.
+_ROUNDING: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Ticks so far, summed over our CPUs."""
+
+    total: int
+    busy: int  # user, nice, system
+    steal: int
+    ours: int  # of the processes named
+    throttled: int | None  # periods
+
+
+def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Reading | None:
+    """Read the counters; None where there is no /proc/stat or our CPUs are not known."""
+    rows = [row for cpu, row in _rows(tree) if cpu in cpus]
+    if not rows:
+        return None
+    return Reading(
+        total=sum(sum(row[:8]) for row in rows),
+        busy=sum(sum(row[:3]) for row in rows),
+        steal=sum(row[7] for row in rows),
+        ours=sum(_used(tree, pid) for pid in pids) + _ticks(tree, os.getpid()),
+        throttled=_throttled(tree),
+    )
+
+
+def weather(before: Reading | None, after: Reading | None, mhz: float | None = None) -> Weather:
+    """What happened between two readings."""
+    if before is None or after is None or after.total <= before.total:
+        return Weather(foreign=None, steal=None, throttled=None, mhz=mhz)
+    total = after.total - before.total
+    others = after.busy - before.busy - (after.ours - before.ours) - _ROUNDING
+    stopped = None
+    if before.throttled is not None and after.throttled is not None:
+        stopped = after.throttled - before.throttled
+    return Weather(
+        foreign=max(0, others) / total,
+        steal=(after.steal - before.steal) / total,
+        throttled=stopped,
+        mhz=mhz,
+    )
+
+
+def objection(seen: Weather) -> str | None:
+    """Why a trial in such weather does not count."""
+    if seen.foreign is not None and seen.foreign > MOST_FOREIGN:
+        return f"other work took {seen.foreign:.0%} of our CPUs' time"
+    return None
+
+
+def frequency(tree: Tree, cpus: Iterable[int]) -> float | None:
+    """Mean frequency of our CPUs just now [MHz]; virtual machines seldom show one."""
+    path = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+    texts = [tree.peek(path.format(cpu)) for cpu in cpus]
+    known = [int(text) / 1000 for text in texts if text and text.isdigit()]
+    return fmean(known) if known else None
+
+
+def _rows(tree: Tree) -> Iterable[tuple[int, list[int]]]:
+    """user nice system idle iowait irq softirq steal … of each CPU."""
+    for line in (tree.peek("/proc/stat") or "").splitlines():
+        found = re.match(r"cpu(\d+) (.*)", line)
+        if found:
+            yield int(found[1]), [int(field) for field in found[2].split()]
+
+
+def _used(tree: Tree, pid: int) -> int:
+    """Ticks of a process and of its living children (a worker's feeder)."""
+    children = (tree.peek(f"/proc/{pid}/task/{pid}/children") or "").split()
+    return sum(_ticks(tree, each) for each in (pid, *map(int, children)))
+
+
+def _ticks(tree: Tree, pid: int) -> int:
+    text = tree.peek(f"/proc/{pid}/stat")
+    if text is None:
+        return 0
+    fields = text.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _throttled(tree: Tree) -> int | None:
+    """Periods in which a quota of ours, or of a group above, ran out."""
+    found = []
+    for group in lineage(tree, "cpu").groups:
+        text = tree.peek(group.folder / "cpu.stat") or ""
+        count = re.search(r"^nr_throttled (\d+)$", text, re.MULTILINE)
+        if count:
+            found.append(int(count[1]))
+    return sum(found) if found else None

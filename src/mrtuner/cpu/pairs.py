@@ -1,0 +1,78 @@
+"""Find CPUs that are threads of one core by putting work on two of them at a time.
+
+The same work takes more CPU time while the sibling is busy, whatever the hypervisor says of the
+topology. CPUs of different cores slow one another little, and all pairs alike (frequency, cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean, median
+from typing import Final
+
+from mrtuner.cpu.crew import crew, steps_per_second
+from mrtuner.cpu.model import Mode, Pair
+
+SECONDS: Final = 0.5
+PIECES: Final = 5
+#: Published slowdowns by a busy sibling start at 1.3; frequency alone rarely reaches 1.2.
+INFLATED: Final = 1.2
+#: All pairs of so many CPUs take a minute; of more, only those with the first few CPUs are tried.
+MOST_FOR_ALL: Final = 16
+_FIRST: Final = 4
+
+CpuPair = tuple[int, int]
+
+
+def to_try(cpus: Sequence[int]) -> list[CpuPair]:
+    """The pairs that tell how many threads a core has."""
+    if len(cpus) <= MOST_FOR_ALL:
+        return list(combinations(cpus, 2))
+    return [pair for pair in combinations(cpus, 2) if pair[0] in cpus[:_FIRST]]
+
+
+def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:
+    """Siblings are the pairs that stand out: from one CPU alone, and from the other pairs.
+
+    `solo` and `together` are CPU seconds of the same work. From four CPUs on most pairs are of
+    different cores, so their median shows what merely being two costs.
+    """
+    usual = median(together.values()) if len(together) >= _MANY else solo
+    least = INFLATED * max(solo, usual)
+    return tuple(
+        Pair(first=first, second=second, inflation=took / solo, siblings=took > least)
+        for (first, second), took in together.items()
+    )
+
+
+_MANY: Final = 6  # pairs of four CPUs
+
+
+def tried(
+    mode: Mode, cpus: Sequence[int], *, tell: Callable[[str], None]
+) -> tuple[float, tuple[Pair, ...]]:
+    """CPU seconds of the work alone, and every pair judged; pairs that stand out are tried twice.
+
+    One CPU has no pairs.
+    """
+    count = max(1, round(steps_per_second(mode) * SECONDS / PIECES))
+    solo = median(_took(mode, (cpu,), count) for cpu in cpus[:_FIRST])
+    pairs = to_try(cpus)
+    tell(f"{len(pairs)} pairs of CPUs, {SECONDS:g} s each")
+    together = {pair: _took(mode, pair, count) for pair in pairs}
+    for pair in _standing_out(solo, together):
+        together[pair] = min(together[pair], _took(mode, pair, count))
+    return solo, judge(solo, together)
+
+
+def _standing_out(solo: float, together: Mapping[CpuPair, float]) -> Iterator[CpuPair]:
+    return ((each.first, each.second) for each in judge(solo, together) if each.siblings)
+
+
+def _took(mode: Mode, cpus: Sequence[int], count: int) -> float:
+    """CPU seconds of a worker on each of these CPUs, all at work, on average."""
+    with crew(mode, len(cpus), cpus) as workers:
+        workers.run(1, count, expected=SECONDS)  # one piece to warm up
+        done = workers.run(PIECES, count, expected=SECONDS)
+    return fmean(worker.cpu or worker.wall for worker in done)

@@ -1,0 +1,159 @@
+"""Make a plan, follow it, keep the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from mrtuner.cpu import pairs, trials
+from mrtuner.cpu.model import Mode, Pair, Place, Plan, Record, Topology, Usable
+from mrtuner.cpu.topology import known_count, place, topology, usable
+from mrtuner.cpu.trials import Here, Site
+from mrtuner.errors import UsageError
+from mrtuner.host.tree import Tree
+
+PIECES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Where to measure, and what is known of it before."""
+
+    site: Site
+    mode: Mode
+    usable: Usable
+    topology: Topology
+    place: Place
+    notes: tuple[str, ...] = ()
+
+
+def here(mode: Mode, tree: Tree | None = None) -> Setup:
+    """Measure with processes on this machine."""
+    tree = tree or Tree()
+    found = usable(tree)
+    return Setup(
+        site=Here(mode, tree, found),
+        mode=mode,
+        usable=found,
+        topology=topology(tree, found.cpus),
+        place=place(tree),
+    )
+
+
+def server(dsn: str, cpus: int | None) -> Setup:
+    """Measure with sessions of a server. Raises UsageError for one elsewhere without `cpus`."""
+    from mrtuner.cpu.sql import Sessions
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read
+
+    with connect(dsn) as conn:
+        told = read(conn)
+    tree = Tree(pid=told.local_pid)
+    local = told.local_pid is not None
+    if cpus is None and not local:
+        raise UsageError("SQL does not tell how many vCPUs a server has", "Give them with --cpus.")
+    found = known_count(cpus, "--cpus") if cpus is not None else usable(tree)
+    seen = topology(tree, found.cpus) if local else Topology(cores=(), threads=None, source=_FAR)
+    where = place(tree) if local else Place(
+        platform="linux", model=None, architecture=None, evidence=_FAR
+    )  # fmt: skip
+    if told.platform.name != "self-managed":
+        where = replace(where, platform=told.platform.name, evidence=told.platform.evidence)
+    return Setup(
+        site=Sessions(dsn, found, told.local_pid),
+        mode=Mode.SQL,
+        usable=found,
+        topology=seen,
+        place=where,
+        notes=() if local else (_ELAPSED_ONLY,),
+    )
+
+
+_FAR: Final = "the server runs elsewhere"
+_ELAPSED_ONLY: Final = (
+    "the server runs elsewhere: only elapsed time is known, so no cause can be named from "
+    "CPU time and run delay"
+)
+
+
+def most_workers(text: str | None, setup: Setup) -> int:
+    """How many workers at most: ``2x`` the CPUs, or a number; 1x of a server's unless asked.
+
+    Raises UsageError for anything else.
+    """
+    text = text or ("1x" if setup.mode is Mode.SQL else "2x")
+    try:
+        if text.endswith("x"):
+            most = round(float(text[:-1]) * setup.usable.may_run_on)
+        else:
+            most = int(text)
+    except ValueError:
+        most = 0
+    if not 1 <= most <= _MOST:
+        raise UsageError(f"{text!r} is no number of workers", "Write 2x for twice the CPUs, or 12.")
+    return most
+
+
+_MOST: Final = 4096
+
+
+def planned(
+    setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
+    try_pairs: bool, forced: bool,
+) -> Plan:  # fmt: skip
+    """The plan for this setup."""
+    cores = len(setup.topology.cores) or None
+    most = most_workers(up_to, setup)
+    return Plan(
+        mode=setup.mode,
+        counts=trials.counts(most, setup.usable.may_run_on, cores),
+        repeats=repeats,
+        seconds=seconds,
+        pieces=PIECES,
+        seed=seed,
+        pairs=try_pairs and setup.mode is not Mode.SQL and len(setup.usable.cpus) > 1,
+        forced=forced,
+    )
+
+
+def measure(setup: Setup, plan: Plan, *, tell: Callable[[str], None]) -> Record:
+    """Follow the plan. Raises Refused on a busy machine unless the plan is forced."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    busy = trials.check_quiet(setup.site)
+    if busy and not plan.forced:
+        raise trials.too_busy(busy)
+    solo, tried = _pairs(setup, plan, tell)
+    done = trials.run(setup.site, plan, tell=tell)
+    return Record(
+        began=began,
+        plan=plan,
+        usable=setup.usable,
+        topology=setup.topology,
+        place=setup.place,
+        kernel=setup.site.tree.peek("/proc/sys/kernel/osrelease"),
+        solo=solo,
+        pairs=tried,
+        trials=done,
+        notes=(*setup.notes, *_notes(setup, busy)),
+    )
+
+
+def _pairs(
+    setup: Setup, plan: Plan, tell: Callable[[str], None]
+) -> tuple[float | None, tuple[Pair, ...]]:
+    if not plan.pairs or not isinstance(setup.site, Here):
+        return None, ()
+    return pairs.tried(Mode.INTEGER, setup.usable.cpus, tell=tell)
+
+
+def _notes(setup: Setup, busy: str | None) -> list[str]:
+    notes = []
+    if busy:
+        notes.append(f"forced on a busy machine: {busy} when the test began")
+    if not setup.site.cpus:
+        notes.append("other work, steal and throttling cannot be seen from here")
+    elif setup.site.tree.peek("/proc/self/schedstat") is None:
+        notes.append("this kernel does not tell run delay: no cause can be named")
+    return notes

@@ -1,0 +1,90 @@
+"""The CPUs one can really use, which of them share a core, and where all this runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from fractions import Fraction
+
+from mrtuner.cpu.model import Place, Topology, Usable
+from mrtuner.facts import Fact
+from mrtuner.host.cpus import Bound, architecture, bounds, parse_cpu_list
+from mrtuner.host.tree import Tree
+
+
+def usable(tree: Tree) -> Usable:
+    """Affinity ∩ cpuset ∩ what is online, at most the least quota; and which of them binds."""
+    left: frozenset[int] | None = None
+    nothing: Fact[frozenset[int]] = Fact(frozenset(), "")
+    online, why = 0, Bound("online", nothing)
+    quota: tuple[Fraction, Bound] | None = None
+    for bound in bounds(tree):
+        limit = bound.limit.value
+        if isinstance(limit, frozenset):
+            online = online or len(limit)
+            both = limit if left is None else left & limit
+            if both and (left is None or len(both) < len(left)):
+                left, why = both, bound
+        elif quota is None or limit < quota[0]:
+            quota = limit, bound
+    if left is None:
+        return known_count(os.cpu_count() or 1, "os.cpu_count")
+    count: Fraction | int = len(left)
+    if quota is not None and quota[0] < count:
+        count, why = quota
+    return Usable(
+        cpus=tuple(sorted(left)),
+        may_run_on=len(left),
+        count=float(count),
+        online=online,
+        bound=None if why.by == "online" else why.by,
+        source=why.limit.source,
+    )
+
+
+def known_count(count: int, source: str) -> Usable:
+    """So many CPUs, without a word on which: a server elsewhere, or macOS."""
+    return Usable(
+        cpus=(), may_run_on=count, count=count, online=count, bound=None, source=source
+    )  # fmt: skip
+
+
+def topology(tree: Tree, cpus: Collection[int]) -> Topology:
+    """Threads of each core as the kernel tells them; a hypervisor may have hidden them from it.
+
+    Source: Documentation/admin-guide/cputopology.rst, core_cpus_list (thread_siblings_list
+    before 5.3).
+    """
+    every = dict(_siblings(tree, cpus))
+    if not every:
+        return Topology(cores=(), threads=None, source="not told here")
+    ours = {tuple(sorted(group & set(cpus))) for group in every.values()}
+    return Topology(
+        cores=tuple(sorted(ours)),
+        threads=max(len(group) for group in every.values()),
+        source="/sys/devices/system/cpu/cpu*/topology",
+    )
+
+
+def _siblings(tree: Tree, cpus: Collection[int]) -> Iterator[tuple[int, frozenset[int]]]:
+    for cpu in cpus:
+        folder = f"/sys/devices/system/cpu/cpu{cpu}/topology"
+        text = tree.peek(f"{folder}/core_cpus_list") or tree.peek(f"{folder}/thread_siblings_list")
+        if text:
+            yield cpu, parse_cpu_list(text)
+
+
+def place(tree: Tree) -> Place:
+    """Amazon EC2 by its DMI name, Kubernetes by its cgroups, else a Linux (or a Mac)."""
+    known = architecture(tree)
+    name = known.value if isinstance(known, Fact) else None
+    groups = tree.peek(f"{tree.process}/cgroup") or ""
+    vendor = tree.peek("/sys/class/dmi/id/sys_vendor") or ""
+    if "kubepods" in groups or tree.is_there("/var/run/secrets/kubernetes.io"):
+        return Place(
+            platform="kubernetes", model=None, architecture=name, evidence="names of kubelet's"
+        )
+    if vendor == "Amazon EC2":
+        model = tree.peek("/sys/class/dmi/id/product_name")
+        return Place(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
+    return Place(platform="linux", model=None, architecture=name, evidence="nothing names a cloud")
