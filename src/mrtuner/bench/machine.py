@@ -6,6 +6,7 @@ and the readings are None.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
+_CANARY_ROUNDS: Final = 50_000  # some 30 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +129,38 @@ def _own() -> float:
 
 def _ticks() -> int:
     return os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(pid: int, proc: Path = _PROC) -> float:
+    """CPU seconds that one process used so far; zero when it is not to be seen."""
+    process = _process(proc / str(pid))
+    return process.used / _ticks() if process else 0.0
+
+
+def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[str, float]]:
+    """Which programs, other than this one, used CPU meanwhile: name and CPUs, most first."""
+    before = _used_by_pid(proc)
+    began = time.monotonic()
+    time.sleep(seconds)
+    passed = time.monotonic() - began
+    used: dict[str, float] = {}
+    for pid, process in _used_by_pid(proc).items():
+        if pid != os.getpid() and pid in before:
+            share = (process.used - before[pid].used) / _ticks() / passed
+            used[process.name] = used.get(process.name, 0.0) + share
+    ranked = sorted(used.items(), key=lambda item: -item[1])
+    return [(name, share) for name, share in ranked[:count] if share > 0]
+
+
+def canary() -> float:
+    """Seconds that a fixed piece of work takes now: a machine that changed its pace shows here."""
+    began = time.perf_counter()
+    digest = b"mrtuner"
+    for _ in range(_CANARY_ROUNDS):
+        digest = hashlib.sha256(digest).digest()
+    return time.perf_counter() - began
+
+
+def _used_by_pid(proc: Path) -> dict[int, _Process]:
+    found = ((int(path.name), _process(path)) for path in proc.glob("[0-9]*"))
+    return {pid: process for pid, process in found if process is not None}

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from mrtuner.errors import MrTunerError
+from mrtuner.stats.histogram import Histogram, histogram
 
+#: What stands in place of a time for a transaction that was given up, or never begun.
+_NEVER_RAN: Final = frozenset({b"skipped", b"failed"})
 _UNREADABLE_HINT: Final = "Run pgbench by hand with the same options and look at what it prints."
 
 
@@ -26,6 +29,7 @@ class Summary:
     transactions: int  # those that succeeded
     failed: int  # given up after serialization failures or deadlocks; 0 before 15
     tps: float  # without the time to connect
+    skipped: int = 0  # at a given rate with a limit of latency: too late to be begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,14 @@ class Log:
 
     latency: Latency | None  # None when no transaction was logged
     per_second: tuple[int, ...]  # transactions that ended in each whole second, stalls as 0
+    times: Histogram = field(default_factory=Histogram)  # of all of them
+    slowest: tuple[int, ...] = ()  # the longest time [µs] that ended in each whole second
 
 
 def read_summary(text: str) -> Summary:
     """Read what pgbench prints at the end; MrTunerError when a line is missing."""
     failed = re.search(r"^number of failed transactions: (\d+)", text, re.MULTILINE)
+    skipped = re.search(r"^number of transactions skipped: (\d+)", text, re.MULTILINE)
     return Summary(
         transactions=int(
             _found(r"^number of transactions actually processed: (\d+)", text, "transactions")
@@ -65,6 +72,7 @@ def read_summary(text: str) -> Summary:
                 "throughput",
             )
         ),
+        skipped=int(skipped[1]) if skipped else 0,
     )
 
 
@@ -95,20 +103,28 @@ def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
     """
     times: Counter[bytes] = Counter()
     seconds: Counter[bytes] = Counter()
+    slowest: dict[bytes, int] = {}
     for line in lines:
         _, _, time, _, second, _ = line.split(b" ", 5)
+        if time in _NEVER_RAN:
+            continue
         times[time] += 1
         seconds[second] += 1
-    for never_ran in (b"skipped", b"failed"):
-        times.pop(never_ran, None)
-    return Log(_latency(times), tuple(_per_second(seconds, sampling)))
+        if int(time) > slowest.get(second, -1):
+            slowest[second] = int(time)
+    whole = _whole_seconds(seconds)
+    return Log(
+        latency=_latency(times),
+        per_second=tuple(round(seconds[second] / sampling) for second in whole),
+        times=histogram({int(time): count for time, count in times.items()}),
+        slowest=tuple(slowest.get(second, 0) for second in whole),
+    )
 
 
-def _per_second(seconds: Counter[bytes], sampling: float) -> Iterator[int]:
-    counts = {int(second): count for second, count in seconds.items()}
-    if counts:
-        for second in range(min(counts) + 1, max(counts)):
-            yield round(counts.get(second, 0) / sampling)
+def _whole_seconds(seconds: Counter[bytes]) -> list[bytes]:
+    """Every second between the first and the last one, those without a transaction too."""
+    seen = [int(second) for second in seconds]
+    return [b"%d" % second for second in range(min(seen) + 1, max(seen))] if seen else []
 
 
 def _latency(times: Counter[bytes]) -> Latency | None:

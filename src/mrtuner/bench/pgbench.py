@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from typing import Final, Literal
 from mrtuner.bench.output import Latency, complaint, digest, read_summary
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Binaries
+from mrtuner.stats.histogram import Histogram
 
 #: Our names of the scripts that pgbench brings, and its own.
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
@@ -86,6 +87,15 @@ class Run:
         return min(self.per_second, default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What the log tells beyond a Run."""
+
+    times: Histogram  # of single transactions; from the scheduled start at a given rate
+    slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
+    skipped: int  # transactions that were too late to be begun
+
+
 def find_pgbench(binaries: Binaries | None = None) -> Path:
     """pgbench of this installation, or on the PATH; MissingPart when there is none."""
     if binaries is not None:
@@ -127,8 +137,26 @@ def run(
     `sampling` is the share of transactions to log. Raises MrTunerError, with pgbench's own
     words, when it dies or when no transaction ends in time.
     """
-    program = program or find_pgbench()
-    options = _load_options(load)
+    measured, _ = run_logged(
+        dsn, load, _script_options(load), seed=seed, sampling=sampling, program=program
+    )
+    return measured
+
+
+def run_logged(
+    dsn: str,
+    load: Load,
+    script: Sequence[str],
+    *,
+    seed: int | None = None,
+    sampling: float = 1.0,
+    program: Path | None = None,
+) -> tuple[Run, Logged]:
+    """The same, but what runs is said by `script`, pgbench's own options; with the whole log.
+
+    `load.script` is a name for the record, nothing more.
+    """
+    options = [*_load_options(load), *script]
     if seed is not None:
         options.append(f"--random-seed={seed}")
     if sampling < 1:
@@ -136,11 +164,12 @@ def run(
     with TemporaryDirectory(prefix="mrtuner-pgbench-") as logs:
         options.append(f"--log-prefix={logs}/log")
         began, cpu_before = time.monotonic(), _children_cpu()
-        printed = _call(program, options, dsn, timeout=load.seconds + _PATIENCE_S)
+        patience = load.seconds + _PATIENCE_S
+        printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
         wall, cpu = time.monotonic() - began, _children_cpu() - cpu_before
         log = digest(_lines(Path(logs)), sampling)
     summary = read_summary(printed)
-    return Run(
+    measured = Run(
         transactions=summary.transactions,
         failed=summary.failed,
         tps=summary.tps,
@@ -150,18 +179,28 @@ def run(
         wall=wall,
         client_cpu=cpu,
     )
+    return measured, Logged(log.times, log.slowest, summary.skipped)
+
+
+def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:
+    """Run one transaction with these options; MrTunerError with what is wrong with the script."""
+    options = ["--no-vacuum", "--transactions=1", "--client=1", f"--define=scale={scale}", *script]
+    _call(program or find_pgbench(), options, dsn, timeout=_PATIENCE_S)
 
 
 def _load_options(load: Load) -> list[str]:
-    options = [
+    return [
         *("--no-vacuum", "--log", f"--time={load.seconds}", f"--protocol={load.protocol}"),
         *(f"--client={load.clients}", f"--jobs={min(load.threads, load.clients)}"),
     ]
+
+
+def _script_options(load: Load) -> list[str]:
     own = load.script_file
     if own is None:
-        return [*options, f"--builtin={BUILTIN[load.script]}"]
+        return [f"--builtin={BUILTIN[load.script]}"]
     # pgbench finds the scale by itself only for the scripts that it brings.
-    return [*options, f"--file={own}", f"--scale={load.scale}"]
+    return [f"--file={own}", f"--scale={load.scale}"]
 
 
 def _lines(directory: Path) -> Iterator[bytes]:

@@ -114,7 +114,7 @@ def prove(
     script = plan.load.script_file
     program = program or find_pgbench()
     proof = _Proof(plan, {arm.name: arm for arm in arms}, progress or _unheard, program)
-    started = _now()
+    started = now()
     with translated():
         proof.run_all(host)
     return Record(
@@ -128,10 +128,10 @@ def prove(
         script=script.read_text(encoding="utf-8") if script else None,
         host=host_facts(host),
         kernel=f"{platform.system()} {platform.release()}",
-        pgbench=_version(proof.program),
+        pgbench=pgbench_version(proof.program),
         mrtuner=__version__,
         started=started,
-        ended=_now(),
+        ended=now(),
     )
 
 
@@ -306,7 +306,7 @@ class _Proof:
     def measure(self, place: _Place) -> Sample:
         arm, seed = self.arms[place.arm], self.plan.seed + place.block
         where = f"{place.phase} block {place.block}, {place.label}"
-        started = _now()
+        started = now()
         self.tell(Stage.ACTIVATING, where)
         arm.activate()
         self.advance()
@@ -337,7 +337,7 @@ class _Proof:
         # Another seed: the same draws would touch the same rows again.
         tps = run(dsn, load, seed=~seed & 0x7FFFFFFF, program=self.program).tps
         if self.sampling is None:
-            self.sampling = _sampling(tps * self.plan.load.seconds)
+            self.sampling = sampling_for(tps * self.plan.load.seconds)
         return tps
 
     def check_settings(self, arm: Arm, now: dict[str, str]) -> None:
@@ -423,7 +423,7 @@ class _Outcome:
         )
 
 
-def _sampling(expected: float) -> float:
+def sampling_for(expected: float) -> float:
     """The share of so many transactions to log, one figure."""
     if expected <= _LOGGED_TRANSACTIONS:
         return 1.0
@@ -439,7 +439,8 @@ def _unheard(event: Event) -> None:
     """Progress that nobody asked for."""
 
 
-def _version(program: Path) -> str:
+def pgbench_version(program: Path) -> str:
+    """18.6"""
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return printed.stdout.strip().removeprefix("pgbench (PostgreSQL) ")
 
@@ -448,7 +449,8 @@ def _frozen(blocks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(block) for block in blocks)
 
 
-def _now() -> str:
+def now() -> str:
+    """The moment in UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

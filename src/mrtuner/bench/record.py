@@ -22,7 +22,8 @@ Phase = Literal["calibration", "comparison"]
 Order = tuple[tuple[str, ...], ...]
 
 
-def _fresh_seed() -> int:
+def fresh_seed() -> int:
+    """A seed for the order of runs."""
     return secrets.randbelow(2**31)
 
 
@@ -34,7 +35,7 @@ class Plan:
     warmup: int = 15  # seconds, dropped; 0 for none
     blocks: int = 10
     calibrate: int = 0  # further blocks that measure the first arm twice
-    seed: int = field(default_factory=_fresh_seed)
+    seed: int = field(default_factory=fresh_seed)
     delta: float = 0.03  # the smallest difference that matters
     database: str = "mrtuner_proof"
     fillfactor: int | None = None
@@ -169,6 +170,11 @@ def from_dict(document: Mapping[str, Any]) -> Record:
         ) from error
 
 
+def sample_from_dict(document: Mapping[str, Any]) -> Sample:
+    """A sample back from its JSON form; KeyError or TypeError for anything else."""
+    return Sample(**{**document, "run": _run(document["run"])})
+
+
 def host_facts(host: Host | None) -> dict[str, Any]:
     """The known facts of a host as JSON types, each with its source."""
     if host is None:
@@ -186,9 +192,7 @@ def _record(document: Mapping[str, Any]) -> dict[str, Any]:
         "arms": tuple(ArmRecord(**arm) for arm in kept["arms"]),
         "calibration_order": _order(kept["calibration_order"]),
         "order": _order(kept["order"]),
-        "samples": tuple(
-            Sample(**sample | {"run": _run(sample["run"])}) for sample in kept["samples"]
-        ),
+        "samples": tuple(map(sample_from_dict, kept["samples"])),
         "notes": tuple(kept["notes"]),
     }
 

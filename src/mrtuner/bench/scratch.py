@@ -38,8 +38,12 @@ def copy_name(template: str) -> str:
 
 def size_of(load: Load) -> Bytes:
     """Disk space that the databases of one server take, WAL and growth during runs not counted."""
-    databases = 1 if load.reads_only else 2
-    return Bytes(databases * (_EMPTY + load.scale * _PER_SCALE))
+    return size_of_databases(load.scale, 1 if load.reads_only else 2)
+
+
+def size_of_databases(scale: int, count: int) -> Bytes:
+    """Disk space of so many databases with pgbench's tables at this scale."""
+    return Bytes(count * (_EMPTY + scale * _PER_SCALE))
 
 
 def in_database(dsn: str, name: str) -> str:
@@ -106,7 +110,12 @@ def make_template(
         session.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, _mark()))
     inside = in_database(dsn, template)
     initialise(inside, load.scale, program=program, fillfactor=fillfactor)
-    with connect(inside) as session:
+    settle(inside)
+
+
+def settle(dsn: str) -> None:
+    """Leave nothing in this database for the first reader to tidy up."""
+    with connect(dsn) as session:
         # Frozen rows and set hint bits, or the first arm that reads pays for writing them.
         session.execute("VACUUM (FREEZE, ANALYZE)")
         session.execute("CHECKPOINT")

@@ -1,0 +1,114 @@
+"""The cells of a grid, the order of everything, and how long it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from mrtuner.bench import order
+from mrtuner.bench.grid.plan import Cell, GridPlan
+from mrtuner.bench.record import Phase
+from mrtuner.bench.scratch import size_of_databases
+from mrtuner.units import Bytes
+
+#: Guesses for the forecast, from runs on two CPUs: a restart with its checkpoint, a copy, a fill.
+_RESTART_S: Final = 3.0
+_COPY_S_PER_SCALE: Final = 0.02
+_FILL_S_PER_SCALE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """All variants of one cell, once each, in this order."""
+
+    cell: Cell
+    phase: Phase
+    number: int  # from 1, in its cell and phase
+    labels: tuple[str, ...]  # names of variants; in calibration the first one's, and name'
+
+
+def cells(plan: GridPlan) -> list[Cell]:
+    """Every combination, those at full speed first: rates in percent wait for them."""
+    found = [
+        Cell(workload.name, scale, clients, rate)
+        for workload in plan.workloads
+        for scale in plan.scales
+        for clients in plan.clients
+        for rate in plan.rates
+    ]
+    return sorted(found, key=lambda cell: cell.relative)
+
+
+def blocks(plan: GridPlan) -> list[Block]:
+    """All blocks in the order in which they run; the same plan gives the same order.
+
+    Round after round visits every cell once, in random order, so that the drift of hours falls on
+    all cells alike; within a block the variants follow each other at once.
+    """
+    every = cells(plan)
+    if not any(cell.relative for cell in every):
+        return list(_rounds(plan, every, 0))
+    first = [cell for cell in every if not cell.relative]
+    second = [cell for cell in every if cell.relative]
+    return [*_rounds(plan, first, 0), *_rounds(plan, second, 1)]
+
+
+def again(name: str) -> str:
+    """The label of a variant's second run in a block of calibration."""
+    return f"{name}'"
+
+
+def variant_of(label: str) -> str:
+    """The variant that a label names."""
+    return label.removesuffix("'")
+
+
+def seconds_expected(plan: GridPlan) -> float:
+    """A forecast [s] of the whole grid: runs, warm-ups, restarts, copies and fills."""
+    every = blocks(plan)
+    runs = sum(len(block.labels) * _run_seconds(plan, block.cell) for block in every)
+    fills = sum(plan.scales) * _FILL_S_PER_SCALE + len(plan.variants) * _RESTART_S
+    return runs + fills
+
+
+def space_needed(plan: GridPlan) -> Bytes:
+    """Disk [bytes] that one server's databases take, WAL and growth not counted."""
+    copies = not all(workload.reads_only for workload in plan.workloads)
+    tables = 1 + sum(1 for workload in plan.workloads if workload.setup is not None)
+    templates = tables * sum(size_of_databases(scale, 1) for scale in plan.scales)
+    return Bytes(templates + (size_of_databases(max(plan.scales), 1) if copies else 0))
+
+
+def _run_seconds(plan: GridPlan, cell: Cell) -> float:
+    copy = 0 if plan.by_name[cell.workload].reads_only else cell.scale * _COPY_S_PER_SCALE
+    return plan.warmup_seconds + plan.seconds + _RESTART_S + copy
+
+
+def _rounds(plan: GridPlan, which: list[Cell], part: int) -> Iterator[Block]:
+    first = plan.baseline.name
+    chance = Random(f"{plan.seed} cells {part}")  # noqa: S311 - it shuffles runs, no secret
+    calibration = _orders(plan, which, [first, again(first)], plan.calibrate, "calibration")
+    comparison = _orders(plan, which, list(plan.names), plan.blocks, "comparison")
+    for phase, orders, count in (
+        ("calibration", calibration, plan.calibrate),
+        ("comparison", comparison, plan.blocks),
+    ):
+        for number in range(1, count + 1):
+            for cell in chance.sample(which, len(which)):
+                yield Block(cell, phase, number, tuple(orders[cell][number - 1]))  # type: ignore[arg-type]
+
+
+def _orders(
+    plan: GridPlan, which: list[Cell], labels: list[str], count: int, phase: str
+) -> dict[Cell, list[list[str]]]:
+    return {
+        cell: order.blocks(labels, count, _seed(f"{plan.seed} {cell.key} {phase}"))
+        for cell in which
+    }
+
+
+def _seed(text: str) -> int:
+    """A seed of its own for every cell, the same in every run of Python."""
+    return Random(text).getrandbits(31)  # noqa: S311

@@ -1,0 +1,266 @@
+"""What a grid measures, fixed before its first run. Texts of scripts and settings are in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from mrtuner.bench.pgbench import BUILTIN, Protocol
+from mrtuner.bench.proof import DURABILITY
+from mrtuner.bench.record import fresh_seed
+from mrtuner.errors import BadValue
+from mrtuner.postgres.connect import masked
+from mrtuner.stats.steady import warm_up_seconds
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,39}")
+#: Where a server lies and listens is ours to say, not a variant's.
+PLACEMENT: Final = frozenset({
+    "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file",
+    "listen_addresses", "port", "unix_socket_directories",
+})  # fmt: skip
+Connect = Literal["socket", "tcp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One SQL script of a workload, in pgbench's language."""
+
+    name: str
+    text: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weight < 1:
+            raise BadValue(f"{self.name}: weight {self.weight} is below 1", "Give 1 or more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What the clients do: a script that pgbench brings, or some of one's own with weights."""
+
+    name: str
+    builtin: str | None = None  # tpcb, select, simple-update
+    scripts: tuple[Script, ...] = ()
+    protocol: Protocol = "prepared"
+    setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
+
+    def __post_init__(self) -> None:
+        _check_name("workload", self.name)
+        if (self.builtin is None) is not bool(self.scripts):
+            raise BadValue(
+                f"workload {self.name} needs a builtin or scripts, and not both",
+                f"Give builtin = one of {', '.join(BUILTIN)}, or scripts.",
+            )
+        if self.builtin is not None and self.builtin not in BUILTIN:
+            raise BadValue(f"no workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}.")
+        if self.protocol not in ("simple", "extended", "prepared"):
+            raise BadValue(f"no protocol {self.protocol!r}", "Give simple, extended or prepared.")
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it surely leaves the tables as they were; scripts of one's own may write."""
+        return self.builtin == "select"
+
+    @property
+    def script(self) -> str:
+        """Its name in a Load."""
+        return self.builtin or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One side of every comparison: whatever it changes, it is one value of one axis."""
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    conf: str | None = None  # the text of a file of settings; `settings` come after it
+    server_bin: str | None = None  # None: the embedded server
+    connect: Connect = "socket"
+    memory: int | None = None  # bytes the server may use, its page cache included
+    iops: int | None = None  # reads a second, and writes; of a loop device of its own
+    disk: int | None = None  # bytes of that device
+    start: str | None = None  # a command that starts a server and stays; then dsn says where it is
+    stop: str | None = None  # a command that stops it; without one the first is ended
+    dsn: str | None = field(default=None, repr=False)
+    bound: bool = False  # shows what at most could be had, such as fsync = off: never advice
+
+    def __post_init__(self) -> None:
+        _check_name("variant", self.name)
+        if (self.start is None) is not (self.dsn is None):
+            raise BadValue(
+                f"variant {self.name} needs start and dsn together",
+                "Give the command that starts the server, and the connection string.",
+            )
+        if self.start is not None and self._ours:
+            raise BadValue(
+                f"variant {self.name} starts its own server and cannot have {self._ours[0]}",
+                "Let the command see to that.",
+            )
+        if self.dsn is not None and masked(self.dsn) != self.dsn:
+            raise BadValue(
+                f"the dsn of variant {self.name} holds a password",
+                "Keep it in PGPASSWORD or ~/.pgpass: plans are copied into records.",
+            )
+        if self.connect not in ("socket", "tcp"):
+            raise BadValue(f"no way to connect {self.connect!r}", "Give socket or tcp.")
+        misplaced = sorted(PLACEMENT & set(self.settings))
+        if misplaced:
+            raise BadValue(
+                f"variant {self.name} may not set {misplaced[0]}",
+                "Where the server lies and listens is decided by the run; leave it out.",
+            )
+
+    @property
+    def _ours(self) -> list[str]:
+        names = ("settings", "conf", "server_bin", "memory", "iops", "disk")
+        return [name for name in names if getattr(self, name)]
+
+    @property
+    def risky(self) -> list[str]:
+        """The settings named here on which the worth of a commit depends."""
+        return [name for name in DURABILITY if name in self.settings]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One place in the grid, where all variants are compared."""
+
+    workload: str
+    scale: int
+    clients: int
+    rate: str = ""  # empty: as fast as it goes; 500: transactions a second; 70%: of capacity
+
+    @property
+    def key(self) -> str:
+        """``tpcb s100 c8``, ``select s10 c4 @70%``: for people and for records."""
+        rate = f" @{self.rate}" if self.rate else ""
+        return f"{self.workload} s{self.scale} c{self.clients}{rate}"
+
+    @property
+    def relative(self) -> bool:
+        """Whether its rate is a share of what the same cell can do."""
+        return self.rate.endswith("%")
+
+    @property
+    def closed(self) -> Cell:
+        """The same cell at full speed."""
+        return Cell(self.workload, self.scale, self.clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridPlan:
+    """The whole grid and every rule by which runs are taken, repeated and judged."""
+
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]  # the first is the one to beat
+    scales: tuple[int, ...] = (100,)
+    clients: tuple[int, ...] = (8,)
+    rates: tuple[str, ...] = ("",)
+    name: str = "grid"
+    blocks: int = 10
+    calibrate: int = 0  # further blocks a cell that measure the first variant twice
+    seconds: int = 60
+    warmup: int | None = None  # seconds; None: max(15, a tenth of `seconds`)
+    threads: int = 1  # of pgbench
+    latency_limit: int | None = None  # ms; at a given rate, later transactions are skipped
+    delta: float = 0.03
+    steal_limit: float = 0.01
+    foreign_limit: float = 0.03
+    seed: int = field(default_factory=fresh_seed)
+
+    def __post_init__(self) -> None:
+        for name in ("workloads", "variants", "scales", "clients", "rates"):
+            _check_list(name, getattr(self, name))
+        for name, values in (("scale", self.scales), ("clients", self.clients)):
+            if min(values) < 1:
+                raise BadValue(f"{name} {min(values)} is below 1", "Give whole numbers from 1 up.")
+        for rate in self.rates:
+            _check_rate(rate)
+        if any(rate.endswith("%") for rate in self.rates) and "" not in self.rates:
+            raise BadValue(
+                "a rate in percent of capacity needs the capacity",
+                'Add the rate "", which is full speed, to rates.',
+            )
+        if len(self.variants) < 2:
+            raise BadValue("a grid needs two variants or more", "Add a second [[variant]].")
+        if min(self.blocks, self.seconds) < 1 or min(self.calibrate, self.warmup_seconds) < 0:
+            raise BadValue(
+                f"{self.blocks} blocks of {self.seconds} s cannot be run",
+                "Give at least one block and one second, and no negative numbers.",
+            )
+        if not 0 < self.delta < 1:
+            raise BadValue(f"delta {self.delta} does not lie between 0 and 1", "Write 3 % as 0.03.")
+
+    @property
+    def warmup_seconds(self) -> int:
+        """Seconds before every run that are dropped, unless they must be more."""
+        return warm_up_seconds(self.seconds) if self.warmup is None else self.warmup
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Workload]:
+        """The workloads by name."""
+        return {workload.name: workload for workload in self.workloads}
+
+    @property
+    def baseline(self) -> Variant:
+        """The variant that the others are compared with."""
+        return self.variants[0]
+
+    def variant(self, name: str) -> Variant:
+        """The variant of this name; BadValue when there is none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise BadValue(f"no variant {name!r}", f"There are {', '.join(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the variants, in the plan's order."""
+        return tuple(variant.name for variant in self.variants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON types."""
+        return asdict(self)
+
+
+def from_dict(document: Mapping[str, Any]) -> GridPlan:
+    """The plan back from `to_dict`, also after JSON."""
+    kept = dict(document)
+    for name in ("scales", "clients", "rates"):
+        kept[name] = tuple(kept[name])
+    kept["variants"] = tuple(Variant(**variant) for variant in kept["variants"])
+    kept["workloads"] = tuple(_workload(workload) for workload in kept["workloads"])
+    return GridPlan(**kept)
+
+
+def _workload(document: Mapping[str, Any]) -> Workload:
+    scripts = tuple(Script(**script) for script in document["scripts"])
+    return Workload(**{**document, "scripts": scripts})
+
+
+def _check_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadValue(
+            f"{name!r} cannot name a {what}",
+            "Use up to 40 letters, digits, dots, dashes and underscores.",
+        )
+
+
+def _check_list(name: str, values: tuple[Any, ...]) -> None:
+    if not values:
+        raise BadValue(f"{name} is empty", "Give at least one.")
+    known = [getattr(value, "name", value) for value in values]
+    twice = sorted({str(value) for value in known if known.count(value) > 1})
+    if twice:
+        raise BadValue(f"{name} holds {twice[0]} twice", "Name each once.")
+
+
+def _check_rate(rate: str) -> None:
+    number = rate.removesuffix("%")
+    if rate and not (re.fullmatch(r"\d+(\.\d+)?", number) and float(number) > 0):
+        raise BadValue(f"{rate!r} is not a rate", 'Write "500" a second, or "70%" of capacity.')
+    if rate.endswith("%") and float(number) >= 100:
+        raise BadValue(f"{rate} of capacity cannot be served", "Give less than 100%.")
