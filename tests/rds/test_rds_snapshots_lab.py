@@ -358,6 +358,10 @@ def test_an_instance_that_was_named_and_has_no_snapshot_is_a_failure(lab: Lab) -
     )
 
 
+def test_a_region_without_any_snapshot_does_not_look_like_a_safe_copy(lab: Lab) -> None:
+    assert run(lab).failures == ("no snapshot of any instance in eu-west-1",)
+
+
 def test_instances_without_a_snapshot_are_named_though_nobody_asked(lab: Lab) -> None:
     make_instances(lab, "shop", "stock", BackupRetentionPeriod=0)
     take(lab, "shop-1")

@@ -64,7 +64,7 @@ class Report:
     job: Job
     copies: tuple[Copy, ...]
     deleted: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()  # of retention, and instances named without a snapshot
+    failures: tuple[str, ...] = ()  # of retention, and where there was nothing to copy
     notes: tuple[str, ...] = ()  # instances that nobody named and that have nothing to copy
 
     @property
@@ -131,7 +131,9 @@ def _sources(here: Any, job: Job) -> tuple[Snapshot, ...]:
 
 
 def _absent(job: Job, sources: tuple[Snapshot, ...]) -> Iterator[str]:
-    """Who was named and has nothing to copy: a wrong name must not look like a safe copy."""
+    """Who was named and has nothing to copy: a wrong name or region must not look like safety."""
+    if not job.instances and not sources:
+        yield f"no snapshot of any instance in {job.source}"
     for name in sorted(job.instances - {source.instance for source in sources}):
         yield f"no snapshot of instance {name} in {job.source}"
 

@@ -140,8 +140,6 @@ def _print(report: Report) -> None:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    if not report.copies:
-        yield f"no snapshot to copy in {report.job.source}"
     width = max((len(copied.instance) for copied in report.copies), default=0)
     for copied in report.copies:
         yield f"{copied.instance:<{width}}  {copied.outcome:<9}  {_names(copied)}"
