@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mrtuner.failover.traces import Path as Way
 
 PREDICTED: Final = "mrtuner.failover.predict/1"
+TESTED: Final = "mrtuner.failover.selftest/1"
+FAILED: Final = 1
 
 
 @click.group("failover")
@@ -158,3 +160,31 @@ def _limited(client: Client, limits: dict[str, float | None]) -> Client:
     names = {"user_timeout": "tcp_user_timeout"}
     told = {names.get(name, name): "command line" for name in given}
     return replace(client, **given, origin={**client.origin, **told})
+
+
+@command.command("self-test", cls=Command)
+@options.json_option
+@click.pass_context
+def self_test(ctx: click.Context, /, as_json: bool) -> None:
+    """Hold a part of the predictions against this machine's kernel: some 7 s, no root needed.
+
+    \b
+    Examples:
+      mrtuner failover self-test
+      mrtuner failover self-test --json
+
+    A client, a router and a server in network namespaces of our own; the router drops everything.
+    Nothing of the machine changes and nothing is left. Ends with 1 when a hang lies outside its
+    band by more than 0.1 s: then do not trust the predictions for this kernel.
+    """
+    from mrtuner.failover import selftest
+
+    terminal.talk("measuring, some 7 s ...")
+    done = selftest.run()
+    if as_json:
+        terminal.document({"schema": TESTED, **done.to_dict()})
+    else:
+        for line in done.lines():
+            click.echo(line)
+    if not done.fits:
+        ctx.exit(FAILED)

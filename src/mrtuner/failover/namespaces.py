@@ -1,0 +1,166 @@
+"""A client, a router and a server in namespaces of one machine, without root.
+
+    client 10.77.1.2 ── 10.77.1.1 router 10.77.2.1 ── 10.77.2.2 server
+
+Silence is made in the router, by blackhole routes: a drop in the client's own output would be a
+local error to its kernel, which then retries every 0.5 s without any backoff. Whoever calls is in
+the client's namespace already (`enter`). Router and server are processes that end when their
+stdin does, so nothing is left behind whatever becomes of us.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from mrtuner.errors import MissingPart
+
+CLIENT: Final = "10.77.1.2"
+SERVER: Final = "10.77.2.2"
+_ROUTER: Final = ("10.77.1.1", "10.77.2.1")
+_PATIENCE: Final = 10.0
+_HINT: Final = "Try it on the client's host itself, or as root: sudo mrtuner failover self-test."
+
+
+def enter(command: Sequence[str]) -> list[str]:
+    """The command line that runs a command as root of new user and network namespaces."""
+    flags = ("--user", "--map-root-user", "--net", "--kill-child", "--")
+    return ["unshare", *flags, *command]
+
+
+def require() -> None:
+    """MissingPart, in one sentence, where namespaces cannot be made."""
+    for program, package in (("unshare", "util-linux"), ("nsenter", "util-linux"),
+                             ("ip", "iproute2")):  # fmt: skip
+        if not _found(program):
+            raise MissingPart(f"the program {program} is not there", f"Install {package}.")
+    tried = subprocess.run(
+        enter(["ip", "link", "add", "mrtuner0", "type", "veth", "peer", "name", "mrtuner1"]),
+        capture_output=True, text=True, check=False, timeout=_PATIENCE,
+    )  # fmt: skip
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise MissingPart(
+            f"this kernel does not let us make network namespaces here: {said}", _HINT
+        )
+
+
+def _found(program: str) -> bool:
+    from shutil import which
+
+    return which(program) is not None
+
+
+class Network(AbstractContextManager["Network"]):
+    """The two links, up while the block runs; `server` is what runs at the other end."""
+
+    def __init__(self, server: Sequence[str]) -> None:
+        self._command = server
+        self._stack = ExitStack()
+        self._router = 0
+
+    def __enter__(self) -> Network:
+        with ExitStack() as stack:
+            self._router = stack.enter_context(_Peer(["cat"])).pid
+            server = stack.enter_context(_Peer(self._command)).pid
+            self._connect(server)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def silence(self) -> None:
+        """Drop every packet from now on, both ways, and tell nobody."""
+        for address in (SERVER, CLIENT):
+            _ip("route", "add", "blackhole", f"{address}/32", inside=self._router)
+
+    def _connect(self, server: int) -> None:
+        router = self._router
+        _ip("link", "add", "client0", "type", "veth", "peer", "name", "router0", "netns",
+            str(router))  # fmt: skip
+        _ip("link", "add", "router1", "type", "veth", "peer", "name", "server0", "netns",
+            str(server), inside=router)  # fmt: skip
+        _address("client0", CLIENT)
+        _address("router0", _ROUTER[0], inside=router)
+        _address("router1", _ROUTER[1], inside=router)
+        _address("server0", SERVER, inside=server)
+        _ip("route", "add", "default", "via", _ROUTER[0])
+        _ip("route", "add", "default", "via", _ROUTER[1], inside=server)
+        _within(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+
+class _Peer(AbstractContextManager["_Peer"]):
+    """A process in a network namespace of its own; it ends when its stdin does."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            ["unshare", "--net", "--", *command], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of a process that is in the namespace already."""
+        end = time.monotonic() + _PATIENCE
+        while _namespace(self._process.pid) == _namespace(os.getpid()):
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise MissingPart("no network namespace came about", _HINT)
+            time.sleep(0.005)
+        return self._process.pid
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.terminate()
+        self._process.wait(_PATIENCE)
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return ""
+
+
+def _address(link: str, address: str, inside: int | None = None) -> None:
+    _ip("address", "add", f"{address}/24", "dev", link, inside=inside)
+    _ip("link", "set", link, "up", inside=inside)
+
+
+def _ip(*words: str, inside: int | None = None) -> None:
+    if inside is None:
+        _run(["ip", *words])
+    else:
+        _within(inside, "ip", *words)
+
+
+def _within(pid: int, *words: str) -> None:
+    _run(["nsenter", "--target", str(pid), "--net", "--", *words])
+
+
+def _run(words: list[str]) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    if done.returncode:
+        raise MissingPart(f"{' '.join(words)}: {done.stderr.strip()}", _HINT)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command line that runs a module of ours."""
+    return [sys.executable, "-m", module, *arguments]

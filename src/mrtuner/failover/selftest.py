@@ -1,0 +1,119 @@
+"""Predicted against measured on this very kernel, in a few seconds and without root.
+
+Short limits are set in namespaces of our own; nothing of the machine's changes. Every trial runs
+several times at once, at different phases of the kernel's timer wheel.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.failover.namespaces import enter, python, require
+from mrtuner.failover.predict import SLACK
+from mrtuner.failover.wheel import Span
+
+#: The longest trial lasts some 7 s at HZ 250, twice that where HZ is 1000.
+_PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One setting: the band predicted, and the hangs measured [s]."""
+
+    case: int
+    setting: str
+    predicted: Span
+    measured: tuple[float, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every hang lies in the band, or beside it by no more than SLACK."""
+        return all(self.predicted.covers(hang, slack=SLACK) for hang in self.measured)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": self.case,
+            "setting": self.setting,
+            "predicted": self.predicted.to_dict(),
+            "measured": [round(hang, 3) for hang in self.measured],
+            "fits": self.fits,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """All trials, on one kernel."""
+
+    release: str
+    hz: int
+    rto: float  # s, of a connection to the other namespace
+    trials: tuple[Trial, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the predictions hold here."""
+        return all(trial.fits for trial in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "release": self.release,
+            "hz": self.hz,
+            "rto": self.rto,
+            "fits": self.fits,
+            "trials": [trial.to_dict() for trial in self.trials],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        from mrtuner.failover.words import table
+
+        yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
+        yield ""
+        head = ("case", "setting", "predicted s", "measured s", "")
+        yield from table([head, *map(_row, self.trials)])
+
+
+def _row(trial: Trial) -> tuple[str, ...]:
+    band = f"{trial.predicted.low:.2f} - {trial.predicted.high:.2f}"
+    seen = f"{min(trial.measured):.2f} - {max(trial.measured):.2f} ({len(trial.measured)})"
+    return (str(trial.case), trial.setting, band, seen, "fits" if trial.fits else "DOES NOT FIT")
+
+
+def run() -> SelfTest:
+    """Do it. MissingPart where the kernel does not let us."""
+    require()
+    done = subprocess.run(
+        enter(python("mrtuner.failover.stage")),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_PATIENCE,
+    )  # fmt: skip
+    if done.returncode:
+        raise _failed(done.stderr)
+    return read(json.loads(done.stdout))
+
+
+def _failed(stderr: str) -> MrTunerError:
+    last = (stderr.strip().splitlines() or ["no reason given"])[-1]
+    return MissingPart(f"the self-test's namespaces failed: {last}", "Report it with --debug.")
+
+
+def read(document: Mapping[str, Any]) -> SelfTest:
+    """What the stage wrote."""
+    trials = tuple(
+        Trial(
+            case=row["case"],
+            setting=row["setting"],
+            predicted=Span(**row["predicted"]),
+            measured=tuple(row["measured"]),
+        )
+        for row in document["trials"]
+    )
+    return SelfTest(
+        release=document["release"], hz=document["hz"], rto=document["rto"], trials=trials
+    )
