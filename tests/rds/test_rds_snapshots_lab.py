@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -21,7 +23,7 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue
 from mrtuner.rds.copying import Copy, Outcome, Progress, Report, copy_snapshots
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.lambda_handler import SnapshotsNotCopied, handler, job_from
+from mrtuner.rds.lambda_handler import SnapshotsNotCopied, handler, job_from, template
 from mrtuner.rds.snapshots import Job
 
 HERE, THERE = "eu-west-1", "eu-central-1"
@@ -402,6 +404,17 @@ def test_the_function_fails_after_it_has_tried_everything(
     with pytest.raises(SnapshotsNotCopied, match="closed-1: an encrypted snapshot needs a key"):
         handler({}, None)
     assert len(there()) == 1
+
+
+def test_the_template_names_the_function_and_the_variables_that_it_reads() -> None:
+    text = template()
+    (named,) = re.findall(r"Handler: (\S+)", text)
+    module, _, name = named.rpartition(".")
+    assert getattr(importlib.import_module(module), name) is handler
+    set_there = re.findall(r"^ {10}([A-Z_]+): !Ref", text, re.MULTILINE)
+    assert set(set_there) == {
+        "SOURCE_REGION", "DESTINATION_REGION", "KMS_KEY", "KEEP", "INSTANCES",
+    }  # fmt: skip
 
 
 def test_the_functions_environment_is_a_job() -> None:
