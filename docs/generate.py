@@ -6,6 +6,7 @@ They are committed; a test fails when this would change one of them.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -22,7 +23,7 @@ from mrtuner.catalog.load import table
 from mrtuner.journal import store
 from mrtuner.rds import formula, lambda_handler, watch
 from mrtuner.render import crunchy
-from mrtuner.report import charts
+from mrtuner.report import charts, rehearsal
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -70,15 +71,29 @@ def pages() -> dict[Path, str]:
 
 
 def pictures() -> dict[Path, str]:
-    """The budget of the README's machine, once for light pages and once for dark ones."""
+    """The README's once for light pages and once for dark ones; pages of the site have one."""
+    budget = budget_picture()
+    drawn = {
+        "budget-light": stand_alone(budget, "light"),
+        "budget-dark": stand_alone(budget, "dark"),
+        "rehearsal": stand_alone(rehearsal_picture(), "light"),
+    }
+    return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
+
+
+def budget_picture() -> str:
+    """The budget of the README's machine."""
     budget = tune(**EXAMPLE).budget
     assert budget is not None  # noqa: S101 - the machine has a memory
     parts = [(part.name, part.size) for part in budget.parts]
-    drawn = charts.budget(parts, ceiling=budget.ceiling, memory=budget.memory, key="budget")
-    return {
-        DOCS / "images" / f"budget-{mode}.svg": stand_alone(drawn, mode)
-        for mode in ("light", "dark")
-    }
+    return charts.budget(parts, ceiling=budget.ceiling, memory=budget.memory, key="budget")
+
+
+def rehearsal_picture() -> str:
+    """The time line of a rehearsal in the lab; docs/rehearsal.json is what it measured."""
+    run = json.loads((DOCS / "rehearsal.json").read_text(encoding="utf-8"))["runs"][0]
+    window = (-run["asked"], run["observation"]["seconds"] - run["asked"])
+    return rehearsal.timeline(run, window, key="rehearsal")
 
 
 def stand_alone(svg: str, mode: str) -> str:
