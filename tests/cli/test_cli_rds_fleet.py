@@ -162,6 +162,18 @@ def test_a_region_that_fails_is_told_below_the_table_and_ends_with_1(lab: Lab) -
     assert done.stderr.splitlines()[-1].startswith("HINT: ")
 
 
+def test_without_a_region_the_audit_asks_for_one_and_all_regions_are_found(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(lab, "shop")
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    alone = run("audit")
+    assert alone.exit_code == 1
+    assert alone.stderr == "error: no AWS region is named\nHINT: Say --region or set AWS_REGION.\n"
+    assert "shop" in run("audit", "--all-regions").stdout
+
+
 def test_a_missing_permission_is_named(lab: Lab) -> None:
     lab.deny("rds:DescribeDBInstances")
     done = run("audit", "--region", HERE)

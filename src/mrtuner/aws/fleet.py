@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.aws.calls import call
-from mrtuner.aws.errors import translated
-from mrtuner.aws.session import Account, client
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.session import Account, client, region_of
 
 #: Where to ask when nobody named a region: the one that every account of the aws partition has.
 _ANYWHERE: Final = "us-east-1"
@@ -18,21 +17,18 @@ def enabled_regions(profile: str | None = None) -> tuple[str, ...]:
 
     AwsError (ec2:DescribeRegions) when that may not be asked.
     """
-    ec2 = client("ec2", Account(default_region(profile) or _ANYWHERE, profile))
-    answer = call(ec2, "describe_regions")
+    answer = call(_somewhere(profile), "describe_regions")
     return tuple(sorted(row["RegionName"] for row in answer["Regions"]))
 
 
-def default_region(profile: str | None = None) -> str | None:
-    """The region that AWS's own environment and files name, if they name one.
+def default_region(profile: str | None = None) -> str:
+    """The region that AWS's own environment and files name. AwsError when they name none."""
+    return region_of(client("rds", Account(profile=profile)))
 
-    AWS_REGION goes first, as in `session.client`: boto3 itself does not know it.
-    """
-    named = os.environ.get("AWS_REGION")
-    if named:
-        return named
-    import boto3
 
-    with translated("the AWS configuration"):
-        name: str | None = boto3.Session(profile_name=profile).region_name
-    return name
+def _somewhere(profile: str | None) -> Any:
+    """A client of EC2 in the region that is named, or else in any."""
+    try:
+        return client("ec2", Account(profile=profile))
+    except AwsError:
+        return client("ec2", Account(_ANYWHERE, profile))

@@ -134,12 +134,7 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
         raise UsageError("--all-regions and --region exclude each other", "Leave one away.")
     if all_regions:
         return enabled_regions(profile)
-    named = regions or tuple(filter(None, [default_region(profile)]))
-    if not named:
-        raise UsageError(
-            "no AWS region is named", "Say --region or --all-regions, or set AWS_REGION."
-        )
-    return tuple(dict.fromkeys(named))
+    return tuple(dict.fromkeys(regions)) or (default_region(profile),)
 
 
 def _print(found: Fleet) -> None:
