@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from mrtuner.failover.predict import Case, Prediction, Situation, said
+
+if TYPE_CHECKING:
+    from mrtuner.failover.settings import Settings
 
 _GAP = "  "
 
@@ -45,6 +49,28 @@ def _seen(case: Prediction) -> str:
     if case.noticed is not None:
         return said(case.noticed)
     return "never" if case.case is Case.FLIGHT and case.span is None else "-"
+
+
+def settings(chosen: Settings) -> Iterator[str]:
+    """What the settings give, what they cost, and what stays open."""
+    head = ("case", "hangs at most", "decided by")
+    rows = [(case.case.words, _most(case), case.decided_by) for case in chosen.cases]
+    yield from table([head, *rows])
+    yield from _listed("what it costs", chosen.costs)
+    yield from _listed("not bounded", chosen.unbounded)
+    yield ""
+    yield f"{chosen.stack.title}: {chosen.stack.verified}"
+
+
+def _most(case: Prediction) -> str:
+    return "for ever" if case.span is None else f"{case.span.high:.1f} s"
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield ""
+        yield title
+        yield from (f"  - {item}" for item in items)
 
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -1,0 +1,196 @@
+"""Limits that keep a hang within a time asked: as generous as that allows.
+
+Each limit is the largest for which the prediction stays within the time: whatever is stricter
+takes a slow network for a dead server more often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mrtuner.errors import Refused
+from mrtuner.failover.kernel import Kernel
+from mrtuner.failover.traces import Connecting, Keepalive, Path, Unacknowledged, Waiting, hang
+
+#: libpq before 18 and psycopg take no shorter connect_timeout [s].
+_SHORTEST: Final = 2
+#: A login needs longer than this only where something is wrong [s].
+_LONGEST: Final = 10
+_COUNT: Final = 3
+_STEP: Final = 500  # ms of the user timeout
+#: The name of an RDS instance lives 5 s. Source: its DNS answers.
+_DNS_TTL: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Limits for every level. Seconds, but for `user_timeout` (ms) and counts."""
+
+    within: float
+    hosts: int
+    connect_timeout: int
+    keepalive: Keepalive
+    user_timeout: int
+    tcp_retries2: int
+    tcp_syn_retries: int
+    pool_wait: int
+    validation: int  # of a pool's check of a connection
+    dns_ttl: int
+    longest_query: float | None
+    read_timeout: int | None  # None: the longest legal query is not known
+
+    @property
+    def conninfo(self) -> dict[str, str]:
+        """libpq's parameters."""
+        return {
+            "connect_timeout": str(self.connect_timeout),
+            "keepalives": "1",
+            "keepalives_idle": str(self.keepalive.idle),
+            "keepalives_interval": str(self.keepalive.interval),
+            "keepalives_count": str(self.keepalive.count),
+            "tcp_user_timeout": str(self.user_timeout),
+            "target_session_attrs": "read-write",
+        }
+
+    def sysctls(self) -> dict[str, int]:
+        """For drivers that cannot set these on a socket."""
+        return {
+            "net.ipv4.tcp_retries2": self.tcp_retries2,
+            "net.ipv4.tcp_syn_retries": self.tcp_syn_retries,
+            "net.ipv4.tcp_keepalive_time": self.keepalive.idle,
+            "net.ipv4.tcp_keepalive_intvl": self.keepalive.interval,
+            "net.ipv4.tcp_keepalive_probes": self.keepalive.count,
+        }
+
+    def applied(self, kernel: Kernel) -> Kernel:
+        """The kernel with the sysctls."""
+        values = {name.removeprefix("net.ipv4."): value for name, value in self.sysctls().items()}
+        origin = {**kernel.origin, **dict.fromkeys(values, "this advice")}
+        return replace(kernel, **values, origin=origin)  # type: ignore[arg-type]
+
+
+def bounds(
+    within: float,
+    kernel: Kernel,
+    path: Path,
+    *,
+    hosts: int = 1,
+    longest_query: float | None = None,
+) -> Bounds:
+    """Limits for a bound of `within` [s]; Refused, with the reason, where there are none.
+
+    `hosts`: addresses in the connection string, each of which has its own connect_timeout.
+    """
+    keepalive = _keepalive(within, kernel)
+    user = _user_timeout(within, kernel, path, keepalive)
+    return Bounds(
+        within=within,
+        hosts=hosts,
+        connect_timeout=_connect_timeout(within, hosts),
+        keepalive=keepalive,
+        user_timeout=user,
+        tcp_retries2=_most(_retries(within, kernel, path), "tcp_retries2", within),
+        tcp_syn_retries=_most(_syn_retries(within, kernel), "tcp_syn_retries", within),
+        pool_wait=int(within) - 1,  # PgBouncer looks only now and then
+        validation=1 if within < _LONGEST else 2,
+        dns_ttl=_DNS_TTL,
+        longest_query=longest_query,
+        read_timeout=_read_timeout(within, longest_query),
+    )
+
+
+def _connect_timeout(within: float, hosts: int) -> int:
+    least = _SHORTEST * hosts
+    if within < least:
+        raise Refused(
+            f"{hosts} host{'s' * (hosts > 1)} cannot be tried within {within:g} s: "
+            f"connect_timeout is at least {_SHORTEST} s for each",
+            f"Ask for {least} s or more, or name fewer hosts.",
+        )
+    return min(_LONGEST, max(_SHORTEST, int(within / 3 / hosts)))
+
+
+def _keepalive(within: float, kernel: Kernel) -> Keepalive:
+    """The idle time takes a third, three probes what is left of the rest."""
+    idle, interval = max(1, int(within * 0.3)), max(1, int(within * 0.2))
+    while interval >= 1:
+        for seconds in range(idle, 0, -1):
+            keepalive = Keepalive(idle=seconds, interval=interval, count=_COUNT)
+            if hang(Waiting(kernel=kernel, keepalive=keepalive), kernel).high <= within:
+                return keepalive
+        interval -= 1
+    raise Refused(
+        f"an answer that never comes cannot be noticed within {within:g} s by keepalive: "
+        "its times are whole seconds, idle 1 s and three probes of 1 s",
+        "Ask for 5 s or more.",
+    )
+
+
+def _user_timeout(within: float, kernel: Kernel, path: Path, keepalive: Keepalive) -> int:
+    """The largest for which cases 2 and 3 both end in time."""
+    slow = Path(rtt=2 * path.rtt)
+    for user in range(int(within * 1000) // _STEP * _STEP, 0, -_STEP):
+        data = Unacknowledged(kernel=kernel, path=slow, user_timeout=user)
+        answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user)
+        if max(hang(data, kernel).high, hang(answer, kernel).high) <= within:
+            return user
+    raise Refused(
+        f"no tcp_user_timeout ends a hang within {within:g} s on this path: the first "
+        f"retransmission alone takes {2 * path.first_rto(kernel) / kernel.hz:.1f} s",
+        "Ask for a longer time.",
+    )
+
+
+def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
+    def high(count: int) -> float:
+        changed = replace(kernel, tcp_retries2=count)
+        traces = (Unacknowledged(kernel=changed, path=one) for one in _nearby(path))
+        return max(hang(trace, changed).high for trace in traces)
+
+    return _fitting(high, within, 1, 15)
+
+
+def _nearby(path: Path) -> Iterator[Path]:
+    """Round trips that the same path may have at another hour.
+
+    A slightly smaller first RTO can miss the kernel's model by a hair and double the hang.
+    """
+    for rtt in (0.0001, path.rtt, path.rtt + 0.003, 2 * path.rtt):
+        yield Path(rtt=rtt)
+
+
+def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
+    def high(count: int) -> float:
+        changed = replace(kernel, tcp_syn_retries=count)
+        return hang(Connecting(kernel=changed), changed).high
+
+    return _fitting(high, within, 1, 6)
+
+
+def _fitting(high: Callable[[int], float], within: float, low: int, most: int) -> Iterator[int]:
+    return (count for count in range(most, low - 1, -1) if high(count) <= within)
+
+
+def _most(fitting: Iterator[int], name: str, within: float) -> int:
+    for count in fitting:
+        return count
+    raise Refused(
+        f"not even {name} = 1 ends a hang within {within:g} s on this kernel",
+        "Ask for a longer time.",
+    )
+
+
+def _read_timeout(within: float, longest_query: float | None) -> int | None:
+    """A frozen server and a long query look the same: only the longest legal one parts them."""
+    if longest_query is None:
+        return None
+    if longest_query >= within:
+        raise Refused(
+            f"a frozen server cannot be told from a query of {longest_query:g} s "
+            f"within {within:g} s: nothing but the time differs",
+            "Ask for longer than the longest query, or leave --longest-query away: "
+            "then that case is not bounded.",
+        )
+    return int(within)

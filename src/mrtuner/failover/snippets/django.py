@@ -1,0 +1,27 @@
+"""Django over psycopg."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """settings.py: what to merge into the database."""
+    rows = "\n".join(f'            "{name}": "{value}",' for name, value in limits.conninfo.items())
+    return (
+        "DATABASES = {\n"
+        '    "default": {\n'
+        '        "ENGINE": "django.db.backends.postgresql",\n'
+        '        "CONN_HEALTH_CHECKS": True,\n'
+        '        "CONN_MAX_AGE": 600,\n'
+        f'        "OPTIONS": {{\n{rows}\n        }},\n'
+        "    }\n"
+        "}\n"
+    )
+
+
+STACK = Stack(
+    name="django", title="Django", file="settings.py", write=write,
+    sets_socket=True, read_timeout=False, read_write=True,
+)  # fmt: skip

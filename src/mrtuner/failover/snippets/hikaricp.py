@@ -1,0 +1,26 @@
+"""HikariCP over pgjdbc."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.pgjdbc import properties
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """hikari.properties; times are in ms."""
+    driver = "\n".join(f"dataSource.{key}={value}" for key, value in properties(limits).items())
+    return (
+        f"connectionTimeout={limits.pool_wait * 1000}\n"
+        f"validationTimeout={limits.validation * 1000}\n"
+        "keepaliveTime=30000\n"
+        "maxLifetime=600000\n"
+        f"{driver}\n"
+        f"# JVM: networkaddress.cache.ttl={limits.dns_ttl}\n"
+    )
+
+
+STACK = Stack(
+    name="hikaricp", title="HikariCP", file="hikari.properties", write=write,
+    sets_socket=False, read_timeout=True, read_write=True,
+)  # fmt: skip

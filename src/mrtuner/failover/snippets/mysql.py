@@ -1,0 +1,24 @@
+"""MySQL: Connector/J, and the same for Python's drivers. From memory of their manuals."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """The URL; times are in ms. Python's take seconds."""
+    connect, read = limits.connect_timeout, limits.read_timeout
+    asked = f"connectTimeout={connect * 1000}&tcpKeepAlive=true"
+    python = f"connect_timeout={connect}"
+    if read:
+        asked += f"&socketTimeout={read * 1000}"
+        python += f", read_timeout={read}, write_timeout={read}"
+    return f"jdbc:mysql://db/shop?{asked}\n# PyMySQL: connect({python})\n"
+
+
+STACK = Stack(
+    name="mysql", title="MySQL", file="the JDBC URL", write=write,
+    sets_socket=False, read_timeout=True, read_write=False,
+    stale="ask for @@global.read_only when a connection is taken",
+)  # fmt: skip

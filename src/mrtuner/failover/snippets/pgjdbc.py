@@ -1,0 +1,36 @@
+"""pgjdbc. It cannot set a user timeout or keepalive times: the kernel's are used."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def properties(limits: Bounds) -> dict[str, str]:
+    """The driver's properties."""
+    chosen = {
+        "connectTimeout": str(limits.connect_timeout),
+        "loginTimeout": str(min(limits.connect_timeout + 2, int(limits.within))),
+        "cancelSignalTimeout": str(limits.connect_timeout),
+        "tcpKeepAlive": "true",
+        "targetServerType": "primary",
+    }
+    if limits.read_timeout:
+        chosen["socketTimeout"] = str(limits.read_timeout)
+    return chosen
+
+
+def write(limits: Bounds) -> str:
+    """The URL, and the JVM's own cache of names."""
+    asked = "&".join(f"{name}={value}" for name, value in properties(limits).items())
+    return (
+        f"jdbc:postgresql://db/shop?{asked}\n"
+        f"# JVM, in java.security or before the first look-up: networkaddress.cache.ttl="
+        f"{limits.dns_ttl}\n"
+    )
+
+
+STACK = Stack(
+    name="pgjdbc", title="pgjdbc", file="the JDBC URL", write=write,
+    sets_socket=False, read_timeout=True, read_write=True,
+)  # fmt: skip

@@ -1,0 +1,47 @@
+"""pgx, with a dialer that sets what Go's own does not."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """The configuration of a pool, in Go."""
+    keepalive = limits.keepalive
+    return f"""\
+// import "golang.org/x/sys/unix"; Linux only
+config, err := pgxpool.ParseConfig("postgres://app@db/shop?target_session_attrs=read-write")
+if err != nil {{
+	return err
+}}
+config.ConnConfig.ConnectTimeout = {limits.connect_timeout} * time.Second
+config.ConnConfig.DialFunc = (&net.Dialer{{
+	KeepAliveConfig: net.KeepAliveConfig{{
+		Enable:   true,
+		Idle:     {keepalive.idle} * time.Second,
+		Interval: {keepalive.interval} * time.Second,
+		Count:    {keepalive.count},
+	}},
+	Control: func(_, _ string, c syscall.RawConn) (err error) {{
+		failed := c.Control(func(fd uintptr) {{
+			err = unix.SetsockoptInt(
+				int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, {limits.user_timeout})
+		}})
+		return errors.Join(failed, err)
+	}},
+}}).DialContext
+{_deadline(limits)}"""
+
+
+def _deadline(limits: Bounds) -> str:
+    seconds = limits.read_timeout
+    if seconds is None:
+        return "// every query: a context with a deadline of the longest that is legal\n"
+    return f"// every query: ctx, cancel := context.WithTimeout(ctx, {seconds}*time.Second)\n"
+
+
+STACK = Stack(
+    name="pgx", title="pgx", file="your program", write=write,
+    sets_socket=True, read_timeout=True, read_write=True,
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""psycopg 3, and its pool."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """Keyword arguments of connect()."""
+    rows = "\n".join(f"    {_argument(*item)}," for item in limits.conninfo.items())
+    return (
+        f"FAILOVER = dict(\n{rows}\n)\n"
+        "# psycopg.connect(dsn, **FAILOVER)\n"
+        f"# ConnectionPool(dsn, kwargs=FAILOVER, timeout={limits.pool_wait},\n"
+        "#                check=ConnectionPool.check_connection)\n"
+    )
+
+
+def _argument(name: str, value: str) -> str:
+    return f"{name}={value if value.isdigit() else repr(value)}"
+
+
+STACK = Stack(
+    name="psycopg", title="psycopg 3", file="your program", write=write,
+    sets_socket=True, read_timeout=False, read_write=True,
+    verified="psycopg 3.3 through silent loss",
+)  # fmt: skip

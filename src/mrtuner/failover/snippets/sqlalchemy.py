@@ -1,0 +1,26 @@
+"""SQLAlchemy over psycopg."""
+
+from __future__ import annotations
+
+from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.snippets.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """create_engine() with its pool."""
+    rows = "\n".join(f'        "{name}": "{value}",' for name, value in limits.conninfo.items())
+    return (
+        "engine = create_engine(\n"
+        '    "postgresql+psycopg://app@db/shop",\n'
+        "    pool_pre_ping=True,  # a dead connection is found here; connect_args bound how long\n"
+        f"    pool_timeout={limits.pool_wait},\n"
+        "    pool_recycle=600,\n"
+        f"    connect_args={{\n{rows}\n    }},\n"
+        ")\n"
+    )
+
+
+STACK = Stack(
+    name="sqlalchemy", title="SQLAlchemy", file="your program", write=write,
+    sets_socket=True, read_timeout=False, read_write=True,
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""What a stack's snippet is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.failover.bounds import Bounds
+
+#: For a stack whose snippet no test has held against the real client.
+NOT_VERIFIED: Final = "not verified with the real client"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One client stack. `name` is the driver's in the catalogue of timers."""
+
+    name: str
+    title: str
+    file: str  # where the snippet goes
+    write: Callable[[Bounds], str]
+    sets_socket: bool  # keepalive times and the user timeout, on its own sockets
+    read_timeout: bool  # a limit on each answer
+    read_write: bool  # refuses a read-only server at connecting
+    stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
+    verified: str = NOT_VERIFIED
+
+
+def url(limits: Bounds) -> str:
+    """libpq's parameters as the end of a URI."""
+    return "&".join(f"{name}={value}" for name, value in limits.conninfo.items())
