@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
 
-COMMANDS = sorted(set(main.summaries) - {"rds", "failover"})
+COMMANDS = sorted(set(main.summaries) - {"bench", "failover", "rds"})
 #: Those of rdstune that are no groups themselves.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 #: What may not be loaded just to print help.

@@ -149,7 +149,7 @@ def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[st
             share = (process.used - before[pid].used) / _ticks() / passed
             used[process.name] = used.get(process.name, 0.0) + share
     ranked = sorted(used.items(), key=lambda item: -item[1])
-    return [(name, share) for name, share in ranked[:count] if share > 0]
+    return [(name, share) for name, share in ranked[:count] if share >= 0.05]
 
 
 def canary() -> float:

@@ -20,6 +20,7 @@ main = Commands(
         "cpu": "Whether equal work takes equal time on these vCPUs.",
         "demo": "Tune and measure a server of its own; leave a report.",
         "failover": "How long a failover hangs clients, and what bounds it.",
+        "bench": "Measure variants against each other over a grid of loads.",
         "rds": "Amazon RDS and Aurora: what rdstune does.",
     },
     help="""Set PostgreSQL right for the machine it is on, and prove it.

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.machine import cpu_of
+from mrtuner.bench.server import counters
 from mrtuner.errors import MrTunerError
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -74,17 +75,20 @@ class Collector(threading.Thread):
     def _sample(self, session: Connection) -> None:
         import psycopg
 
-        before, began = self._counters(), time.monotonic()
+        before, began = self._counters(session), time.monotonic()
         due = began + 1
         while not self.over.wait(max(0.0, due - time.monotonic())):
-            now, moment = self._counters(), time.monotonic()
+            now, moment = self._counters(session), time.monotonic()
             self.rates.append(_rates(before, now, moment - began))
             before, began, due = now, moment, max(due + 1, moment)
             with suppress(psycopg.Error):
                 self.waits.update(dict(session.execute(_WAITS).fetchall()))
 
-    def _counters(self) -> Counters:
+    def _counters(self, session: Connection) -> Counters:
         found = dict(_stat()) | dict(_pressure()) | dict(_disk(self.data))
+        with suppress(MrTunerError), translated():
+            seen = counters(session)
+            found |= {"wal bytes": seen.wal, "checkpoints": seen.timed + seen.requested}
         if self.postmaster is not None:
             found |= dict(_switches(self.postmaster))
         return found

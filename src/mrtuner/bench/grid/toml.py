@@ -111,7 +111,7 @@ def _workload(item: Mapping[str, Any], base: Path) -> Workload:
     given = dict(item)
     given["scripts"] = tuple(_script(one, base) for one in given.get("scripts", ()))
     if "setup" in given:
-        given["setup"] = _text(base / _typed(given["setup"], str, "setup"))
+        given["setup"] = text_of(base / _typed(given["setup"], str, "setup"))
     given.setdefault("name", given.get("builtin", ""))
     return Workload(**given)
 
@@ -123,14 +123,14 @@ def _script(item: object, base: Path) -> Script:
     _known(table, _SCRIPT, "a script")
     file = _typed(table["file"], str, "file")
     weight = _typed(table.get("weight", 1), int, "weight")
-    return Script(name=Path(file).name, text=_text(base / file), weight=weight)
+    return Script(name=Path(file).name, text=text_of(base / file), weight=weight)
 
 
 def _variant(item: Mapping[str, Any], base: Path) -> Variant:
     _known(item, _VARIANT, "a variant")
     given = dict(item)
     if "file" in given:
-        given["conf"] = _text(base / _typed(given.pop("file"), str, "file"))
+        given["conf"] = text_of(base / _typed(given.pop("file"), str, "file"))
     if "settings" in given:
         table = _typed(given["settings"], dict, "settings")
         given["settings"] = {name: _written(value) for name, value in table.items()}
@@ -187,11 +187,12 @@ def _written(value: object) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What stands in a file that a plan names; UsageError when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}",
-            "Files in a plan are looked for beside the plan.",
+            "Files that a plan names are looked for beside the plan.",
         ) from error

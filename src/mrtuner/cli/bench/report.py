@@ -1,0 +1,46 @@
+"""`mrtuner bench report`: what a run shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import options, proving, terminal
+from mrtuner.cli.bench import running
+
+
+@options.command("report")
+@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--against", type=click.Path(path_type=Path, file_okay=False), metavar="RUN",
+    help="Put an earlier run of the same machine and versions beside it.",
+)  # fmt: skip
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write pictures and all figures as one HTML page.",
+)  # fmt: skip
+@options.json_option
+def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -> None:
+    """Judge a run from its record: verdicts cell by cell, adjusted for their number.
+
+    \b
+    Examples:
+      mrtuner bench report run1
+      mrtuner bench report run1 --html run1.html
+      mrtuner bench report run2 --against run1
+      mrtuner bench report run1 --json
+
+    Runs of other hosts, kernels or versions are not put beside each other.
+    """
+    from mrtuner.bench.grid.archive import load
+
+    proving.require("scipy", *(("jinja2", "matplotlib") if html else ()))
+    record = load(run)
+    other = load(against) if against else None
+    running.show(record, as_json, other)
+    if html is not None:
+        from mrtuner.report import bench_page
+
+        terminal.save(html, bench_page.page(record, other))
+        terminal.talk(f"written: {html}")

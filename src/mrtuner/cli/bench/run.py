@@ -1,0 +1,62 @@
+"""`mrtuner bench run`: run a plan into a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import options
+from mrtuner.cli.bench import running
+from mrtuner.errors import UsageError
+
+
+@options.command("run")
+@click.argument("plan", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@running.output_option
+@click.option(
+    "--resume", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Go on with the unfinished run in this directory.",
+)  # fmt: skip
+@click.option("--forecast", is_flag=True, help="Say how long it would take, and stop.")
+@options.server_bin_option
+@running.force_option
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    plan: Path | None,
+    output: Path | None,
+    resume: Path | None,
+    forecast: bool,
+    server_bin: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run every cell of a plan, all variants of it in randomised blocks.
+
+    \b
+    Examples:
+      mrtuner bench run plan.toml
+      mrtuner bench run plan.toml -o run1
+      mrtuner bench run plan.toml --forecast
+      mrtuner bench run --resume run1                after a Ctrl-C or a crash
+
+    Servers of our own are made for it and removed. Ctrl-C keeps what was measured.
+    """
+    if (plan is None) is (resume is None):
+        raise UsageError("bench run needs a plan", "Give a file, or --resume DIR.")
+    if resume is not None and (forecast or output is not None):
+        raise UsageError("--resume goes on in its own directory", "Leave out -o and --forecast.")
+    if resume is not None:
+        running.go_on(ctx, resume, server_bin, force, as_json)
+        return
+    from mrtuner.bench.grid.toml import read_plan
+
+    assert plan is not None  # noqa: S101 - one of the two is given
+    wanted = read_plan(plan)
+    if forecast:
+        running.tell_forecast(wanted, as_json)
+        return
+    running.begin(ctx, wanted, output, server_bin, force, as_json)

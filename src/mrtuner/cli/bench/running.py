@@ -1,0 +1,119 @@
+"""What run and compare share: forecast, progress, and the verdicts at the end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from mrtuner.cli import progress, proving, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.bench.grid.plan import GridPlan
+    from mrtuner.bench.grid.record import GridRecord
+
+FORECAST: Final = "mrtuner.bench.forecast/1"
+
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Keep the record here.  [default: bench-NAME-TIME]",
+)  # fmt: skip
+force_option = click.option(
+    "--force", is_flag=True, help="Measure on a busy machine; the record will say so."
+)
+
+
+def tell_forecast(plan: GridPlan, as_json: bool) -> None:
+    """How many runs, how long, how much disk."""
+    if as_json:
+        terminal.document({"schema": FORECAST} | _forecast(plan))
+    else:
+        click.echo(_announcement(plan))
+
+
+def begin(
+    ctx: click.Context,
+    plan: GridPlan,
+    output: Path | None,
+    server_bin: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run a plan, tell its verdicts, and end with 5 where something was measured worse."""
+    directory = output or Path(f"bench-{plan.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    terminal.talk(_announcement(plan))
+    terminal.talk(f"the record goes to {directory}")
+    _run(ctx, plan, directory, server_bin, force, as_json)
+
+
+def go_on(
+    ctx: click.Context, directory: Path, server_bin: Path | None, force: bool, as_json: bool
+) -> None:
+    """The same for a run that was interrupted."""
+    terminal.talk(f"going on with the run in {directory}")
+    _run(ctx, None, directory, server_bin, force, as_json)
+
+
+def _run(
+    ctx: click.Context,
+    plan: GridPlan | None,
+    directory: Path,
+    server_bin: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    from mrtuner.bench.grid.runner import run_grid
+
+    proving.require("scipy")
+    try:
+        with terminal.gentle_end(), progress.shown() as tell:
+            record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)
+    except KeyboardInterrupt:
+        terminal.talk(f"interrupted; to go on: mrtuner bench run --resume {directory}")
+        raise
+    show(record, as_json)
+    terminal.talk(f"\npictures and all figures: mrtuner bench report {directory} --html FILE")
+    if _worse(record):
+        ctx.exit(proving.WORSE)
+
+
+def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> None:
+    """The verdicts on stdout; with another run beside them, if there is one."""
+    from mrtuner.report import bench
+
+    if as_json:
+        terminal.document(bench.document(record, other))
+        return
+    for line in bench.lines(record, other):
+        click.echo(line)
+
+
+def _worse(record: GridRecord) -> bool:
+    from mrtuner.bench.grid.verdicts import verdicts
+
+    return any(one.verdict == "worse" for one in verdicts(record))
+
+
+def _forecast(plan: GridPlan) -> dict[str, int]:
+    from mrtuner.bench.grid.cells import blocks, cells, seconds_expected, space_needed
+
+    return {
+        "cells": len(cells(plan)),
+        "runs": sum(len(block.labels) for block in blocks(plan)),
+        "seconds": round(seconds_expected(plan)),
+        "bytes": int(space_needed(plan)),
+    }
+
+
+def _announcement(plan: GridPlan) -> str:
+    from mrtuner.units import Bytes, pretty_bytes
+
+    seen = _forecast(plan)
+    return (
+        f"{plan.name}: {seen['cells']} cell{'s' * (seen['cells'] != 1)},"
+        f" {len(plan.variants)} variants, {plan.blocks} blocks of {plan.seconds} s:"
+        f" {seen['runs']} runs, about {proving.minutes(seen['seconds'])},"
+        f" {pretty_bytes(Bytes(seen['bytes']))} of disk for each server"
+    )

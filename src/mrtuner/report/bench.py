@@ -1,0 +1,253 @@
+"""A run of a grid for people and programs: lines for a terminal, one JSON document.
+
+Both are computed from the record alone. Schema "mrtuner.bench.report/1".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from textwrap import wrap
+from typing import Any, Final
+
+from mrtuner.bench.grid.plan import Cell, Variant
+from mrtuner.bench.grid.record import Failure, GridRecord, unlike
+from mrtuner.bench.grid.verdicts import (
+    CellVerdict,
+    Side,
+    by_cell,
+    differing_settings,
+    require_something,
+    sides,
+    verdicts,
+)
+from mrtuner.errors import Refused
+from mrtuner.report.html import count, plural, ratio
+
+SCHEMA: Final = "mrtuner.bench.report/1"
+#: Columns of prose on a terminal.
+WIDE: Final = 100
+
+
+def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, Any]:
+    """The whole report as JSON types; `other` is an earlier run to stand beside it.
+
+    Raises Refused when the two are of different hosts, kernels or versions.
+    """
+    require_something(record)
+    seen, found = verdicts(record), by_cell(sides(record))
+    return {
+        "schema": SCHEMA,
+        "name": record.plan.name,
+        "finished": record.sealed,
+        "forced": record.forced,
+        "started": record.started,
+        "ended": record.ended,
+        "kernel": record.kernel,
+        "pgbench": record.pgbench,
+        "mrtuner": record.mrtuner,
+        "host": dict(record.host),
+        "seed": record.plan.seed,
+        "delta": record.plan.delta,
+        "variants": [_variant(record, variant) for variant in record.plan.variants],
+        "settings_diff": [
+            {"name": name, "values": list(values)} for name, values in differing_settings(record)
+        ],
+        "cells": [
+            _cell(record, cell, found.get(cell, {}).values(), seen) for cell in record.cells()
+        ],
+        "rejected": sum(1 for taken in record.taken if taken.sample.rejected),
+        "failures": [_failure(failure) for failure in record.failures],
+        "notes": list(record.notes),
+        "collector_share": collector_share(record),
+        "against": None if other is None else beside(record, other),
+    }
+
+
+def beside(record: GridRecord, other: GridRecord) -> list[dict[str, Any]]:
+    """What both runs measured, as it was: between two sessions no interval would be honest.
+
+    Raises Refused when the two are of different hosts, kernels or versions.
+    """
+    reasons = unlike(record, other)
+    if reasons:
+        raise Refused(
+            f"these runs cannot be compared: {'; '.join(reasons)}",
+            "Measure both as variants of one plan.",
+        )
+    mine, theirs = by_cell(sides(record)), by_cell(sides(other))
+    return [
+        {
+            "cell": cell.key,
+            "variant": name,
+            "tps": side.tps,
+            "other_tps": theirs[cell][name].tps,
+            "ratio": side.tps / theirs[cell][name].tps,
+            "same_settings": record.settings.get(name) == other.settings.get(name),
+        }
+        for cell, table in mine.items()
+        for name, side in table.items()
+        if name in theirs.get(cell, {})
+    ]
+
+
+def collector_share(record: GridRecord) -> float:
+    """CPU that collecting took, as a share of one CPU over all runs."""
+    wall = sum(taken.sample.run.wall for taken in record.taken)
+    return sum(taken.collector_cpu for taken in record.taken) / wall if wall else 0.0
+
+
+def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
+    """The report for a terminal, one line at a time."""
+    require_something(record)
+    compared = beside(record, other) if other is not None else []
+    seen, found = verdicts(record), by_cell(sides(record))
+    yield _title(record, len(seen))
+    for cell in record.cells():
+        yield ""
+        yield cell.key
+        for side in found.get(cell, {}).values():
+            yield f"  {_side_line(side)}"
+        for one in seen:
+            if one.cell == cell:
+                yield from _verdict_lines(record, one)
+    yield from _listed(
+        "settings that differ", [_setting(*item) for item in differing_settings(record)]
+    )
+    yield from _listed("runs that failed", [_failure_line(one) for one in record.failures])
+    yield from _listed("notes", record.notes)
+    if other is not None:
+        yield from _listed(
+            "beside the other run (two sessions: no verdict, machines drift)",
+            [_beside_line(item) for item in compared],
+        )
+
+
+def _title(record: GridRecord, tests: int) -> str:
+    state = "" if record.sealed else ", not finished"
+    adjusted = f"; adjusted for {plural(tests, 'comparison')}" if tests > 1 else ""
+    return (
+        f"{record.plan.name}: {plural(len(record.cells()), 'cell')},"
+        f" {len(record.taken)} runs{state}{adjusted}"
+    )
+
+
+def _side_line(side: Side) -> str:
+    p99 = side.times.percentile(0.99)
+    tail = f", p99 {p99 / 1000:.3g} ms" if p99 is not None else ""
+    longest = f", longest {side.longest / 1000:.3g} ms" if side.longest is not None else ""
+    return f"{side.variant:<12} {count(round(side.tps, 1))} tps{tail}{longest}, {side.runs} runs"
+
+
+def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
+    seen = one.comparison
+    between = f"{ratio(seen.low)} to {ratio(seen.high)}" if isfinite(seen.high) else "no interval"
+    yield (
+        f"  {one.variant.name} against {record.plan.baseline.name}: {one.verdict},"
+        f" {one.measure} {ratio(seen.ratio)} times ({between}), p {one.p_holm:.2g}"
+    )
+    if one.more_blocks is not None and not one.refused:
+        yield f"    about {plural(one.more_blocks, 'more block')} would decide it"
+    for text in (*(f"no verdict: {why}" for why in one.refused), *one.cautions):
+        yield from wrap(text, WIDE, initial_indent="    - ", subsequent_indent="      ")
+
+
+def _setting(name: str, values: Sequence[str]) -> str:
+    return f"{name}: {' | '.join(value or 'empty' for value in values)}"
+
+
+def _failure_line(failure: Failure) -> str:
+    return f"{failure.cell.key} block {failure.block}, {failure.label}: {failure.reason}"
+
+
+def _beside_line(item: dict[str, Any]) -> str:
+    same = "same settings" if item["same_settings"] else "other settings"
+    return (
+        f"{item['cell']} {item['variant']}: {count(round(item['tps'], 1))} tps,"
+        f" then {count(round(item['other_tps'], 1))} ({ratio(item['ratio'])}; {same})"
+    )
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield ""
+        yield title
+        for item in items:
+            yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
+
+
+# JSON
+
+
+def _variant(record: GridRecord, variant: Variant) -> dict[str, Any]:
+    version = record.settings.get(variant.name, {}).get("server_version")
+    return {"name": variant.name, "server_version": version, "bound": variant.bound}
+
+
+def _cell(
+    record: GridRecord, cell: Cell, found: Iterable[Side], seen: Sequence[CellVerdict]
+) -> dict[str, Any]:
+    return {
+        "cell": cell.key,
+        "workload": cell.workload,
+        "scale": cell.scale,
+        "clients": cell.clients,
+        "rate": cell.rate,
+        "asked_tps": record.rates.get(cell.key),
+        "sides": [_side(side) for side in found],
+        "verdicts": [_verdict(record, one) for one in seen if one.cell == cell],
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "variant": side.variant,
+        "runs": side.runs,
+        "tps": side.tps,
+        "charged_tps": side.charged,
+        "worst_second": side.worst_second,
+        "cv": side.cv,
+        "drift": side.drift,
+        "skipped": side.skipped,
+        "latency_ms": {name: _ms(value) for name, value in side.percentiles.items()},
+        "longest_ms": _ms(side.longest),
+    }
+
+
+def _verdict(record: GridRecord, one: CellVerdict) -> dict[str, Any]:
+    seen = one.comparison
+    return {
+        "variant": one.variant.name,
+        "first": record.plan.baseline.name,
+        "verdict": str(one.verdict),
+        "measure": one.measure,
+        "ratio": seen.ratio,
+        "interval": [_finite(seen.low), _finite(seen.high)],
+        "hodges_lehmann": seen.hodges_lehmann,
+        "pairs": seen.pairs,
+        "p": seen.p_value,
+        "p_holm": one.p_holm,
+        "mde": _finite(seen.mde),
+        "more_blocks": one.more_blocks,
+        "bound": one.variant.bound,
+        "refused": list(one.refused),
+        "cautions": list(one.cautions),
+    }
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "cell": failure.cell.key,
+        "phase": failure.phase,
+        "block": failure.block,
+        "variant": failure.label,
+        "reason": failure.reason,
+    }
+
+
+def _ms(value: int | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+def _finite(number: float) -> float | None:
+    return number if isfinite(number) else None
