@@ -56,9 +56,10 @@ def _lab(page: Path) -> Iterator[dict[str, str]]:
     if not needs_the_lab(page):
         yield {}
         return
-    with Lab(servers=True) as lab:
+    servers = any("$DSN" in command.words for command in commands(page))
+    with Lab(servers=servers) as lab:
         seed.plant(lab, seed.example())
-        yield lab.environment | {"DSN": lab.dsn("shop-staging")}
+        yield lab.environment | ({"DSN": lab.dsn("shop-staging")} if servers else {})
 
 
 def _run(
