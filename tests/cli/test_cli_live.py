@@ -232,7 +232,7 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
     shown, until, interrupted = "", time.monotonic() + 60, False
     while time.monotonic() < until:
         if not select.select([terminal], [], [], 2)[0]:
-            if interrupted:  # between the prompt and its wait, Python hears a Ctrl-C only at the next
+            if interrupted:  # Python hears a Ctrl-C between prompt and wait only at the next one
                 os.write(terminal, b"\x03")
             continue
         try:
