@@ -1,0 +1,26 @@
+"""Which hard limit is it? Instance, volume, network and CPU ceilings against the metrics.
+
+from mrtuner.limits import limits
+
+found = limits("metrics.csv", class_name="db.r5.2xlarge", storage="gp3:500GB")
+print(found.verdict)
+"""
+
+from mrtuner.limits.answer import SCHEMA, Limits, limits
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource, ceilings
+from mrtuner.limits.findings import Findings, Pegged, find
+from mrtuner.limits.series import Series
+
+__all__ = [
+    "SCHEMA",
+    "Ceiling",
+    "Findings",
+    "Kind",
+    "Limits",
+    "Pegged",
+    "Resource",
+    "Series",
+    "ceilings",
+    "find",
+    "limits",
+]

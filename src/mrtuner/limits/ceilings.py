@@ -1,0 +1,185 @@
+"""The hard limits of an instance and its volume, as numbers with their sources.
+
+Reads and writes count together. Throughput is in bytes per second: an instance's megabits are
+decimal, a volume's MiB/s are not, and CloudWatch counts bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from mrtuner.catalog import classes, volumes
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.volumes import Volume
+
+_MBPS: Final = 125_000  # bytes per second in a megabit per second
+#: Source: EC2 User Guide, EBS-optimized instances: at least once in 24 hours.
+BURST_MINUTES: Final = 30
+
+
+class Resource(StrEnum):
+    """What can run out."""
+
+    THROUGHPUT = "throughput"
+    IOPS = "iops"
+    NETWORK_IN = "network in"
+    NETWORK_OUT = "network out"
+    CPU = "cpu"
+    CONNECTIONS = "connections"
+    MEMORY = "memory"
+
+
+class Kind(StrEnum):
+    """How long a ceiling holds."""
+
+    SUSTAINED = "sustained"  # for ever
+    BURST = "burst"  # while credits last
+    FORMER = "former"  # of an instance started before December 2019
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """One limit of one part."""
+
+    resource: Resource
+    part: str  # instance, volume, server
+    kind: Kind
+    value: float  # bytes per second, operations per second, per cent, connections, bytes
+    source: str
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """``instance throughput, burst``."""
+        which = {Kind.SUSTAINED: "", Kind.BURST: ", burst", Kind.FORMER: ", before December 2019"}
+        return f"{self.part} {self.resource}{which[self.kind]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"name": self.name, **asdict(self)}
+
+
+def ceilings(
+    instance: InstanceClass, volume: Volume | None, *, connections: tuple[int, str] | None = None
+) -> tuple[Ceiling, ...]:
+    """Every limit that is known; `connections` is max_connections and who says so."""
+    found = [*_ebs(instance), *_former(instance), *_network(instance), *_cpu(instance)]
+    if volume is not None:
+        found += _volume(volume)
+    found.append(
+        _sustained(Resource.MEMORY, "instance", instance.memory, _class_source(), "the machine's")
+    )
+    if connections is not None:
+        found.append(_sustained(Resource.CONNECTIONS, "server", *connections))
+    return tuple(found)
+
+
+def binding(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
+    """The smallest limit that holds for ever: what the instance can count on."""
+    return _least(
+        one for one in known if one.resource is resource and one.kind is Kind.SUSTAINED
+    )  # fmt: skip
+
+
+def peak(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
+    """The smallest limit with every credit at hand."""
+    own = [one for one in known if one.resource is resource and one.kind is not Kind.FORMER]
+    parts = {one.part for one in own}
+    highest = (max((c for c in own if c.part == part), key=lambda c: c.value) for part in parts)
+    return _least(highest)
+
+
+def _least(found: Iterator[Ceiling]) -> Ceiling | None:
+    return min(found, key=lambda one: (one.value, one.part), default=None)
+
+
+def _sustained(resource: Resource, part: str, value: float, source: str, note: str = "") -> Ceiling:
+    return Ceiling(
+        resource=resource, part=part, kind=Kind.SUSTAINED, value=value, source=source, note=note
+    )  # fmt: skip
+
+
+def _ebs(instance: InstanceClass) -> Iterator[Ceiling]:
+    pairs = (
+        (Resource.THROUGHPUT, instance.ebs_baseline_mbps, instance.ebs_max_mbps, _MBPS),
+        (Resource.IOPS, instance.ebs_baseline_iops, instance.ebs_max_iops, 1),
+    )
+    for resource, baseline, most, factor in pairs:
+        if baseline is None or most is None:
+            continue
+        note = f"{baseline} Mbps" if factor == _MBPS else ""
+        yield _sustained(resource, "instance", baseline * factor, _class_source(), note)
+        if most > baseline:
+            lasts = f"at least {BURST_MINUTES} min in 24 h"
+            yield Ceiling(
+                resource=resource, part="instance", kind=Kind.BURST, value=most * factor,
+                source=_class_source(),
+                note=f"{most} Mbps, {lasts}" if factor == _MBPS else lasts,
+            )  # fmt: skip
+
+
+def _former(instance: InstanceClass) -> Iterator[Ceiling]:
+    """Limits that instances keep which were started before they were raised."""
+    then = volumes.before_december_2019(instance.name)
+    now = (instance.ebs_baseline_mbps, instance.ebs_max_mbps)
+    for mbps in dict.fromkeys(then):
+        if mbps is not None and mbps not in now:
+            yield Ceiling(
+                resource=Resource.THROUGHPUT, part="instance", kind=Kind.FORMER,
+                value=mbps * _MBPS, source=volumes.sources()["before_december_2019"],
+                note=f"{mbps} Mbps, {'baseline' if mbps == then[0] != then[1] else 'maximum'}",
+            )  # fmt: skip
+
+
+def _network(instance: InstanceClass) -> Iterator[Ceiling]:
+    figures = re.search(r"baseline ([0-9.]+) Gbps; peak ([0-9.]+) Gbps", instance.network)
+    if figures is None:
+        return
+    baseline, most = (float(text) * 1000 * _MBPS for text in figures.groups())
+    for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
+        yield _sustained(resource, "instance", baseline, _class_source(), "each direction")
+        if most > baseline:
+            yield Ceiling(
+                resource=resource, part="instance", kind=Kind.BURST, value=most,
+                source=_class_source(), note="while network credits last, best effort",
+            )  # fmt: skip
+
+
+def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
+    baseline = volumes.cpu_baseline(instance.name)
+    if baseline is None:
+        yield _sustained(Resource.CPU, "instance", 100, "by definition", f"{instance.vcpus} vCPUs")
+        return
+    source = volumes.sources()["cpu_baseline"]
+    if instance.family == "t2":
+        yield _sustained(Resource.CPU, "instance", baseline, source, "when credits are used up")
+        yield Ceiling(
+            resource=Resource.CPU, part="instance", kind=Kind.BURST, value=100,
+            source="by definition", note="while CPU credits last",
+        )  # fmt: skip
+    else:
+        note = f"{instance.vcpus} vCPUs, Unlimited: above {baseline:g} % on average it costs extra"
+        yield _sustained(Resource.CPU, "instance", 100, "by definition", note)
+
+
+def _volume(volume: Volume) -> Iterator[Ceiling]:
+    source = volumes.sources()["io2" if volume.kind == "io2" else "volumes"]
+    striped = f"{volume.stripes} stripes" if volume.stripes > 1 else ""
+    if volume.iops is not None:
+        yield _sustained(Resource.IOPS, "volume", volume.iops, source, striped)
+    if volume.burst_iops is not None and volume.burst_seconds is not None:
+        yield Ceiling(
+            resource=Resource.IOPS, part="volume", kind=Kind.BURST, value=volume.burst_iops,
+            source=volumes.sources()["gp2_credits"],
+            note=f"{volume.burst_seconds / 60:.0f} min from full credits",
+        )  # fmt: skip
+    if volume.throughput is not None:
+        yield _sustained(Resource.THROUGHPUT, "volume", volume.throughput, source, striped)
+
+
+def _class_source() -> str:
+    return classes.sources()["figures"]

@@ -1,0 +1,327 @@
+"""Which plateaus are ceilings: matched by value, confirmed or contradicted by the queue.
+
+At a ceiling requests wait: the time of one operation rises (Little's law: queue over IOPS). A job
+that happens to run at an even pace leaves it as it was, and is not accused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.series import Series
+from mrtuner.stats.plateaus import Plateau, inside, numpy, plateaus, runs
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Mask, Values
+
+#: A plateau is a ceiling's when its level is within these shares of it. An instance gets a little
+#: more than nominal (443 of 437.5 in the field), and a little less when minutes are torn.
+LOW: Final = 0.965
+HIGH: Final = 1.025
+#: Operations take so many times as long at a ceiling as below it; less contradicts a ceiling.
+WAITS: Final = 1.5
+DOES_NOT_WAIT: Final = 1.2
+#: Where no table names a limit, the queue is the only witness, and must speak up.
+WAITS_AT_UNKNOWN: Final = 2.0
+#: An unknown level below this share of what was reached is background, not a ceiling.
+UNKNOWN_AT_LEAST: Final = 0.1
+#: A plateau of another resource in the same minutes explains this one.
+SHADOW: Final = 0.7
+
+#: What is added up for a resource.
+PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
+    Resource.THROUGHPUT: ("ReadThroughput", "WriteThroughput"),
+    Resource.IOPS: ("ReadIOPS", "WriteIOPS"),
+    Resource.NETWORK_IN: ("NetworkReceiveThroughput",),
+    Resource.NETWORK_OUT: ("NetworkTransmitThroughput",),
+    Resource.CPU: ("CPUUtilization",),
+    Resource.CONNECTIONS: ("DatabaseConnections",),
+}
+#: Those where requests queue at the disk.
+DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS})
+
+
+class Witness(StrEnum):
+    """What another metric says of a plateau."""
+
+    CONFIRMS = "confirms"
+    CONTRADICTS = "contradicts"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Testimony:
+    """One metric's word on a plateau."""
+
+    metric: str
+    says: Witness
+    because: str
+    ratio: float = 0.0  # of an operation's time here to that elsewhere; 0 of other metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pegged:
+    """One ceiling that was reached and held the load down."""
+
+    resource: Resource
+    plateau: Plateau
+    ceiling: Ceiling | None  # None: an unknown ceiling at this level
+    testimony: tuple[Testimony, ...]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether another metric says so too."""
+        return any(one.says is Witness.CONFIRMS for one in self.testimony)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """A flat stretch that is no ceiling, and why it is not."""
+
+    resource: Resource
+    plateau: Plateau
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found at the ceilings, and what was looked at and left."""
+
+    pegged: tuple[Pegged, ...]
+    steady: tuple[Steady, ...]
+
+
+def find(series: Series, known: Sequence[Ceiling]) -> Findings:
+    """Look for every ceiling, known or not, in every resource that has its metrics."""
+    flat = {
+        resource: plateaus(values, at_least=_background(values))
+        for resource, values in totals(series).items()
+    }
+    busy = [plateau for resource in DISK for plateau in flat.get(resource, ())]
+    pegged: list[Pegged] = []
+    steady: list[Steady] = []
+    for resource, found in flat.items():
+        for plateau in found:
+            judged = _judge(series, known, resource, plateau, busy)
+            (pegged if isinstance(judged, Pegged) else steady).append(judged)  # type: ignore[arg-type]
+    real, shadows = _without_shadows(pegged, series.points)
+    return Findings(pegged=tuple(real), steady=(*steady, *shadows))
+
+
+def totals(series: Series) -> dict[Resource, Values]:
+    """What each resource carried; only those whose every part was measured."""
+    found = {resource: series.total(*names) for resource, names in PARTS.items()}
+    return {resource: values for resource, values in found.items() if values is not None}
+
+
+def _background(values: Values) -> float:
+    """A fiftieth of the busiest minutes: below, a flat line is an idle one."""
+    np = numpy()
+    finite = values[np.isfinite(values)]
+    return float(np.quantile(finite, 0.999)) * 0.02 if len(finite) else 0.0
+
+
+def _judge(
+    series: Series,
+    known: Sequence[Ceiling],
+    resource: Resource,
+    plateau: Plateau,
+    busy: Sequence[Plateau],
+) -> Pegged | Steady:
+    ceiling = matched(plateau.level, known, resource)
+    testimony = tuple(_testimony(series, resource, plateau, ceiling, busy))
+    because = _no_ceiling(series, resource, plateau, ceiling, testimony)
+    if because is not None:
+        return Steady(resource=resource, plateau=plateau, because=because)
+    return Pegged(resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony)
+
+
+def matched(level: float, known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
+    """The ceiling at this level: today's before former ones, then the nearest."""
+    near = [one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH]
+    return min(
+        near, key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1)), default=None
+    )
+
+
+def _no_ceiling(
+    series: Series,
+    resource: Resource,
+    plateau: Plateau,
+    ceiling: Ceiling | None,
+    testimony: Sequence[Testimony],
+) -> str | None:
+    """Why a plateau is none, or None for one that is."""
+    said = {one.says for one in testimony}
+    if Witness.CONTRADICTS in said and Witness.CONFIRMS not in said:
+        return next(one.because for one in testimony if one.says is Witness.CONTRADICTS)
+    if ceiling is not None:
+        return None
+    return _no_unknown_one(series, resource, plateau, testimony)
+
+
+def _no_unknown_one(
+    series: Series, resource: Resource, plateau: Plateau, testimony: Sequence[Testimony]
+) -> str | None:
+    """The same where no table names a limit."""
+    if resource not in DISK:
+        return "no limit of this class is there; programs can run at an even pace"
+    if plateau.level < UNKNOWN_AT_LEAST * _reached(series, resource):
+        return "far below what was reached at other times"
+    if not testimony:
+        return "no limit is there; DiskQueueDepth or the latencies would tell whether one is"
+    if any(one.ratio >= WAITS_AT_UNKNOWN for one in testimony):
+        return None
+    return f"no limit is there, and operations waited little: {testimony[0].because}"
+
+
+def _reached(series: Series, resource: Resource) -> float:
+    np = numpy()
+    return float(np.nanquantile(totals(series)[resource], 0.999))
+
+
+def _testimony(
+    series: Series,
+    resource: Resource,
+    plateau: Plateau,
+    ceiling: Ceiling | None,
+    busy: Sequence[Plateau],
+) -> Iterator[Testimony]:
+    if resource in DISK:
+        there = inside(plateau.spans, series.points)
+        elsewhere = ~_widened(busy, series.points)
+        yield from _waiting(series, there, elsewhere)
+    if ceiling is not None:
+        yield from _balances(series, resource, plateau, ceiling)
+
+
+def _widened(busy: Sequence[Plateau], length: int) -> Mask:
+    """Every flat stretch, with a few points around it where a queue drains."""
+    spans = [(max(a - 3, 0), b + 3) for one in busy for a, b in one.spans]
+    return inside(spans, length)
+
+
+def _waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
+    """The time of one operation at the plateau against the same when nothing was flat."""
+    np = numpy()
+    for metric, times in _operation_times(series).items():
+        known = np.isfinite(times) & (times > 0)
+        inside_, outside = times[known & there], times[known & elsewhere]
+        if len(inside_) < 3 or len(outside) < 20:
+            continue
+        now, before = float(np.median(inside_)), float(np.median(outside))
+        ratio = now / before
+        says = (
+            Witness.CONFIRMS if ratio >= WAITS
+            else Witness.CONTRADICTS if ratio <= DOES_NOT_WAIT else Witness.SILENT
+        )  # fmt: skip
+        text = f"{metric}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
+        yield Testimony(metric=metric, says=says, because=text, ratio=ratio)
+
+
+def _operation_times(series: Series) -> dict[str, Values]:
+    """Seconds of one operation, by each way there is to know them."""
+    np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    found: dict[str, Values] = {}
+    if operations is None:
+        for metric in ("ReadLatency", "WriteLatency"):
+            if metric in series.metrics:
+                found[metric] = series.metrics[metric]
+        return found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if "DiskQueueDepth" in series.metrics:
+            found["DiskQueueDepth"] = series.metrics["DiskQueueDepth"] / operations
+        if {"ReadLatency", "WriteLatency"} <= set(series.metrics):
+            spent = sum(
+                series.metrics[f"{way}IOPS"] * series.metrics[f"{way}Latency"]
+                for way in ("Read", "Write")
+            )
+            found["ReadLatency and WriteLatency"] = spent / operations
+    return found
+
+
+#: The balance that runs out when a burst limit is used, by part and resource.
+_BALANCES: Final = {
+    ("instance", Resource.THROUGHPUT): "EBSByteBalance%",
+    ("instance", Resource.IOPS): "EBSIOBalance%",
+    ("volume", Resource.IOPS): "BurstBalance",
+}
+
+
+def _balances(
+    series: Series, resource: Resource, plateau: Plateau, ceiling: Ceiling
+) -> Iterator[Testimony]:
+    np = numpy()
+    metric = _BALANCES.get((ceiling.part, resource))
+    if metric is None or metric not in series.metrics:
+        return
+    there = series.metrics[metric][inside(plateau.spans, series.points)]
+    there = there[np.isfinite(there)]
+    if not len(there):
+        return
+    left = float(np.median(there))
+    empty = left <= 5
+    if ceiling.kind is Kind.SUSTAINED and empty:
+        says, text = Witness.CONFIRMS, f"{metric}: {left:.0f} % left, so the baseline holds"
+    elif ceiling.kind is Kind.BURST and not empty:
+        says, text = Witness.SILENT, f"{metric}: {left:.0f} % left, so the burst limit can hold"
+    else:
+        says, text = Witness.SILENT, f"{metric}: {left:.0f} % left"
+    yield Testimony(metric=metric, says=says, because=text)
+
+
+def _without_shadows(pegged: Sequence[Pegged], length: int) -> tuple[list[Pegged], list[Steady]]:
+    """Throughput at a ceiling makes IOPS flat in the same minutes, and the other way round."""
+    real: list[Pegged] = []
+    shadows: list[Steady] = []
+    for one in sorted(pegged, key=_weight):
+        over = next((other for other in real if _shadows(other, one, length)), None)
+        if over is None:
+            real.append(one)
+        else:
+            because = f"{over.resource} is at its ceiling in the same minutes, which explains it"
+            shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
+    return real, shadows
+
+
+def _weight(one: Pegged) -> tuple[bool, bool, float]:
+    """Known ceilings of today first, then former, then the unknown; the flattest of those."""
+    former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
+    return one.ceiling is None, former, one.plateau.spread
+
+
+def _shadows(over: Pegged, under: Pegged, length: int) -> bool:
+    if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
+        return False
+    if under.ceiling is not None:
+        return False
+    there = inside(under.plateau.spans, length)
+    both = there & inside(over.plateau.spans, length)
+    return bool(both.sum() >= SHADOW * there.sum())
+
+
+def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
+    """The points at which this resource was at a ceiling."""
+    spans = [span for one in pegged if one.resource is resource for span in one.plateau.spans]
+    return inside(spans, length)
+
+
+__all__ = [
+    "DISK",
+    "PARTS",
+    "Findings",
+    "Pegged",
+    "Steady",
+    "Testimony",
+    "Witness",
+    "find",
+    "matched",
+    "pegged_mask",
+    "runs",
+    "totals",
+]

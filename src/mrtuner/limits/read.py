@@ -1,0 +1,302 @@
+"""Metrics out of a file: CSV, JSON or Parquet with CloudWatch's names and units.
+
+A CSV has a column ``timestamp`` (ISO 8601) and one for every metric. JSON is a list of such rows,
+an object of such columns, or what ``aws cloudwatch get-metric-data`` printed. Parquet needs
+pyarrow. What cannot be meant is refused with the way to say it: bytes or megabytes, which zone.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from mrtuner.errors import BadValue, MissingPart, UsageError
+from mrtuner.limits.series import UNITS, Series
+from mrtuner.stats.plateaus import numpy
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Values
+
+#: Points with a value, of one metric at least. Fewer show no level that lasts.
+FEWEST: Final = 120
+#: Steps of a grid: more would be mostly gaps (a year of minutes is half of it).
+MOST: Final = 1_100_000
+#: Factors to bytes per second.
+THROUGHPUT_UNITS: Final[Mapping[str, float]] = {
+    "B/s": 1, "kB/s": 1e3, "KiB/s": 1024, "MB/s": 1e6, "MiB/s": 1024**2,
+}  # fmt: skip
+_THROUGHPUTS: Final = tuple(name for name in UNITS if name.endswith("Throughput"))
+_LATENCIES: Final = ("ReadLatency", "WriteLatency")
+#: Bytes of an operation on a volume: PostgreSQL's 8 kB, merged up to EBS's 256 KiB, with a margin.
+_OPERATION: Final = (256.0, 4 * 1024.0**2)
+#: Bytes per second at the busiest that even an idle instance passes.
+_BYTES_FROM: Final = 20_000.0
+#: Seconds at the median that no volume takes.
+_SLOWEST: Final = 2.0
+
+
+class WrongUnit(BadValue):
+    """The throughput cannot be bytes per second; `unit` is what it looks like."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(
+            f"the throughput looks like {unit}, while CloudWatch counts bytes per second",
+            f"Say --throughput-unit {unit}, or give bytes per second.",
+        )
+        self.unit = unit
+
+
+def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None = None) -> Series:
+    """The file as a series in UTC.
+
+    `timezone` is that of timestamps without one; `throughput_unit` is of THROUGHPUT_UNITS.
+    Raises UsageError for a file that cannot be read or that is too short, BadValue for values
+    whose unit cannot be right, MissingPart for Parquet without pyarrow.
+    """
+    columns = _columns(path)
+    stamps = columns.pop("timestamp", None)
+    if stamps is None:
+        raise UsageError(
+            f"{path.name} has no column timestamp", "Name the column of ISO 8601 times timestamp."
+        )
+    known = {name: values for name, values in columns.items() if name in UNITS}
+    if not known:
+        raise UsageError(
+            f"{path.name} has no metric of RDS",
+            f"Use CloudWatch's names, such as {', '.join(list(UNITS)[:4])}.",
+        )
+    times = moments(stamps, _zone(timezone))
+    metrics = {name: [_number(value, name) for value in values] for name, values in known.items()}
+    return judged(on_grid(times, metrics), throughput_unit)
+
+
+def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:
+    """Timestamps in UTC; UsageError for one without a zone when none is given."""
+    return [_moment(stamp, zone) for stamp in stamps]
+
+
+def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float]]) -> Series:
+    """Points in any order on equal steps: the usual distance; where two meet, the later counts.
+
+    UsageError where there are too few.
+    """
+    np = numpy()
+    if len(times) < 2:
+        raise _too_few(len(times), 60)
+    seconds = np.array([time.timestamp() for time in times])
+    order = np.argsort(seconds, kind="stable")
+    seconds = seconds[order]
+    apart = np.diff(seconds)
+    step = int(np.median(apart[apart > 0])) if (apart > 0).any() else 60
+    places = np.rint((seconds - seconds[0]) / step).astype(int)
+    length = int(places[-1]) + 1
+    if length > MOST:
+        raise UsageError(
+            f"the metrics span {length} steps of {step} s", "Give a shorter time, such as 14 days."
+        )
+    grid = {name: _placed(values, order, places, length) for name, values in metrics.items()}
+    most = max(int(np.isfinite(values).sum()) for values in grid.values())
+    if most < FEWEST:
+        raise _too_few(most, step)
+    repeated = int((np.diff(places) == 0).sum())
+    notices = (f"{repeated} timestamps came twice: the later one counts",) if repeated else ()
+    return Series(
+        start=datetime.fromtimestamp(float(seconds[0]), UTC),
+        step=step,
+        metrics=grid,
+        notices=notices,
+    )
+
+
+def judged(series: Series, throughput_unit: str | None = None) -> Series:
+    """The same in CloudWatch's units; BadValue where they cannot be what was meant."""
+    metrics = dict(series.metrics)
+    if throughput_unit is not None:
+        factor = _factor(throughput_unit)
+        for name in _THROUGHPUTS:
+            if name in metrics:
+                metrics[name] = metrics[name] * factor
+    changed = Series(
+        start=series.start, step=series.step, metrics=metrics, notices=series.notices
+    )  # fmt: skip
+    _check_throughput(changed)
+    _check_latency(changed)
+    return changed
+
+
+def guessed_unit(series: Series) -> str | None:
+    """The unit of throughput that would make sense of it, or None when bytes do."""
+    np = numpy()
+    total = series.total("ReadThroughput", "WriteThroughput")
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    if total is None:
+        return None
+    if operations is None:
+        busiest = float(np.nanmax(total)) if np.isfinite(total).any() else _BYTES_FROM
+        return "MB/s" if 0 < busiest < _BYTES_FROM else None
+    used = (operations > 1) & (total > 0)
+    if used.sum() < 20:
+        return None
+    size = float(np.median(total[used] / operations[used]))
+    if _OPERATION[0] <= size <= _OPERATION[1]:
+        return None
+    likely = (u for u in ("MB/s", "kB/s") if 2048 <= size * THROUGHPUT_UNITS[u] <= 512 * 1024)
+    return next(likely, None)
+
+
+def _check_throughput(series: Series) -> None:
+    unit = guessed_unit(series)
+    if unit is not None:
+        raise WrongUnit(unit)
+
+
+def _check_latency(series: Series) -> None:
+    np = numpy()
+    for name in _LATENCIES:
+        if name not in series.metrics:
+            continue
+        values = series.metrics[name]
+        values = values[np.isfinite(values) & (values > 0)]
+        if len(values) and float(np.median(values)) > _SLOWEST:
+            raise BadValue(
+                f"{name} is {float(np.median(values)):.3g} at the median, which cannot be seconds",
+                "CloudWatch gives seconds: divide milliseconds by 1000.",
+            )
+
+
+def _too_few(points: int, step: int) -> UsageError:
+    needed = FEWEST * step // 60
+    return UsageError(
+        f"{points} points are too few to see a ceiling",
+        f"Give at least {FEWEST}: {needed} minutes at {step} s a point; a week shows its rhythm.",
+    )
+
+
+def _placed(values: Sequence[float], order: Any, places: Any, length: int) -> Values:
+    np = numpy()
+    grid: Values = np.full(length, np.nan)
+    sorted_values = np.asarray(values, dtype=float)[order]
+    known = np.isfinite(sorted_values)
+    grid[places[known]] = sorted_values[known]
+    return grid
+
+
+def _number(value: Any, name: str) -> float:
+    if value is None or value == "":
+        return float("nan")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise BadValue(
+            f"{name} has the value {str(value)[:40]!r}",
+            "Give numbers, and nothing where there is none.",
+        ) from None
+    return number if number >= 0 else float("nan")
+
+
+def _moment(stamp: Any, zone: tzinfo | None) -> datetime:
+    if isinstance(stamp, datetime):
+        moment = stamp
+    else:
+        try:
+            moment = datetime.fromisoformat(str(stamp).strip())
+        except ValueError:
+            raise BadValue(
+                f"cannot read the timestamp {str(stamp)[:40]!r}",
+                "Give ISO 8601, such as 2026-11-01T00:00:00Z.",
+            ) from None
+    if moment.tzinfo is None:
+        if zone is None:
+            raise UsageError(
+                f"the timestamp {stamp} has no time zone",
+                "Say which with --timezone UTC or --timezone Europe/Zagreb.",
+            )
+        moment = moment.replace(tzinfo=zone)
+    return moment.astimezone(UTC)
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    if name is None:
+        return None
+    try:
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise BadValue(f"no time zone {name!r}", "Name one such as Europe/Zagreb.") from None
+
+
+def _factor(unit: str) -> float:
+    if unit not in THROUGHPUT_UNITS:
+        raise BadValue(
+            f"no unit of throughput {unit!r}", f"Use one of {', '.join(THROUGHPUT_UNITS)}."
+        )
+    return THROUGHPUT_UNITS[unit]
+
+
+# Files.
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        return _parquet(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "Name another file.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path.name} is not text", "Give CSV, JSON or Parquet.") from None
+    return _json(text, path) if text.lstrip()[:1] in {"{", "["} else _csv(text)
+
+
+def _csv(text: str) -> dict[str, list[Any]]:
+    rows = csv.reader(text.splitlines())
+    header = [name.strip() for name in next(rows, [])]
+    columns: dict[str, list[Any]] = {name: [] for name in header}
+    for row in rows:
+        if row:
+            for place, name in enumerate(header):
+                columns[name].append(row[place].strip() if place < len(row) else None)
+    return columns
+
+
+def _json(text: str, path: Path) -> dict[str, list[Any]]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path.name} is not JSON: {error}", "Check where it ends.") from None
+    if isinstance(document, list):
+        return _from_rows(document)
+    if "MetricDataResults" in document:
+        return _from_rows(_from_cloudwatch(document["MetricDataResults"]))
+    return {name: list(values) for name, values in document.items() if isinstance(values, list)}
+
+
+def _from_rows(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    listed = [row for row in rows if isinstance(row, Mapping)]
+    names = dict.fromkeys(name for row in listed for name in row)
+    return {name: [row.get(name) for row in listed] for name in names}
+
+
+def _from_cloudwatch(results: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
+    """One row a point; the label is the metric's name, as GetMetricData gives it by itself."""
+    rows: dict[str, dict[str, Any]] = {}
+    for result in results:
+        pairs = zip(result.get("Timestamps", ()), result.get("Values", ()), strict=True)
+        for stamp, value in pairs:
+            rows.setdefault(str(stamp), {"timestamp": stamp})[str(result.get("Label"))] = value
+    return rows.values()
+
+
+def _parquet(path: Path) -> dict[str, list[Any]]:
+    try:
+        from pyarrow import parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise MissingPart(
+            "Parquet needs the package pyarrow", "Install it, or give CSV or JSON."
+        ) from None
+    found: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+    return found

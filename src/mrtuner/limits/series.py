@@ -1,0 +1,67 @@
+"""Metrics of one instance on one grid of time, under CloudWatch's own names and units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Values
+
+#: CloudWatch's unit of every metric that is used. Source: RDS User Guide, Amazon RDS metrics.
+UNITS: Final[Mapping[str, str]] = {
+    "ReadThroughput": "B/s",
+    "WriteThroughput": "B/s",
+    "ReadIOPS": "1/s",
+    "WriteIOPS": "1/s",
+    "ReadLatency": "s",
+    "WriteLatency": "s",
+    "DiskQueueDepth": "",
+    "NetworkReceiveThroughput": "B/s",
+    "NetworkTransmitThroughput": "B/s",
+    "CPUUtilization": "%",
+    "CPUCreditBalance": "",
+    "BurstBalance": "%",
+    "EBSIOBalance%": "%",
+    "EBSByteBalance%": "%",
+    "FreeableMemory": "B",
+    "SwapUsage": "B",
+    "DatabaseConnections": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Equal steps from `start` (UTC); NaN where a metric has no point."""
+
+    start: datetime
+    step: int  # seconds
+    metrics: Mapping[str, Values]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> int:
+        """Steps from the first to the last."""
+        return max((len(values) for values in self.metrics.values()), default=0)
+
+    @property
+    def end(self) -> datetime:
+        """When the last step ends."""
+        return self.at(self.points)
+
+    def at(self, point: int) -> datetime:
+        """When a step begins."""
+        return self.start + timedelta(seconds=point * self.step)
+
+    def minutes(self, points: int) -> float:
+        """How long so many steps are."""
+        return points * self.step / 60
+
+    def total(self, *names: str) -> Values | None:
+        """The sum of metrics, read and write together; None unless all are there."""
+        if not all(name in self.metrics for name in names):
+            return None
+        first, *rest = (self.metrics[name] for name in names)
+        return sum(rest, start=first)

@@ -1,0 +1,203 @@
+"""What would be enough: classes and volumes against what is asked of them, smallest first.
+
+Of demand that a ceiling cut off, only bounds are known. At least what was served. At most what the
+operations in the queue would make if each took the time of quiet hours and none paused (Little's
+law); programs do pause, so the truth lies between. Prices are not known here: smallest means
+fewest vCPUs, then least memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.volumes import Volume
+from mrtuner.errors import BadValue
+from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
+from mrtuner.limits.findings import DISK, Findings, pegged_mask, totals
+from mrtuner.limits.series import Series
+from mrtuner.stats.plateaus import numpy
+from mrtuner.units import MiB
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Mask, Values
+
+#: Room that a new ceiling leaves above the highest level at which load was held down.
+HEADROOM: Final = 1.25
+#: Busy minutes that a ceiling must carry where nothing was held down: all but one in a thousand.
+QUANTILE: Final = 0.999
+#: CPU that a machine should not need for long.
+CPU_AT_MOST: Final = 80.0
+#: Generations that RDS still sells everywhere are not known here; older ones are left out.
+_OLD: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2", "x1", "x1e"})
+#: Volumes are offered in steps, not to the last byte.
+_STEP_MIB: Final = 25
+_STEP_IOPS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one resource must carry."""
+
+    resource: Resource
+    seen: float  # all but one in a thousand of the minutes
+    hidden: bool  # load was held down: this is what was served, not what was asked for
+    at_most: float | None  # the bound from the queue, of hidden demand only
+    need: float  # with headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A class with a volume, and how far its ceilings are from what is needed."""
+
+    instance: InstanceClass
+    volume: Volume | None
+    ceilings: Mapping[Resource, Ceiling]  # the binding one of each resource
+    headroom: Mapping[Resource, float]  # ceiling over what was seen
+    lacks: tuple[Resource, ...]  # where the need is not met
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether it carries everything for ever, without burst credits."""
+        return not self.lacks
+
+
+def needs(series: Series, findings: Findings) -> dict[Resource, Need]:
+    """What every measured resource needs."""
+    return {
+        resource: _need(series, findings, resource, values)
+        for resource, values in totals(series).items()
+        if resource is not Resource.CONNECTIONS
+    }
+
+
+def candidates(
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+) -> list[Candidate]:
+    """The smallest sufficient class of every family, smallest first; the volume grows with it.
+
+    None has less memory than now, nor fewer vCPUs than the CPU in use asks for.
+    """
+    enough = volume_for(volume, wanted) if volume is not None else None
+    best: dict[str, Candidate] = {}
+    for one in sorted(_current(instance), key=_size):
+        if one.family in best or one.memory < instance.memory or not _cpus(one, instance, wanted):
+            continue
+        judged = judge(one, enough, wanted)
+        if judged.sufficient:
+            best[one.family] = judged
+    return sorted(best.values(), key=lambda each: _size(each.instance))
+
+
+def judge(
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+) -> Candidate:
+    """The same demand under another class or volume."""
+    known = ceilings(instance, volume)
+    least: dict[Resource, Ceiling] = {
+        resource: ceiling
+        for resource in wanted
+        if resource is not Resource.CPU and (ceiling := binding(known, resource)) is not None
+    }
+    return Candidate(
+        instance=instance,
+        volume=volume,
+        ceilings=least,
+        headroom={
+            resource: ceiling.value / wanted[resource].seen
+            for resource, ceiling in least.items()
+            if wanted[resource].seen > 0
+        },
+        lacks=tuple(
+            resource for resource, ceiling in least.items()
+            if ceiling.value < wanted[resource].need
+        ),
+    )  # fmt: skip
+
+
+def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
+    """The volume as it is, or with as much provisioned as is needed, where RDS allows it."""
+    from mrtuner.catalog.volumes import volume_of
+
+    iops, throughput = volume.iops or 0, (volume.throughput or 0) // MiB
+    more_iops = max(iops, _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS))
+    more_throughput = max(throughput, _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB))
+    if (more_iops, more_throughput) == (iops, throughput) or not volume.provisioned:
+        return volume
+    try:
+        if volume.kind == "gp3":
+            most = max(more_iops, 4 * more_throughput)  # 0.25 MiB/s for every IOPS
+            return volume_of("gp3", volume.gib, iops=most, throughput=more_throughput)
+        return volume_of(volume.kind, volume.gib, iops=more_iops)
+    except BadValue:  # more than RDS gives such a volume
+        return volume
+
+
+def _need_of(wanted: Mapping[Resource, Need], resource: Resource, unit: int, step: int) -> int:
+    if resource not in wanted:
+        return 0
+    return -int(-wanted[resource].need // (unit * step)) * step
+
+
+def _need(series: Series, findings: Findings, resource: Resource, values: Values) -> Need:
+    np = numpy()
+    seen = float(np.nanquantile(values, QUANTILE)) if np.isfinite(values).any() else 0.0
+    held = [one.plateau.level for one in findings.pegged if one.resource is resource]
+    at_most = _at_most(series, findings, resource, values) if held else None
+    need = max([level * HEADROOM for level in held], default=0.0)
+    return Need(
+        resource=resource, seen=seen, hidden=bool(held), at_most=at_most, need=max(seen, need)
+    )
+
+
+def _at_most(
+    series: Series, findings: Findings, resource: Resource, values: Values
+) -> float | None:
+    """Operations in the queue over the time of one in quiet minutes, in the resource's unit."""
+    np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    queue = series.metrics.get("DiskQueueDepth")
+    if resource not in DISK or operations is None or queue is None:
+        return None
+    there = pegged_mask(findings.pegged, resource, series.points)
+    anywhere = there | _any_pegged(series, findings)
+    quiet = ~anywhere & (operations > 0) & np.isfinite(queue)
+    at = there & (operations > 0) & np.isfinite(queue)
+    if at.sum() < 3 or quiet.sum() < 20:
+        return None
+    time = float(np.median(queue[quiet] / operations[quiet]))
+    if time <= 0:
+        return None
+    factor = float(np.median(queue[at] / operations[at])) / time
+    return float(np.median(values[at])) * max(factor, 1.0)
+
+
+def _any_pegged(series: Series, findings: Findings) -> Mask:
+    np = numpy()
+    masks = [pegged_mask(findings.pegged, resource, series.points) for resource in DISK]
+    found: Mask = np.logical_or.reduce(masks)
+    return found
+
+
+def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
+    """Classes for the same engine, of generations that are not old."""
+    for one in _of_its_engines(instance):
+        if one.family not in _OLD and one.ebs_baseline_mbps is not None:
+            yield one
+
+
+def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
+    engine = "postgres" if "postgres" in instance.engines else min(instance.engines, default=None)
+    return instance_classes(engine).values() if engine else instance_classes().values()
+
+
+def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Need]) -> bool:
+    if Resource.CPU not in wanted:
+        return one.vcpus >= now.vcpus
+    return one.vcpus >= now.vcpus * wanted[Resource.CPU].seen / CPU_AT_MOST
+
+
+def _size(one: InstanceClass) -> tuple[int, int, float, str]:
+    return one.vcpus, one.memory, one.ebs_baseline_mbps or 0, one.name

@@ -1,0 +1,287 @@
+"""Limits for people: lines for a terminal, one picture, one HTML page.
+
+The lines are made of the document ``mrtuner.limits/1`` alone; the picture needs the series too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.limits.answer import SCHEMA, Limits
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
+from mrtuner.limits.findings import DISK, PARTS, pegged_mask
+from mrtuner.limits.words import lasting, quantity
+from mrtuner.report import charts
+from mrtuner.report.html import environment
+from mrtuner.stats.plateaus import numpy, runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mrtuner.stats.plateaus import Values
+
+#: Columns of prose on a terminal.
+WIDE: Final = 100
+#: Columns of the picture: more points than this cannot be told apart.
+_COLUMNS: Final = 700
+#: A ceiling this far above what was seen is not drawn: it would press the series down.
+_FAR: Final = 1.9
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_UNIT: Final = {Resource.THROUGHPUT: "MB/s", Resource.IOPS: "IOPS"}
+#: Shades of an hour of the calendar, from no minute of it at a ceiling to all of it.
+_SHADES: Final = (" ", ".", ":", "+", "#")
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The answer for a terminal, a line at a time."""
+    if told.get("schema") != SCHEMA:
+        raise ValueError(f"not {SCHEMA}")
+    yield f"{told['instance'] or told['class']}: {told['verdict']}"
+    yield (
+        f"  {told['class']}, storage {told['storage'] or 'not given'}, "
+        f"{told['start'][:16]} to {told['end'][:16]} UTC, a point every {told['step']} s"
+    )
+    yield from (f"  note: {text}" for text in told["notices"])
+    yield ""
+    yield from _ceilings(told["ceilings"])
+    for one in told["pegged"]:
+        yield ""
+        yield from _pegged(one)
+    yield from _listed("what to do", told["advice"])
+    yield from _candidates("enough, smallest first", told["candidates"])
+    if told["what_if"] is not None:
+        yield from _candidates("what if", [told["what_if"]])
+    yield from _listed("when", [forecast_words(one) for one in told["forecasts"]])
+    yield from _listed("flat, but no ceiling", [steady_words(one) for one in told["steady"]])
+
+
+def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    rows = [
+        (one["name"], quantity(Resource(one["resource"]), one["value"]), one["note"])
+        for one in found
+    ]
+    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    yield "ceilings (reads and writes together)"
+    for name, value, note in rows:
+        yield f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
+
+
+def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
+    resource = Resource(one["resource"])
+    ceiling = one["ceiling"]
+    at = quantity(resource, one["level"])
+    if ceiling is None:
+        yield f"{resource}: an unknown ceiling at {at}"
+    else:
+        yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {ceiling['name']}"
+    yield (
+        f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
+        f"{lasting(one['longest_minutes'])} at most in one go; {_surely(one)}"
+    )
+    yield from (f"  {said['says']}: {said['because']}" for said in one["testimony"])
+    yield from _calendar(one["calendar"])
+
+
+def _surely(one: Mapping[str, Any]) -> str:
+    return "confirmed by other metrics" if one["confirmed"] else "no other metric confirms it"
+
+
+def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
+    """Hours across, weekdays down; darker where more of the worst hour's minutes were lost."""
+    most = max(max(row) for row in table)
+    yield "       hour of the day, UTC"
+    yield "       0     6     12    18"
+    for day, row in zip(_DAYS, table, strict=True):
+        cells = "".join(_shade(value, most) for value in row)
+        yield f"  {day}  {cells}".rstrip()
+
+
+def _shade(value: float, most: float) -> str:
+    place = -int(-value * (len(_SHADES) - 1) // most) if most else 0
+    return _SHADES[place]
+
+
+def _candidates(title: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not found:
+        return
+    yield ""
+    yield title
+    for one in found:
+        room = ", ".join(
+            f"{entry['resource']} {entry['headroom']:.2f}x" for entry in one["resources"]
+            if entry["headroom"] is not None and entry["resource"] in DISK
+        )  # fmt: skip
+        short = f"  lacks {', '.join(one['lacks'])}" if one["lacks"] else ""
+        memory = quantity(Resource.MEMORY, one["memory"])
+        yield f"  {one['class']:<18} {one['vcpus']:>3} vCPUs {memory:>9}  {room}{short}"
+        if one["storage"]:
+            yield f"  {'':<18} over {one['storage']}"
+
+
+def forecast_words(one: Mapping[str, Any]) -> str:
+    """One forecast as a sentence."""
+    resource = Resource(one["resource"])
+    what = f"{resource}: busy minutes at {quantity(resource, one['busy'])} of "
+    what += f"{quantity(resource, one['ceiling'])}"
+    if one["expected"] is None:
+        return f"{what}; {one['because']}" if one["daily"] <= 0 else f"{what}; not within sight"
+    last = one["latest"]
+    until = f"to {last[:10]}" if last else "with no end in sight"
+    return f"{what}; reached about {one['expected'][:10]}, from {one['earliest'][:10]} {until}"
+
+
+def steady_words(one: Mapping[str, Any]) -> str:
+    """A flat stretch that is none, as a sentence."""
+    resource = Resource(one["resource"])
+    return f"{resource} at {quantity(resource, one['level'])}: {one['because']}"
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    if not items:
+        return
+    yield ""
+    yield title
+    for item in items:
+        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
+
+
+# The picture.
+
+
+def picture(answer: Limits, *, key: str = "limits") -> str:
+    """Throughput and IOPS, reads and writes stacked, with the ceilings drawn through them.
+
+    MissingPart without matplotlib.
+    """
+    shown = [
+        resource for resource in (Resource.THROUGHPUT, Resource.IOPS) if _has(answer, resource)
+    ]
+    with charts.canvas(height=40 + 250 * max(len(shown), 1)) as figure:
+        for place, resource in enumerate(shown):
+            tall = 1 / len(shown)
+            axes = figure.add_axes((0.075, 1 - tall * (place + 1) + 0.07, 0.665, tall - 0.13))
+            _draw(axes, answer, resource)
+        return charts.finish(
+            figure,
+            key,
+            title=f"{answer.instance.name}: {answer.verdict}",
+            desc="Reads and writes stacked over time, with the ceilings as horizontal lines. "
+            "The tables have the same numbers.",
+        )
+
+
+def page(answer: Limits) -> str:
+    """The answer as one HTML page with its picture; MissingPart without jinja2 or matplotlib."""
+    template = environment().get_template("limits.html")
+    told = answer.to_dict()
+    return template.render(
+        told=told,
+        picture=picture(answer),
+        palette=charts.PALETTE,
+        quantity=lambda resource, value: quantity(Resource(resource), value),
+        lasting=lasting,
+        forecasts=[forecast_words(one) for one in told["forecasts"]],
+        steady=[steady_words(one) for one in told["steady"]],
+        days=_DAYS,
+    )
+
+
+def _has(answer: Limits, resource: Resource) -> bool:
+    return answer.series.total(*PARTS[resource]) is not None
+
+
+def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
+    np = numpy()
+    unit = 1e6 if resource is Resource.THROUGHPUT else 1.0
+    reads, writes = (answer.series.metrics[name] / unit for name in PARTS[resource])
+    columns = _busiest(reads + writes)
+    days = columns * answer.series.step / 86_400
+    first, second = reads[columns], writes[columns]
+    top = float(np.nanmax(reads + writes))
+    _shade_pegged(axes, answer, resource)
+    axes.fill_between(days, 0, first, color=charts.PALETTE["part-1"].light, linewidth=0,
+                      label=f"reads, {_UNIT[resource]}")  # fmt: skip
+    axes.fill_between(days, first, first + second, color=charts.PALETTE["a"].light, linewidth=0,
+                      label="writes")  # fmt: skip
+    drawn = _drawn(answer.ceilings, resource, top * unit)
+    height = max([top, *(one.value / unit for one in drawn)]) * 1.06
+    axes.set_ylim(0, height)
+    axes.set_xlim(0, answer.series.points * answer.series.step / 86_400)
+    _lines(axes, drawn, unit, height)
+    axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0,
+                handlelength=1, columnspacing=1.6)  # fmt: skip
+    _dates(axes, answer.series.start, axes.get_xlim()[1])
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _busiest(total: Values) -> Values:
+    """Of every column of the picture, the point with most; so that the stack stays a real one."""
+    np = numpy()
+    known = np.nan_to_num(total, nan=-1.0)
+    edges = np.unique(np.linspace(0, len(total), _COLUMNS + 1).astype(int))
+    found: Values = np.array([start + known[start:end].argmax() for start, end in pairwise(edges)])
+    return found
+
+
+def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
+    """A band behind the hours at a ceiling."""
+    series = answer.series
+    mask = pegged_mask(answer.findings.pegged, resource, series.points)
+    hole = max(series.points // _COLUMNS, 1)
+    for start, end in runs(mask, hole=hole):
+        axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,
+                     color=charts.PALETTE["band"].light, linewidth=0)  # fmt: skip
+
+
+def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
+    """Those that the eye needs: near what was seen, and the binding one."""
+    own = sorted((one for one in known if one.resource is resource), key=lambda one: one.value)
+    near = [one for one in own if one.value <= _FAR * top]
+    least = binding(known, resource)
+    return near if least is None or least in near or near else [least]
+
+
+def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:
+    colours = {True: charts.PALETTE["limit"].light, False: charts.PALETTE["soft"].light}
+    lowest = 0.0
+    for one in drawn:
+        at = one.value / unit
+        style: Any = "solid" if one.kind is Kind.SUSTAINED else (0, (5, 3))
+        colour = colours[one.kind is not Kind.FORMER]
+        axes.axhline(at, color=colour, linewidth=1.4, linestyle=style)
+        lowest = max(at, lowest)
+        axes.annotate(
+            _label(one), (1.01, min(lowest / height, 1)), xycoords="axes fraction",
+            va="center", ha="left", color=colour, fontsize=10.5, annotation_clip=False,
+        )  # fmt: skip
+        lowest += height * 0.075
+
+
+def _label(one: Ceiling) -> str:
+    kind = {Kind.SUSTAINED: "", Kind.BURST: " burst", Kind.FORMER: " before 12/2019"}[one.kind]
+    return f"{quantity(one.resource, one.value)} {one.part}{kind}"
+
+
+def _dates(axes: Axes, start: datetime, days: float) -> None:
+    from datetime import timedelta
+
+    every = max(int(days // 8), 1)
+    first = 0 if (start.hour, start.minute) == (0, 0) else 1
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    ticks, names = [], []
+    for day in range(first, int(days) + 2, every):
+        at = midnight + timedelta(days=day)
+        place = (at - start).total_seconds() / 86_400
+        if 0 <= place < days * 0.97:
+            ticks.append(place)
+            names.append(f"{at:%a} {at.day} {at:%b}" if days >= 1 else f"{at:%H:%M}")
+    axes.set_xticks(ticks, names, ha="left")
+    soft = charts.PALETTE["soft"].light
+    axes.tick_params(axis="x", length=4, labelcolor=soft)
+    axes.tick_params(axis="y", length=0, labelcolor=soft)
