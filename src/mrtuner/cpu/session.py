@@ -89,7 +89,7 @@ def most_workers(text: str | None, setup: Setup) -> int:
             most = round(float(text[:-1]) * setup.usable.may_run_on)
         else:
             most = int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         most = 0
     if not 1 <= most <= _MOST:
         raise UsageError(f"{text!r} is no number of workers", "Write 2x for twice the CPUs, or 12.")

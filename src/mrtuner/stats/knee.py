@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from operator import mul
 from statistics import fmean
 from typing import Final
 
@@ -41,6 +42,21 @@ class Knee:
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """The points with the repeats of each number of workers drawn together: fits are many."""
+
+    means: tuple[tuple[int, int, float], ...]  # workers, repeats, mean throughput
+    within: float  # squares of the repeats about their means: no fit can lessen them
+    points: int
+    floor: float  # of the mean square
+
+    @property
+    def places(self) -> list[int]:
+        """Where a knee may be: a piece after the last place could not be seen."""
+        return [n for n, _, _ in self.means[:-1]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Fit:
     knees: tuple[int, ...]
     slopes: tuple[float, ...]
@@ -53,10 +69,13 @@ def knees(points: Sequence[Point]) -> tuple[Knee, ...]:
     Raises BadValue for a number of workers below one or a throughput not above zero.
     """
     _check(points)
-    best = _fit(points, ())
+    if not points:
+        return ()
+    seen = _drawn_together(points)
+    best = _fit(seen, ())
     found: tuple[Knee, ...] = ()
     for count in range(1, MOST_KNEES + 1):
-        bent = _best(points, count)
+        bent = _best(seen, count)
         if bent is None or best.bic - bent.bic <= STRONG or not _bends(bent.slopes):
             break
         found = _told(bent, best.bic - bent.bic)
@@ -71,26 +90,36 @@ def _check(points: Sequence[Point]) -> None:
         )
 
 
-def _best(points: Sequence[Point], count: int) -> _Fit | None:
-    """The fit with so many knees and the least BIC; None where there are too few places."""
-    places = sorted({n for n, _ in points})[:-1]  # a piece after the last place cannot be seen
-    if len(points) <= 2 * count + 1:
+def _drawn_together(points: Sequence[Point]) -> _Seen:
+    repeats: dict[int, list[float]] = {}
+    for n, x in sorted(points):
+        repeats.setdefault(n, []).append(x)
+    return _Seen(
+        means=tuple((n, len(xs), fmean(xs)) for n, xs in repeats.items()),
+        within=sum((x - fmean(xs)) ** 2 for xs in repeats.values() for x in xs),
+        points=len(points),
+        floor=(_FLOOR * max(x for _, x in points)) ** 2,
+    )
+
+
+def _best(seen: _Seen, count: int) -> _Fit | None:
+    """The fit with so many knees and the least BIC; None where there are too few points."""
+    if seen.points <= 2 * count + 1:
         return None
-    fits = [_fit(points, chosen) for chosen in combinations(places, count)]
+    fits = [_fit(seen, chosen) for chosen in combinations(seen.places, count)]
     return min(fits, key=lambda fit: fit.bic, default=None)
 
 
-def _fit(points: Sequence[Point], knees: tuple[int, ...]) -> _Fit:
-    rows = [_pieces(n, knees) for n, _ in points]
-    slopes = _least_squares(rows, [x for _, x in points])
-    squares = [
-        (x - sum(a * b for a, b in zip(row, slopes, strict=True))) ** 2
-        for row, (_, x) in zip(rows, points, strict=True)
-    ]
-    floor = (_FLOOR * max(x for _, x in points)) ** 2
+def _fit(seen: _Seen, knees: tuple[int, ...]) -> _Fit:
+    rows = [_pieces(n, knees) for n, _, _ in seen.means]
+    slopes = _least_squares(rows, seen)
+    squares = seen.within + sum(
+        repeats * (mean - sum(map(mul, row, slopes))) ** 2
+        for row, (_, repeats, mean) in zip(rows, seen.means, strict=True)
+    )
     free = len(slopes) + len(knees)
-    bic = len(points) * math.log(max(fmean(squares), floor)) + free * math.log(len(points))
-    return _Fit(knees, slopes, bic)
+    bic = seen.points * math.log(max(squares / seen.points, seen.floor))
+    return _Fit(knees, slopes, bic + free * math.log(seen.points))
 
 
 def _pieces(n: int, knees: tuple[int, ...]) -> tuple[float, ...]:
@@ -108,17 +137,18 @@ def _told(fit: _Fit, fall: float) -> tuple[Knee, ...]:
     return tuple(Knee(at, before, after, fall) for at, (before, after) in both)
 
 
-def _least_squares(rows: Sequence[Sequence[float]], ys: Sequence[float]) -> tuple[float, ...]:
+def _least_squares(rows: Sequence[Sequence[float]], seen: _Seen) -> tuple[float, ...]:
     """Solve the normal equations; they are at most three, and regular: every piece has points."""
-    size = len(rows[0])
+    weighed = list(zip(rows, seen.means, strict=True))
+    size = range(len(rows[0]))
     system = [
-        [sum(row[i] * row[j] for row in rows) for j in range(size)]
-        + [sum(row[i] * y for row, y in zip(rows, ys, strict=True))]
-        for i in range(size)
+        [sum(repeats * row[i] * row[j] for row, (_, repeats, _) in weighed) for j in size]
+        + [sum(repeats * row[i] * mean for row, (_, repeats, mean) in weighed)]
+        for i in size
     ]
-    for i in range(size):
+    for i in size:
         system[i] = [value / system[i][i] for value in system[i]]
-        for j in range(size):
+        for j in size:
             if j != i:
                 factor = system[j][i]
                 system[j] = [a - factor * b for a, b in zip(system[j], system[i], strict=True)]
