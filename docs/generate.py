@@ -5,8 +5,10 @@ They are committed; a test fails when this would change one of them.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -16,12 +18,10 @@ from typing import Any, Final
 import click
 from docs.generate_classes import classes_page
 
+import mrtuner
 from mrtuner import cli, errors, render
-from mrtuner.aws.errors import AwsError
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
-from mrtuner.journal import store
-from mrtuner.rds import formula, lambda_handler, watch
 from mrtuner.render import crunchy
 from mrtuner.report import charts, rehearsal
 from mrtuner.tuning import Tuning, tune
@@ -306,22 +306,22 @@ EXIT_CODES: Final = {
 
 
 def error_classes() -> list[type[errors.MrTunerError]]:
-    """The classes of the ground floor, then those that other parts add."""
-    found = [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, errors.MrTunerError)
-    ]
-    return [
-        *found,
-        store.JournalError,
-        AwsError,
-        formula.FormulaError,
-        formula.MissingMachine,
-        watch.DoesNotStart,
-        watch.NotTaken,
-        lambda_handler.SnapshotsNotCopied,
-    ]
+    """Those of the ground floor in their order, then the kinds that other modules add."""
+    for module in pkgutil.walk_packages(mrtuner.__path__, "mrtuner."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    found = list(kinds(errors.MrTunerError))
+    ground = [kind for kind in vars(errors).values() if kind in found]
+    rest = [kind for kind in found if kind not in ground]
+    return [*ground, *sorted(rest, key=lambda kind: (kind.__module__, kind.__qualname__))]
+
+
+def kinds(base: type[errors.MrTunerError]) -> Iterator[type[errors.MrTunerError]]:
+    """A class of ours and all those that are made of it."""
+    yield base
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("mrtuner."):
+            yield from kinds(kind)
 
 
 # Catalogue
