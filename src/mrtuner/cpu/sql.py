@@ -47,6 +47,8 @@ END
 $$
 """
 
+_NOW: Final = b"SELECT extract(epoch FROM clock_timestamp())::float8"
+
 
 class Sessions:
     """A site whose workers are sessions of one server."""
@@ -114,7 +116,8 @@ class _Session:
 
     def now(self) -> float:
         """The server's clock [s since 1970]."""
-        row = self._conn.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        with translated():
+            row = self._conn.execute(_NOW).fetchone()
         return float(row[0]) if row else 0.0
 
     def timed(self, count: int) -> float:

@@ -1,0 +1,116 @@
+"""The lines, the page and the picture of a test, made of documents written by hand."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from cpu_records import of_cpus, on_siblings, record, trial, worker
+
+from mrtuner.cpu import document
+from mrtuner.cpu.model import Pair
+from mrtuner.errors import BadValue
+from mrtuner.report.cpu import lines, page, picture, verdict
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """Two cores of two threads at 0.6, through JSON as a user keeps it."""
+    trials = [on_siblings(n, 2, 0.6) for n in range(1, 9) for _ in range(2)]
+    pairs = (
+        Pair(first=0, second=1, inflation=1.62, siblings=True),
+        Pair(first=0, second=2, inflation=1.01, siblings=False),
+    )
+    seen = record(
+        trials, usable=of_cpus(4), cores=((0, 1), (2, 3)), threads=2, pairs=pairs
+    )  # fmt: skip
+    made: dict[str, Any] = json.loads(json.dumps(document(seen), allow_nan=False))
+    return made
+
+
+def test_the_verdict_names_both_knees_and_their_causes(told: dict[str, Any]) -> None:
+    assert verdict(told) == (
+        "Knee after 2 workers: sibling threads: two workers share one core; knee after 4 workers: "
+        "saturation: more workers than CPUs, they wait for their turn."
+    )
+
+
+def test_the_first_screen_has_what_the_reference_asks_for(told: dict[str, Any]) -> None:
+    """By hand: 2 + 2 x 0.2 = 2.4 effective cores; N = 3: V = 1 / 0.6 - 1 = 67 %, 2 of 3 slow."""
+    text = "\n".join(lines(told))
+    assert "usable CPUs       4 (by hand)" in text
+    assert "threads per core  2 (pairs of CPUs slow each other)" in text
+    assert "effective cores   2.40 times one worker alone; reached with 4 workers" in text
+    assert "V at 2            0.0 %, by chance up to 0.0 %: no more than chance" in text
+    assert "V at 3            67 %" in text
+    assert "67 % of the workers take 1.67 times" in text
+    assert "after 2           each further worker brings 0.20 instead of 1.00; cpu +0.44 s" in text
+    assert "what to do" in text
+
+
+def test_every_level_has_a_line_in_the_table(told: dict[str, Any]) -> None:
+    shown = list(lines(told))
+    head = next(place for place, line in enumerate(shown) if line.startswith("workers "))
+    rows = [line.split() for line in shown[head + 1 : head + 9]]
+    assert [row[0] for row in rows] == [str(n) for n in range(1, 9)]
+    assert rows[1][1:4] == ["1.00", "1.00", "1.00"]
+
+
+def test_no_line_is_wider_than_a_hundred_columns(told: dict[str, Any]) -> None:
+    assert max(map(len, list(lines(told))[1:])) <= 100
+
+
+class Page(HTMLParser):
+    """The page's words and how often each tag stands in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.words, self.tags = "", {"circle": 0, "table": 0, "svg": 0}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_has_picture_levels_pairs_advice_and_every_trial(told: dict[str, Any]) -> None:
+    seen = Page(page(told))
+    assert seen.tags["svg"] == 1
+    assert seen.tags["table"] == 3
+    assert seen.tags["tr"] == 3 + 8 + 2 + 16
+    assert "1.62" in seen.words
+    assert "smt/control" in seen.words
+
+
+def test_the_same_document_gives_the_same_page(told: dict[str, Any]) -> None:
+    assert page(told) == page(told)
+
+
+def test_the_picture_marks_the_knees_and_names_their_causes(told: dict[str, Any]) -> None:
+    drawn = picture(told, key="k")
+    assert "sibling threads" in drawn
+    assert "saturation" in drawn
+    assert 'role="img"' in drawn
+
+
+def test_a_test_without_a_trial_that_counts_is_undecided() -> None:
+    spoilt = trial(worker(1.0), rejected="other work took 40% of our CPUs' time")
+    told = document(record([spoilt], usable=of_cpus(1)))
+    assert verdict(told).startswith("Undecided")
+    assert any("not measured" in line for line in lines(told))
+    assert "Undecided" in page(told)
+
+
+def test_even_cores_are_said_to_have_no_knee() -> None:
+    trials = [trial(*[worker(1.0)] * n) for n in (1, 2, 3, 4) for _ in range(2)]
+    told = document(record(trials, usable=of_cpus(4)))
+    assert verdict(told).startswith("No knee up to 4 workers")
+
+
+def test_another_document_is_refused() -> None:
+    with pytest.raises(BadValue, match="not a consistency test"):
+        page({"schema": "mrtuner.proof/1"})
