@@ -199,6 +199,7 @@ def _pegged(one: Pegged, series: Series) -> dict[str, Any]:
         "resource": one.resource,
         "level": flat.level,
         "ceiling": None if one.ceiling is None else one.ceiling.to_dict(),
+        "others": [other.name for other in one.others],
         "of_ceiling": None if one.ceiling is None else flat.level / one.ceiling.value,
         "confirmed": one.confirmed,
         "minutes": series.minutes(flat.points),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
 from mrtuner.limits.series import Series
-from mrtuner.stats.plateaus import Plateau, inside, numpy, plateaus, runs
+from mrtuner.stats.plateaus import Plateau, inside, numpy, plateaus
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -71,6 +71,7 @@ class Pegged:
     plateau: Plateau
     ceiling: Ceiling | None  # None: an unknown ceiling at this level
     testimony: tuple[Testimony, ...]
+    others: tuple[Ceiling, ...] = ()  # ceilings of today at the same level: it may be theirs
 
     @property
     def confirmed(self) -> bool:
@@ -137,15 +138,28 @@ def _judge(
     because = _no_ceiling(series, resource, plateau, ceiling, testimony)
     if because is not None:
         return Steady(resource=resource, plateau=plateau, because=because)
-    return Pegged(resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony)
+    others = tuple(
+        one
+        for one in within(plateau.level, known, resource)
+        if one is not ceiling and one.kind is not Kind.FORMER
+    )
+    return Pegged(
+        resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony, others=others
+    )
 
 
 def matched(level: float, known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
     """The ceiling at this level: today's before former ones, then the nearest."""
-    near = [one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH]
     return min(
-        near, key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1)), default=None
+        within(level, known, resource),
+        key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1)),
+        default=None,
     )
+
+
+def within(level: float, known: Sequence[Ceiling], resource: Resource) -> list[Ceiling]:
+    """Every ceiling that a level may be of."""
+    return [one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH]
 
 
 def _no_ceiling(
@@ -322,6 +336,5 @@ __all__ = [
     "find",
     "matched",
     "pegged_mask",
-    "runs",
     "totals",
 ]

@@ -7,7 +7,7 @@ ceilings that no table names, and metrics that were not collected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
 from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import PARTS, Cap, Demand, Limiter, simulate
+from mrtuner.limits.simulate import PARTS, Cap, Demand, Limiter, Manner, simulate
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MBPS: Final = 125_000
 _START: Final = datetime(2026, 3, 2, tzinfo=UTC)  # a Monday
 _DAY: Final = 1440
-#: A truth to be found: so many minutes at the ceiling, so many of them in one stretch.
+#: A truth to be found: so many points at the ceiling, so many of them in one stretch.
 WORTH_FINDING: Final = 30
 IN_ONE_STRETCH: Final = 15
 #: Fewer are neither right nor wrong to report.
@@ -57,30 +57,39 @@ def case(seed: int, *, days: int = 4) -> Case:
     instance, volume = _machine(random, kind)
     caps = _caps(instance, volume, kind, random)
     demand = _demand(random, kind, caps, days * _DAY)
-    simulated = simulate(
-        demand, caps, random, wobble=float(random.uniform(0.001, 0.006)),
-        latency=float(random.choice([5e-4, 1e-3, 2e-3])),
-    )  # fmt: skip
-    metrics = _as_collected(simulated.metrics, random)
-    long = [one for one in simulated.limiters if _worth_finding(one)]
+    simulated = simulate(demand, caps, random, _manner(random))
+    step, metrics = _as_collected(simulated.metrics, random)
+    long = [one for one in simulated.limiters if _worth_finding(one, step)]
     short = [
         one for one in simulated.limiters
-        if one.minutes.sum() >= WORTH_A_WORD and not _worth_finding(one)
+        if one.minutes.sum() >= WORTH_A_WORD and not _worth_finding(one, step)
     ]  # fmt: skip
     return Case(
         seed=seed,
         kind=kind,
         instance=instance,
         volume=volume,
-        series=Series(start=_START, step=60, metrics=metrics),
+        series=Series(start=_START, step=step, metrics=metrics),
         truths=tuple(long),
         hints=tuple(short),
     )
 
 
-def _worth_finding(limiter: Limiter) -> bool:
+def _manner(random: Any) -> Manner:
+    return Manner(
+        wobble=float(random.uniform(0.001, 0.008)),
+        latency=float(random.choice([5e-4, 1e-3, 2e-3])),
+        noise=float(random.uniform(0.05, 0.4)),
+        sessions=float(random.choice([10, 30, 80, 200])),
+    )
+
+
+def _worth_finding(limiter: Limiter, step: int) -> bool:
+    points = step // 60
     longest = max((end - start for start, end in runs(limiter.minutes)), default=0)
-    return bool(limiter.minutes.sum() >= WORTH_FINDING and longest >= IN_ONE_STRETCH)
+    return bool(
+        limiter.minutes.sum() >= WORTH_FINDING * points and longest >= IN_ONE_STRETCH * points
+    )
 
 
 @cache
@@ -128,11 +137,18 @@ def _caps(instance: InstanceClass, volume: Volume, kind: str, random: Any) -> li
         caps.append(
             Cap(resource=Resource.THROUGHPUT, part="volume", sustained=volume.throughput)
         )  # fmt: skip
+    caps = [_off_nominal(cap, float(random.uniform(0.99, 1.013))) for cap in caps]
     if kind == "unknown":
         lowest = min(cap.sustained for cap in caps if cap.resource is Resource.THROUGHPUT)
         share = float(random.uniform(0.4, 0.9))
         caps.append(Cap(resource=Resource.THROUGHPUT, part="unknown", sustained=lowest * share))
     return caps
+
+
+def _off_nominal(cap: Cap, by: float) -> Cap:
+    """As measured: a little beside what is published."""
+    burst = None if cap.burst is None else cap.burst * by
+    return replace(cap, sustained=cap.sustained * by, burst=burst)
 
 
 def _cap(resource: Resource, baseline: float, most: float) -> Cap:
@@ -232,7 +248,7 @@ def _pegged(random: Any, minutes: int, rough: float) -> Values:
     """Demand above the limit in some hours of most days."""
     np = numpy()
     shape = _calm(random, minutes, rough)
-    height, hour, lasts = random.uniform(1.15, 3), random.integers(0, 20), random.integers(1, 8)
+    height, hour, lasts = random.uniform(1.05, 3), random.integers(0, 20), random.integers(1, 8)
     clock = np.arange(minutes) / 60 % 24
     asked = (clock >= hour) & (clock < hour + lasts)
     above: Values = np.where(asked, height * _noise(random, minutes, rough), shape)
@@ -244,8 +260,8 @@ _SHAPES: Final = {
 }  # fmt: skip
 
 
-def _as_collected(metrics: dict[str, Values], random: Any) -> dict[str, Values]:
-    """With gaps, restarts, and in one of ten without the metrics that would confirm."""
+def _as_collected(metrics: dict[str, Values], random: Any) -> tuple[int, dict[str, Values]]:
+    """With gaps and restarts; some every five minutes, some without the queue's metrics."""
     np = numpy()
     minutes = len(metrics["ReadIOPS"])
     if random.random() < 0.1:
@@ -256,7 +272,23 @@ def _as_collected(metrics: dict[str, Values], random: Any) -> dict[str, Values]:
         lost[start : start + int(random.integers(1, 90))] = True
     lost |= random.random(minutes) < random.choice([0.0, 0.0, 0.002, 0.02])
     for start in random.integers(0, minutes, int(random.integers(0, 3))):
-        for name, values in metrics.items():
-            if not name.startswith(("EBS", "Burst")):
-                values[start : start + int(random.integers(2, 10))] = 0.0
-    return {name: np.where(lost, np.nan, values) for name, values in metrics.items()}
+        lasts = int(random.integers(2, 10))
+        for name in metrics.keys() - _BALANCES:
+            metrics[name][start : start + lasts] = 0.0
+    seen = {name: np.where(lost, np.nan, values) for name, values in metrics.items()}
+    return (300, _averaged(seen)) if random.random() < 1 / 6 else (60, seen)
+
+
+_BALANCES: Final = frozenset({"EBSByteBalance%", "EBSIOBalance%", "BurstBalance"})
+
+
+def _averaged(metrics: dict[str, Values]) -> dict[str, Values]:
+    """Five minutes in one point; balances have one in five already."""
+    np = numpy()
+    tables = {name: values.reshape(-1, 5) for name, values in metrics.items()}
+    return {
+        name: table[:, 0] if name in _BALANCES else np.where(
+            np.isnan(table).any(axis=1), np.nan, table.mean(axis=1)
+        )
+        for name, table in tables.items()
+    }  # fmt: skip

@@ -20,8 +20,18 @@ if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
 PARTS: Final = 6  # of a minute
-#: Operations on their way at once when everything waits: sessions of a busy server.
-SESSIONS: Final = 80.0
+#: At a ceiling an operation takes so many times as long at least, however few sessions wait.
+_JAMMED: Final = 1.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How an instance behaves besides its limits."""
+
+    wobble: float = 0.004  # relative noise of a minute's throughput
+    latency: float = 1e-3  # seconds of an operation without a queue
+    noise: float = 0.12  # relative noise of a minute's latency
+    sessions: float = 80.0  # operations on their way at once when everything waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +73,9 @@ class Simulated:
 
 
 def simulate(
-    demand: Demand,
-    caps: Sequence[Cap],
-    random: Any,
-    *,
-    wobble: float = 0.004,
-    latency: float = 1e-3,
+    demand: Demand, caps: Sequence[Cap], random: Any, manner: Manner = Manner()
 ) -> Simulated:
-    """Serve the demand; `wobble` is a minute's relative noise, `latency` [s] that of no queue."""
+    """Serve the demand."""
     np = numpy()
     levels, balances = _levels(demand, caps)
     floors = np.stack([_as_bytes(cap, at, demand) for cap, at in zip(caps, levels, strict=True)])
@@ -78,7 +83,7 @@ def simulate(
     limit = floors.min(axis=0)
     served = np.minimum(demand.throughput, limit[:, None])
     full = (demand.throughput >= limit[:, None]).all(axis=1)
-    metrics = _metrics(demand, served, limit, random, wobble, latency)
+    metrics = _metrics(demand, served, limit, random, manner)
     for cap, balance in zip(caps, balances, strict=True):
         if cap.burst is not None:
             metrics[_BALANCE[cap.part, cap.resource]] = _five_minutes(balance)
@@ -145,14 +150,14 @@ def _bucket(cap: Cap, served: Values, demand: Demand) -> tuple[Values, Values]:
 
 
 def _metrics(
-    demand: Demand, served: Values, limit: Values, random: Any, wobble: float, latency: float
+    demand: Demand, served: Values, limit: Values, random: Any, manner: Manner
 ) -> dict[str, Values]:
     np = numpy()
     minutes = len(limit)
-    throughput = served.mean(axis=1) * random.normal(1, wobble, minutes)
+    throughput = served.mean(axis=1) * random.normal(1, manner.wobble, minutes)
     operations = throughput / demand.operation
-    waits = _waits(demand, served, limit, operations, latency)
-    waits = waits * random.lognormal(0, 0.12, minutes)
+    waits = _waits(demand, served, limit, operations, manner)
+    waits = waits * random.lognormal(0, manner.noise, minutes)
     reads = demand.reads
     # Writes carry more bytes than reads, as with PostgreSQL's WAL beside its 8 kB pages.
     heavy = np.clip(reads * 0.9, 0.01, 0.99)
@@ -162,19 +167,20 @@ def _metrics(
         "ReadIOPS": operations * reads,
         "WriteIOPS": operations * (1 - reads),
         "ReadLatency": waits * 0.8,
-        "WriteLatency": waits * 0.8 + (waits - waits * 0.8 * reads - waits * 0.8 * (1 - reads)),
+        "WriteLatency": waits * (1 - 0.8 * reads) / (1 - reads),
         "DiskQueueDepth": operations * waits,
     }
 
 
 def _waits(
-    demand: Demand, served: Values, limit: Values, operations: Values, latency: float
+    demand: Demand, served: Values, limit: Values, operations: Values, manner: Manner
 ) -> Values:
     """Seconds of one operation: Little's law with every session waiting where there is a queue."""
     np = numpy()
     busy = np.clip(served / limit[:, None], 0, 0.97)
-    calm = latency * (1 + 0.15 * busy / (1 - busy)).clip(max=2.0)
-    jammed = np.maximum(SESSIONS / np.maximum(operations, 1.0), 2.5 * latency)
+    calm = manner.latency * (1 + 0.15 * busy / (1 - busy)).clip(max=2.0)
+    queued = manner.sessions / np.maximum(operations, 1.0)
+    jammed = np.maximum(queued, _JAMMED * manner.latency)
     over = demand.throughput >= limit[:, None]
     waits: Values = np.where(over, jammed[:, None], calm).mean(axis=1)
     return waits

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import PARTS, Cap, Demand, simulate
+from mrtuner.limits.simulate import PARTS, Cap, Demand, Manner, simulate
 from mrtuner.stats.plateaus import numpy
 
 CLASS: Final = "db.r5.2xlarge"
@@ -32,7 +32,7 @@ def story(seed: int = 2021) -> Series:
     """A week of it."""
     np = numpy()
     random = np.random.default_rng(seed)
-    told = simulate(_demand(random), _caps(), random, wobble=0.003)
+    told = simulate(_demand(random), _caps(), random, Manner(wobble=0.003))
     extra = _rest(random, told.metrics)
     return Series(start=_START, step=60, metrics={**told.metrics, **extra})
 

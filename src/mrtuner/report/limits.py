@@ -77,7 +77,8 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
     if ceiling is None:
         yield f"{resource}: an unknown ceiling at {at}"
     else:
-        yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {ceiling['name']}"
+        names = " or ".join([ceiling["name"], *one["others"]])
+        yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
     yield (
         f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
         f"{lasting(one['longest_minutes'])} at most in one go; {_surely(one)}"
