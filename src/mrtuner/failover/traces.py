@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, floor, log2
 from typing import Any, Final, Protocol
 
@@ -199,6 +200,7 @@ class Waiting:
         return probes > 0 and elapsed * 1000 >= self.user_timeout * self.kernel.hz
 
 
+@lru_cache(maxsize=1024)
 def hang(trace: Trace, kernel: Kernel) -> Span:
     """How long the client's call lasts [s]."""
 

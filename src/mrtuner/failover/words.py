@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mrtuner.failover.predict import Case, Prediction, Situation, said
 
 if TYPE_CHECKING:
+    from mrtuner.failover.audit import Audit, Audited
     from mrtuner.failover.settings import Settings
 
 _GAP = "  "
@@ -60,6 +61,29 @@ def settings(chosen: Settings) -> Iterator[str]:
     yield from _listed("not bounded", chosen.unbounded)
     yield ""
     yield f"{chosen.stack.title}: {chosen.stack.verified}"
+
+
+def audit(done: Audit) -> Iterator[str]:
+    """A row for each connection, then what is wrong."""
+    if done.connections:
+        head = ("process", "connection", "idle, then a query", "query in flight")
+        yield from table([head, *map(_audited, done.connections)])
+    for one in done.connections:
+        yield from _listed(_owner(one), one.findings)
+    yield from _listed("the server, and what is in between", done.findings)
+    if not done.found:
+        yield ""
+        yield f"no case hangs longer than {done.within:g} s"
+
+
+def _audited(one: Audited) -> tuple[str, ...]:
+    hangs = tuple(said(case.span) for case in one.cases) or ("not readable", "not readable")
+    return (_owner(one), f"{one.connection.local} - {one.connection.peer}", *hangs)
+
+
+def _owner(one: Audited) -> str:
+    seen = one.connection
+    return "somebody else's" if seen.pid is None else f"{seen.process} ({seen.pid})"
 
 
 def _most(case: Prediction) -> str:

@@ -1,0 +1,121 @@
+"""Connections that are open now: whose they are, and what is in force on each.
+
+Options are read from the socket itself: a descriptor of another process is copied with
+pidfd_getfd (Linux 5.6), which takes the right to trace that process: its own user, or root. Where
+that right is missing, `ss -o` still tells whether a keepalive timer runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.failover.sockets import Options, options
+
+#: The same number on every architecture. Source: asm-generic/unistd.h.
+_PIDFD_GETFD: Final = 438
+_ROW: Final = re.compile(r"\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s*(?P<rest>.*)")
+_USER: Final = re.compile(r'\("(?P<name>[^"]*)",pid=(?P<pid>\d+),fd=(?P<fd>\d+)\)')
+_TIMER: Final = re.compile(r"timer:\((?P<kind>\w+),(?P<left>[^,]*),")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """One established TCP connection, seen from this machine."""
+
+    local: str
+    peer: str
+    process: str | None = None  # None: somebody else's
+    pid: int | None = None
+    timer: str | None = None  # what ss says is armed: keepalive, on (data unacknowledged), …
+    options: Options | None = None  # None: they may not be read
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "local": self.local,
+            "peer": self.peer,
+            "process": self.process,
+            "pid": self.pid,
+            "timer": self.timer,
+            "options": None if self.options is None else self.options.to_dict(),
+        }
+
+
+def to_port(port: int) -> tuple[Connection, ...]:
+    """Every connection from here to that port, anywhere."""
+    return _established(f"dport = :{port}")
+
+
+def of_process(pid: int) -> tuple[Connection, ...]:
+    """Every TCP connection of one process; MrTunerError when there is no such process."""
+    if not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - no path of ours
+        raise MrTunerError(f"there is no process {pid}", "pgrep -a NAME lists them.")
+    return tuple(one for one in _established() if one.pid == pid)
+
+
+def _established(*condition: str) -> tuple[Connection, ...]:
+    command = ["ss", "-HOtnpo", "state", "established", *condition]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    except FileNotFoundError:
+        raise MissingPart("the program ss is not there", "Install iproute2.") from None
+    if done.returncode:
+        raise MrTunerError(f"ss failed: {done.stderr.strip()}", "Try ss -tn by hand.")
+    return tuple(connection for row in done.stdout.splitlines() for connection in parsed(row))
+
+
+def parsed(row: str) -> Iterator[Connection]:
+    """One row of ``ss -HOtnpo state established``: one connection, its owner if known.
+
+    >>> row = '0 0 10.0.0.1:40000 10.0.0.2:5432 timer:(keepalive,2min,0)'
+    >>> [one.timer for one in parsed(row)]
+    ['keepalive']
+    """
+    match = _ROW.match(row.strip())
+    if match is None:
+        return
+    user, timer = _USER.search(match["rest"]), _TIMER.search(match["rest"])
+    yield Connection(
+        local=match["local"],
+        peer=match["peer"],
+        process=user["name"] if user else None,
+        pid=int(user["pid"]) if user else None,
+        timer=timer["kind"] if timer else None,
+        options=_options(int(user["pid"]), int(user["fd"])) if user else None,
+    )
+
+
+def _options(pid: int, fd: int) -> Options | None:
+    """None when the process has gone or may not be looked into."""
+    if pid == os.getpid():
+        return options(fd)
+    try:
+        copy = _copied(pid, fd)
+    except OSError:
+        return None
+    try:
+        return options(copy)
+    finally:
+        os.close(copy)
+
+
+def _copied(pid: int, fd: int) -> int:
+    """A copy of another process's descriptor."""
+    import ctypes
+
+    process = os.pidfd_open(pid)
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        copy: int = call(_PIDFD_GETFD, process, fd, 0)
+        if copy < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return copy
+    finally:
+        os.close(process)

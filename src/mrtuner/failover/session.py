@@ -1,0 +1,57 @@
+"""A session of ours, to see what a connection string and its server really put into force."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from mrtuner.failover.client import parameters_of, refuse_local
+from mrtuner.failover.live import Connection
+from mrtuner.failover.sockets import options
+from mrtuner.postgres.connect import connect, translated
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection as Session
+
+_SETTINGS: Final[LiteralString] = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One connection, its server's settings in base units, and who stands in between."""
+
+    connection: Connection
+    settings: Mapping[str, str]
+    between: str | None
+
+
+def look(dsn: str) -> Seen:
+    """Connect and ask. UsageError for a Unix socket; ConnectError where there is no session.
+
+    A login alone proves nothing, for a pooler accepts it with the database dead: what is asked
+    here is answered by the server itself.
+    """
+    from mrtuner.failover.audit import SERVER
+
+    refuse_local(parameters_of(dsn))
+    with connect(dsn, through_pooler=True) as session, translated():
+        rows = session.execute(_SETTINGS, [list(SERVER)]).fetchall()
+        return Seen(
+            connection=Connection(
+                local="this session",
+                peer=f"{session.info.host}:{session.info.port}",
+                process="mrtuner",
+                pid=os.getpid(),
+                options=options(session.fileno()),
+            ),
+            settings={str(name): str(setting) for name, setting in rows},
+            between=_between(session),
+        )
+
+
+def _between(session: Session) -> str | None:
+    """A server tells its backend's process id at log-in; a pooler has to make one up."""
+    row = session.execute("SELECT pg_backend_pid()").fetchone()
+    return None if row and row[0] == session.info.backend_pid else "a pooler"
