@@ -1,0 +1,108 @@
+"""Settings for each stack: they hold what they promise, and refuse what cannot be had."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from psycopg.conninfo import make_conninfo
+
+from mrtuner.errors import BadValue, Refused
+from mrtuner.failover.bounds import Bounds, bounds
+from mrtuner.failover.kernel import Kernel
+from mrtuner.failover.predict import Case
+from mrtuner.failover.settings import settings
+from mrtuner.failover.snippets import STACKS
+from mrtuner.failover.traces import Path
+
+KERNEL = Kernel(release=(6, 18), hz=250)
+LAN = Path(rtt=0.0005)
+
+
+@pytest.fixture(scope="module")
+def twenty() -> Bounds:
+    return bounds(20, KERNEL, LAN, longest_query=10)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_stack_is_bounded_in_all_cases_that_can_be(name: str) -> None:
+    """Frozen too, where the driver has a limit on answers and the longest query is known."""
+    made = settings(name, 20, KERNEL, LAN, longest_query=10)
+    for case in made.cases:
+        if case.span is None:
+            assert any(reason.startswith(case.case.words) for reason in made.unbounded)
+            assert case.case in {Case.FROZEN, Case.STALE}
+        else:
+            assert case.span.high <= 20
+    assert made.costs
+
+
+def test_the_limits_are_as_generous_as_ten_seconds_allow() -> None:
+    """The reference's: connect_timeout=3, keepalives 3/2/3, and a user timeout of 8.5 s or more;
+    tcp_retries2=4 (6.7 s, 13.4 with 5), tcp_syn_retries=2 (7 s, 19 with 3)."""
+    made = bounds(10, KERNEL, LAN)
+    assert made.connect_timeout == 3
+    assert (made.keepalive.idle, made.keepalive.interval, made.keepalive.count) == (3, 2, 3)
+    assert 8500 <= made.user_timeout < 10_000
+    assert (made.tcp_retries2, made.tcp_syn_retries) == (4, 2)
+
+
+def test_one_retry_less_is_advised_where_the_hang_is_a_matter_of_chance() -> None:
+    """The reference, calculated: at HZ 1000 tcp_retries2=4 is 6.6 or 13.3 s at random."""
+    assert bounds(10, Kernel(release=(6, 18), hz=1000), LAN).tcp_retries2 < 4
+
+
+@pytest.mark.parametrize("within", [0.5, 1, 3])
+def test_a_bound_below_what_whole_seconds_allow_is_refused_with_the_reason(within: float) -> None:
+    with pytest.raises(Refused, match="its times are whole seconds"):
+        settings("libpq", within, KERNEL, LAN)
+
+
+def test_more_hosts_than_the_time_allows_are_refused() -> None:
+    with pytest.raises(Refused, match="4 hosts cannot be tried within 7 s"):
+        settings("libpq", 7, KERNEL, LAN, hosts=4)
+
+
+def test_a_query_longer_than_the_bound_cannot_be_told_from_a_frozen_server() -> None:
+    with pytest.raises(Refused, match="cannot be told from a query of 30 s"):
+        settings("pgjdbc", 20, KERNEL, LAN, longest_query=30)
+
+
+def test_an_unknown_stack_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BadValue) as caught:
+        settings("jdbc", 20, KERNEL, LAN)
+    assert "pgjdbc" in str(caught.value.hint)
+
+
+def test_no_stack_that_libpq_serves_switches_keepalives_off(twenty: Bounds) -> None:
+    for name in ("libpq", "psycopg", "sqlalchemy", "django", "rails"):
+        text = STACKS[name].write(twenty).replace(" ", "").replace('"', "").replace(":", "=")
+        assert "keepalives=1" in text, name
+    assert make_conninfo(**twenty.conninfo)  # libpq itself knows every one of them
+
+
+def test_snippets_are_well_formed_in_their_own_languages(twenty: Bounds) -> None:
+    for name in ("psycopg", "django"):
+        compile(STACKS[name].write(twenty), name, "exec")
+    compile(STACKS["sqlalchemy"].write(twenty), "sqlalchemy", "exec")
+    rails = yaml.safe_load(STACKS["rails"].write(twenty))["production"]
+    assert rails["target_session_attrs"] == "read-write"
+    datasource = ElementTree.fromstring(STACKS["wildfly"].write(twenty))
+    assert datasource.findtext("pool/flush-strategy") == "EntirePool"
+    assert datasource.findtext("timeout/blocking-timeout-millis") == "19000"
+
+
+def test_a_driver_that_cannot_set_its_socket_gets_sysctls() -> None:
+    made = settings("pgjdbc", 20, KERNEL, LAN)
+    assert "net.ipv4.tcp_retries2 = 5\n" in made.sysctl
+    assert settings("libpq", 20, KERNEL, LAN).sysctl == ""
+
+
+def test_a_limit_on_answers_is_given_only_when_the_longest_query_is_known() -> None:
+    assert "socketTimeout" not in settings("pgjdbc", 20, KERNEL, LAN).text
+    assert "socketTimeout=20" in settings("pgjdbc", 20, KERNEL, LAN, longest_query=5).text
+
+
+def test_what_was_never_run_here_says_so() -> None:
+    assert STACKS["oracle"].verified == "not verified with the real client"
