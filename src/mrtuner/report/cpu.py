@@ -22,12 +22,12 @@ SCHEMA: Final = "mrtuner.cpu/1"
 WIDE: Final = 100
 
 _CAUSES: Final = {
-    "sibling threads": "sibling threads: two workers share one core",
-    "frequency or cache": "frequency or cache: all workers get slower alike",
-    "saturation": "saturation: more workers than CPUs, they wait for their turn",
-    "quota": "a quota: all are stopped for the rest of a period",
-    "other work": "other work on these CPUs",
-    "steal": "steal: the hypervisor gives the time to others",
+    "sibling threads": "two workers share one core",
+    "frequency or cache": "all workers get slower alike, whichever CPUs they are on",
+    "saturation": "more workers than CPUs, so they wait for their turn",
+    "quota": "all workers are stopped for the rest of each period",
+    "other work": "others want these CPUs too",
+    "steal": "the hypervisor gives the time to others",
     "unknown": "the cause cannot be named from what was seen",
 }
 
@@ -52,7 +52,6 @@ def page(told: Mapping[str, Any]) -> str:
         told=told,
         verdict=verdict(told),
         facts=list(_facts(told)),
-        knees=[_knee(bend) for bend in told["diagnosis"]["bends"]],
         rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
         heads=_HEADS,
         picture=picture(told, key="cpu"),
@@ -79,8 +78,7 @@ def verdict(told: Mapping[str, Any]) -> str:
     if not found["levels"]:
         return "Undecided: no trial counts, other work took too much of the CPUs."
     if found["bends"]:
-        knees = "; ".join(_knee(bend) for bend in found["bends"])
-        return f"{knees[0].upper()}{knees[1:]}."
+        return f"Knee {'; '.join(_knee(bend) for bend in found['bends'])}."
     most = found["levels"][-1]["count"]
     return f"No knee up to {_workers(most)}: every further one brought its share, as far as seen."
 
@@ -94,7 +92,7 @@ def _check(told: Mapping[str, Any]) -> None:
 
 
 def _knee(bend: Mapping[str, Any]) -> str:
-    return f"knee after {_workers(bend['at'])}: {_CAUSES[bend['cause']]}"
+    return f"after {_workers(bend['at'])}: {bend['cause']}"
 
 
 def _workers(count: int) -> str:
@@ -152,13 +150,13 @@ def _evenness(level: Mapping[str, Any]) -> str:
 
 def _growth(bend: Mapping[str, Any]) -> str:
     parts = ", ".join(
-        f"{name} {bend[key]:+.2f} s"
+        f"{name} {_signed(bend[key])} s"
         for name, key in (("cpu", "cpu"), ("run delay", "delay"), ("rest", "rest"))
         if bend[key] is not None
     )
     throttled = f", {bend['throttled']:.0f} periods throttled" if bend["throttled"] else ""
     return (
-        f"each further worker brings {bend['after']:.2f} instead of {bend['before']:.2f}; "
+        f"{_CAUSES[bend['cause']]}; a further one brings {bend['after']:.2f} instead of {bend['before']:.2f}; "
         f"{parts or 'the accounts are out of sight'}{throttled}"
     )
 
@@ -179,10 +177,7 @@ def _row(level: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[str, ...]:
         *(f"{value:.2f}" for value in seconds),
         *map(_percent, shares),
         "–" if work is None else f"{work:.2f}",
-        *(
-            "–" if level[name] is None else f"{level[name]:.2f}"
-            for name in ("cpu", "delay", "rest")
-        ),
+        *(_seconds(level[name]) for name in ("cpu", "delay", "rest")),
     )
 
 
@@ -206,6 +201,10 @@ def _numbers(counts: Sequence[int]) -> str:
 
 def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}".replace("-0.00", "0.00")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-0.00", "+0.00")
 
 
 def _percent(share: float) -> str:
