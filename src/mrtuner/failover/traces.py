@@ -68,6 +68,9 @@ class Trace(Protocol):
     def run(self, start: int) -> Iterator[int]:
         """From a call of the client at jiffy `start`."""
 
+    def __hash__(self) -> int:
+        """Frozen: equal traces hang equally long."""
+
 
 def model(kernel: Kernel, retries: int, base: float = _MODEL) -> float:
     """What the kernel takes so many retries to last [s]: doublings of `base` up to the cap.
