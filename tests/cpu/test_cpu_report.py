@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +115,18 @@ def test_even_cores_are_said_to_have_no_knee() -> None:
 def test_another_document_is_refused() -> None:
     with pytest.raises(BadValue, match="not a consistency test"):
         page({"schema": "mrtuner.proof/1"})
+
+
+def test_every_key_of_the_document_is_described(told: dict[str, Any]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+    section = page.read_text().split("## `mrtuner.cpu/1`\n")[1].split("\n## ")[0]
+    assert set(keys(told)) <= set(re.findall(r"`(\w+)`", section))
+
+
+def keys(document: Any) -> Iterator[str]:
+    children = document.values() if isinstance(document, dict) else document
+    if isinstance(document, dict):
+        yield from document
+    if isinstance(document, (dict, list)):
+        for child in children:
+            yield from keys(child)

@@ -22,6 +22,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 
 BLOCK = 65536
 Steps = Callable[[int], None]
@@ -87,7 +88,7 @@ def measured(steps: Steps, deadline: float, pieces: int, count: int) -> dict[str
         places.append(_cpu())
     after = _account()
     return {
-        "pieces": [end - start for start, end in zip(marks, marks[1:])],  # noqa: B905, RUF007 - no imports for a loop
+        "pieces": [end - start for start, end in pairwise(marks)],
         "cpu": after[0] - before[0],
         "delay": None if before[1] is None or after[1] is None else after[1] - before[1],
         "switches": after[2] - before[2],

@@ -16,8 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """So many workers at once. Times are means over workers and trials [s]; V and the like
-    are medians over trials."""
+    """So many workers at once.
+
+    Times are means over workers and trials [s]; V and the like are medians over trials.
+    """
 
     count: int
     trials: int

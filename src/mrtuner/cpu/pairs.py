@@ -21,6 +21,8 @@ INFLATED: Final = 1.2
 #: All pairs of so many CPUs take a minute; of more, only those with the first few CPUs are tried.
 MOST_FOR_ALL: Final = 16
 _FIRST: Final = 4
+#: Until two workers have started [s].
+_START: Final = 0.1
 
 CpuPair = tuple[int, int]
 
@@ -30,6 +32,11 @@ def to_try(cpus: Sequence[int]) -> list[CpuPair]:
     if len(cpus) <= MOST_FOR_ALL:
         return list(combinations(cpus, 2))
     return [pair for pair in combinations(cpus, 2) if pair[0] in cpus[:_FIRST]]
+
+
+def seconds_expected(cpus: Sequence[int]) -> float:
+    """About how long all of that takes [s]."""
+    return (len(to_try(cpus)) + len(cpus[:_FIRST])) * (SECONDS * (1 + 1 / PIECES) + _START)
 
 
 def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:

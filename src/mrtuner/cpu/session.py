@@ -132,7 +132,7 @@ def measure(setup: Setup, plan: Plan, *, tell: Callable[[str], None]) -> Record:
         usable=setup.usable,
         topology=setup.topology,
         place=setup.place,
-        kernel=setup.site.tree.peek("/proc/sys/kernel/osrelease"),
+        kernel=_kernel(setup),
         solo=solo,
         pairs=tried,
         trials=done,
@@ -146,6 +146,11 @@ def _pairs(
     if not plan.pairs or not isinstance(setup.site, Here):
         return None, ()
     return pairs.tried(Mode.INTEGER, setup.usable.cpus, tell=tell)
+
+
+def _kernel(setup: Setup) -> str | None:
+    """The release, unless the CPUs are those of a machine that we do not see."""
+    return setup.site.tree.peek("/proc/sys/kernel/osrelease") if setup.site.cpus else None
 
 
 def _notes(setup: Setup, busy: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from typing import Final, Protocol
 
-from mrtuner.cpu import gauges
+from mrtuner.cpu import gauges, pairs
 from mrtuner.cpu.crew import Crew, crew, steps_per_second
 from mrtuner.cpu.model import Mode, Plan, Trial, Usable, Worker
 from mrtuner.errors import Refused
@@ -94,10 +94,11 @@ def _around(count: int) -> tuple[int, int, int]:
 
 
 def seconds_expected(plan: Plan, usable: Usable) -> float:
-    """About how long the trials take [s], spoilt ones not counted."""
+    """About how long the whole test takes [s], spoilt trials not counted."""
+    tried = pairs.seconds_expected(usable.cpus) if plan.pairs else 0.0
     work = plan.seconds * (1 + 1 / plan.pieces)
     waits = (max(1.0, count / max(0.01, usable.count)) for count in plan.counts)
-    return plan.repeats * sum(work * wait + _OVERHEAD for wait in waits)
+    return tried + plan.repeats * sum(work * wait + _OVERHEAD for wait in waits)
 
 
 def check_quiet(site: Site) -> str | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCHEMA: Final = "mrtuner.cpu/1"
+#: A V below this is nobody's trouble, even where it is no chance.
+_MATTERS: Final = 0.05
 #: Columns of prose on a terminal.
 WIDE: Final = 100
 
@@ -136,7 +138,9 @@ def _threads(threads: Mapping[str, Any]) -> str:
 
 
 def _evenness(level: Mapping[str, Any]) -> str:
-    judged = "uneven" if level["spread"] > level["chance"] else "no more than chance"
+    judged = "no more than chance"
+    if level["spread"] > level["chance"]:
+        judged = "uneven" if level["spread"] >= _MATTERS else "more than chance, but little"
     slow = (
         f"; {_percent(level['slow_share'])} of the workers take {level['slow_ratio']:.2f} times "
         "as long as the others"
@@ -156,8 +160,8 @@ def _growth(bend: Mapping[str, Any]) -> str:
     )
     throttled = f", {bend['throttled']:.0f} periods throttled" if bend["throttled"] else ""
     return (
-        f"{_CAUSES[bend['cause']]}; a further one brings {bend['after']:.2f} instead of {bend['before']:.2f}; "
-        f"{parts or 'the accounts are out of sight'}{throttled}"
+        f"{_CAUSES[bend['cause']]}; a further one brings {bend['after']:.2f} instead of "
+        f"{bend['before']:.2f}; {parts or 'the accounts are out of sight'}{throttled}"
     )
 
 
