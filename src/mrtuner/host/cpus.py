@@ -41,7 +41,7 @@ def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
 
 def _bound(may_run_on: Fact[int], quotas: list[Fact[Fraction]]) -> Fact[int]:
     quota = min(quotas, key=lambda fact: fact.value, default=None)
-    if quota is None or ceil(quota.value) >= may_run_on.value:
+    if quota is None or quota.value >= may_run_on.value:
         return Fact(may_run_on.value, f"{may_run_on.source}: {_counted(may_run_on.value)}")
     return Fact(max(1, ceil(quota.value)), f"{quota.source}: {_counted(quota.value)}")
 
