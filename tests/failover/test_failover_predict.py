@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path as File
 
 import pytest
-from failover_grid import GRID, KERNEL, LAN, Row
+from failover_grid import GRID, KERNEL, LAN, Row, page
 
 from mrtuner.failover.client import Client, configured, defaults
 from mrtuner.failover.kernel import Kernel, from_text
 from mrtuner.failover.predict import SLACK, Case, Prediction, Situation, predict, said
+from mrtuner.failover.snippets import STACKS
 from mrtuner.failover.traces import (
     Connecting,
     Keepalive,
@@ -22,6 +24,7 @@ from mrtuner.failover.traces import (
 )
 from mrtuner.failover.wheel import fires, granule
 
+DOCS = File(__file__).parents[2] / "docs"
 #: libpq's settings of the reference for a bound of 10 s.
 TEN_SECONDS = {
     "host": "db", "connect_timeout": "3", "keepalives_idle": "3", "keepalives_interval": "2",
@@ -233,3 +236,14 @@ def test_an_old_kernels_listing_is_taken_as_it_is() -> None:
 def test_a_duration_is_said_as_a_person_would() -> None:
     span = hang(Unacknowledged(kernel=KERNEL, path=LAN), KERNEL)
     assert said(span) == "15 min 38 s to 15 min 40 s"
+
+
+def test_the_page_shows_this_grid() -> None:
+    text = (DOCS / "concepts" / "failover.md").read_text(encoding="utf-8")
+    assert "\n".join(page()) in text
+
+
+def test_the_page_says_what_was_verified_and_what_was_not() -> None:
+    text = (DOCS / "how-to" / "survive-a-failover.md").read_text(encoding="utf-8")
+    for stack in STACKS.values():
+        assert f"| {stack.name} | {stack.verified} |" in text
