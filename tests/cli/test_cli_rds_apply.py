@@ -116,6 +116,14 @@ def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
         document = json.loads(result.stdout)
         assert len(document["server"]) == len(document["plan"]["steps"]) > 10
         aside = lab.aside("db1")
+        words = ["diff", "db1", "--connections", "30", "--json", "--dsn", lab.dsn("db1")]
+        after = json.loads(CliRunner().invoke(rdstune, words, prog_name="rdstune").stdout)
+    steps = {step["name"]: step for step in document["plan"]["steps"]}
+    low, _, high = steps["effective_cache_size"]["gives"].partition(" to ")
+    assert int(high or low) - int(low) <= 1, "the memory was measured before the plan was shown"
+    assert [one for one in after["parameters"] if one["advised"]] == [], "not even what it lacks"
+    differs = {one["name"] for one in after["parameters"] if one["verdict"] == "differs"}
+    assert differs <= set(aside)
     found = {line["name"]: line["verdict"] for line in document["server"]}
     assert {name for name, verdict in found.items() if verdict != "agrees"} <= set(aside)
 

@@ -103,6 +103,20 @@ def test_what_waits_for_a_reboot_does_not_differ() -> None:
     assert [line.name for line in differences(lines)] == ["work_mem"]
 
 
+def test_what_rds_alone_sets_may_run_otherwise_and_is_nothing_to_mend() -> None:
+    rows = {
+        "data_directory": running("data_directory", "/pgdata", vartype="string"),
+        "fsync": running("fsync", "on", vartype="bool"),
+    }
+    fixed = [
+        parameter("data_directory", "/rdsdbdata/db", source="system", modifiable=False),
+        parameter("fsync", "1", source="system", modifiable=False),
+    ]
+    lines = compare(fixed, HERE, rows, waiting=True, newly=True)
+    assert [line.verdict for line in lines] == [Verdict.FIXED, Verdict.AGREES]
+    assert differences(lines) == ()
+
+
 def test_what_nobody_can_see_is_unknown_and_not_fine() -> None:
     rows = {"work_mem": running("work_mem", "4096", "kB")}
     lines = compare([parameter("rds.force_ssl", "1"), parameter("work_mem", None)], HERE, rows)

@@ -10,7 +10,8 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.errors import BadValue, Refused
-from mrtuner.rds.group import Design, design
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.rds.group import Design, Setting, design
 from mrtuner.rds.lint import Finding, Severity, lint
 from mrtuner.rds.plan import Plan
 from mrtuner.rds.sizes import Size, on_class
@@ -21,10 +22,16 @@ from mrtuner.units import Bytes, GiB, pretty_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """The group we would make, and what to know about it."""
+    """The group we would make, what of it this server can take, and what to know about it."""
 
     design: Design
+    settings: tuple[Setting, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, str]:
+        """ParameterValues by name."""
+        return {setting.name: setting.value for setting in self.settings}
 
 
 def advise(
@@ -33,8 +40,12 @@ def advise(
     *,
     workload: str = "mixed",
     connections: int | None = None,
+    dsn: str | None = None,
 ) -> Advised:
-    """The design for a target's class. A class unknown to us is looked up in EC2, and said."""
+    """The design for a target's class. A class unknown to us is looked up in EC2, and said.
+
+    With a connection string, what the server's build lacks is left out, and said.
+    """
     known, notes = class_of(target, account)
     made = design(
         family_name=target.family,
@@ -43,7 +54,26 @@ def advise(
         connections=connections,
         storage=Bytes(target.writer.allocated_storage * GiB) or None,
     )
-    return Advised(design=made, notes=notes)
+    without = _lacking(dsn, made.values) if dsn else {}
+    return Advised(
+        design=made,
+        settings=tuple(one for one in made.settings if one.name not in without),
+        notes=(*notes, *(f"{name} is left out: {why}" for name, why in without.items())),
+    )
+
+
+def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Which values this server's build does not know, and why: lz4, zstd, io_uring."""
+    with connect(dsn) as conn, translated():
+        rows = conn.execute(
+            "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
+            (list(values),),
+        ).fetchall()
+    return {
+        name: f"this server knows only {', '.join(words)}"
+        for name, words in rows
+        if values[name].lower() not in words
+    }
 
 
 def class_of(target: Target, account: Account) -> tuple[InstanceClass, tuple[str, ...]]:

@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     WAITS = "waits for a reboot"
+    FIXED = "set by RDS"  # otherwise than the group says, where nobody can change it
     UNKNOWN = "unknown"
 
 
@@ -163,7 +164,7 @@ def _line(
         expected=wanted,
         running=live.setting if live else None,
         unit=live.unit if live else None,
-        verdict=_verdict(wanted, live, waiting),
+        verdict=_verdict(wanted, live, waiting) if row.modifiable else _fixed(wanted, live),
         advised=advised,
         advised_gives=expected(advised, of),
     )
@@ -175,6 +176,12 @@ def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> Ve
     if _within(wanted, live):
         return Verdict.AGREES
     return Verdict.WAITS if waiting or live.pending_restart else Verdict.DIFFERS
+
+
+def _fixed(wanted: Expected | None, live: InForce | None) -> Verdict:
+    """Of a parameter that RDS alone sets: what differs is no one's to mend."""
+    found = _verdict(wanted, live, waiting=False)
+    return found if found in {Verdict.AGREES, Verdict.UNKNOWN} else Verdict.FIXED
 
 
 def _within(wanted: Expected, live: InForce) -> bool:

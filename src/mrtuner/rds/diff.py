@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import connect
 from mrtuner.rds.compare import Line, Machine, Verdict, compare, machine, measured
-from mrtuner.rds.memory import class_memory
+from mrtuner.rds.memory import TELLING, class_memory
 from mrtuner.rds.plan import same_value
 from mrtuner.rds.target import Target
 from mrtuner.tuning.live import InForce, in_force
@@ -61,17 +61,21 @@ def diff(
     group = against or target.group
     parameters = rds.parameters(client, group, target.scope)
     rows = None if dsn is None else read_settings(dsn, [row.name for row in parameters])
-    here = machine(target.writer, class_memory(instance_class, target.engine), instance_class.vcpus)
-    if rows is not None:
-        in_force = parameters if group == target.group else _attached(client, target)
-        here = replace(here, memory=measured(in_force, rows, here))
+    here = machine_of(client, target, instance_class, dsn)
     waiting = bool(target.waiting) and group == target.group
     lines = compare(parameters, here, rows, _changes(parameters, advised or {}), waiting)
     return Diff(target=target, group=group, machine=here, lines=lines, notes=here.memory.notes)
 
 
-def _attached(client: Any, target: Target) -> tuple[GroupParameter, ...]:
-    return rds.parameters(client, target.group, target.scope)
+def machine_of(
+    client: Any, target: Target, known: InstanceClass, dsn: str | None = None
+) -> Machine:
+    """A target as formulas see it; with a connection string its memory is read off its settings."""
+    found = machine(target.writer, class_memory(known, target.engine), known.vcpus)
+    if dsn is None:
+        return found
+    attached = rds.parameters(client, target.group, target.scope)
+    return replace(found, memory=measured(attached, read_settings(dsn, list(TELLING)), found))
 
 
 def _changes(parameters: Sequence[GroupParameter], advised: Mapping[str, str]) -> dict[str, str]:
@@ -87,17 +91,3 @@ def read_settings(dsn: str, names: Sequence[str]) -> dict[str, InForce]:
     """The server's pg_settings rows of these names, as a new session sees them."""
     with connect(dsn) as conn:
         return in_force(conn, names)
-
-
-def lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
-    """Which values this server's build does not know, and why: lz4, zstd, io_uring."""
-    with connect(dsn) as conn, translated():
-        rows = conn.execute(
-            "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
-            (list(values),),
-        ).fetchall()
-    return {
-        name: f"this server knows only {', '.join(words)}"
-        for name, words in rows
-        if values[name].lower() not in words
-    }

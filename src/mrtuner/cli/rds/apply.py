@@ -16,7 +16,6 @@ from mrtuner.errors import BadValue, MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.catalog.classes import InstanceClass
     from mrtuner.journal.store import Journal
     from mrtuner.rds.apply import Outcome, Reboot
     from mrtuner.rds.compare import Line, Machine
@@ -118,28 +117,31 @@ def _prepare(
     connections: int | None,
 ) -> Prepared:
     from mrtuner.rds.advise import advise, refuse_overflow
-    from mrtuner.rds.diff import lacking
+    from mrtuner.rds.diff import machine_of
     from mrtuner.rds.plan import make
     from mrtuner.rds.target import read_target
 
     target = read_target(client, instance)
     if source is not None:
-        return _from_file(client, account, target, group, source)
-    advised = advise(target, account, workload=workload, connections=connections)
-    without = lacking(dsn, advised.design.values) if dsn else {}
-    settings = [one for one in advised.design.settings if one.name not in without]
-    plan = make(client, target, settings, group)
+        return _from_file(client, account, target, group, source, dsn)
+    advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
+    plan = make(client, target, advised.settings, group)
     tight = refuse_overflow(advised.design, plan)
-    notes = [*advised.notes, *(f"{name} is left out: {why}" for name, why in without.items())]
-    notes += [tight] if tight else []
-    return Prepared(plan, _machine(target, advised.design.instance_class), tuple(notes))
+    here = machine_of(client, target, advised.design.instance_class, dsn)
+    return Prepared(plan, here, (*advised.notes, *([tight] if tight else [])))
 
 
 def _from_file(
-    client: Any, account: Account, target: Target, group: str | None, source: Path
+    client: Any,
+    account: Account,
+    target: Target,
+    group: str | None,
+    source: Path,
+    dsn: str | None,
 ) -> Prepared:
     """The group in a file. A class that nobody knows is said; nothing is evaluated for it."""
     from mrtuner.rds.advise import class_of, refuse_mistakes
+    from mrtuner.rds.diff import machine_of
     from mrtuner.rds.plan import make
 
     plan = make(client, target, _written(source), group)
@@ -148,7 +150,7 @@ def _from_file(
     except BadValue as error:
         return Prepared(plan, None, (f"{error.message}: what formulas give is not checked",))
     mistakes = refuse_mistakes(plan, known, str(source))
-    return Prepared(plan, _machine(target, known), (*notes, *mistakes))
+    return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *mistakes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +174,6 @@ def _written(source: Path) -> list[_Written]:
             f"{source} leaves open what it sets: {what}", "Write the values there as literals."
         )
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
-
-
-def _machine(target: Target, known: InstanceClass) -> Machine:
-    from mrtuner.rds.compare import machine
-    from mrtuner.rds.memory import class_memory
-
-    return machine(target.writer, class_memory(known, target.engine), known.vcpus)
 
 
 def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:

@@ -83,14 +83,14 @@ def _compared(
 
     client, account = changing.connected(region, profile)
     target = read_target(client, instance)
-    advised = advise(target, account, workload=workload, connections=connections)
+    advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
     found = diff(
         client,
         target,
         advised.design.instance_class,
         against=against,
         dsn=dsn,
-        advised=advised.design.values,
+        advised=advised.values,
     )
     return found, (*advised.notes, *found.notes)
 
