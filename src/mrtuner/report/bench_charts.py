@@ -109,12 +109,16 @@ def seconds(
         for row, (name, series) in enumerate(runs.items()):
             axes, tone = grid[row][0], _TONES[row % len(_TONES)]
             for one in series:
-                axes.plot(range(1, len(one) + 1), one, color=tone, linewidth=1, alpha=0.6)
+                dot = "." if len(one) == 1 else None  # a line needs two
+                axes.plot(
+                    range(1, len(one) + 1), one, marker=dot, color=tone, linewidth=1,
+                    alpha=0.6,
+                )  # fmt: skip
             for second in checkpoints.get(name, ()):
                 axes.axvline(second, ymin=0, ymax=0.12, color=PALETTE["limit"].light, linewidth=2)
             axes.set_title(name, loc="left", fontsize=12, color=_INK)
-            axes.set_ylim(bottom=0)
             _framed(axes)
+        grid[0][0].set_ylim(bottom=0)
         grid[-1][0].set_xlabel("second of the run; red ticks: a checkpoint began")
         return finish(
             figure,
@@ -128,6 +132,8 @@ def seconds(
 def percentiles(curves: Mapping[str, Sequence[tuple[float, float]]], *, key: str) -> str:
     """Latency [ms] by share of the transactions; the axis stretches towards one."""
     with canvas(height=330) as figure:
+        from matplotlib.ticker import LogLocator
+
         axes = figure.add_axes((0.1, 0.17, 0.88, 0.72))
         for number, (name, points) in enumerate(curves.items()):
             axes.plot(
@@ -138,10 +144,13 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, float]]], *, key: str
                 linewidth=2,
                 label=name,
             )
-        marks = [0.5, 0.9, 0.99, 0.999, 0.9999]
+        last = max(points[-1][0] for points in curves.values())
+        marks = [share for share in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if share <= last]
         axes.set_xticks([-log10(1 - share) for share in marks], [f"{m * 100:g} %" for m in marks])
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_plain_number)
+        axes.yaxis.set_minor_formatter(_plain_number)
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
         axes.set_xlabel("share of the transactions that took no longer")
         axes.set_ylabel("ms")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
@@ -162,18 +171,20 @@ def _plain_number(value: float, _position: object) -> str:
 def _plain(axes: Axes, rows: int) -> None:
     axes.set_ylim(rows - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(labelcolor=_INK)
     axes.grid(axis="x", color=_LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     _hide(axes, "top", "left", "right")
 
 
 def _bare(axes: Axes) -> None:
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, labelcolor=_INK)
     _hide(axes, "top", "left", "right", "bottom")
 
 
 def _framed(axes: Axes) -> None:
     axes.grid(axis="y", color=_LINE, linewidth=0.6)
+    axes.tick_params(which="both", color=_LINE, labelcolor=_INK)
     axes.set_axisbelow(True)
     _hide(axes, "top", "right")
 

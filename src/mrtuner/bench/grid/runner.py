@@ -147,11 +147,10 @@ class _Grid:
                 self.begun[key] = max(self.begun.get(key, 0), failure.attempt)
 
     def run_all(self, host: Host, *, force: bool) -> None:
+        self.listen_for_others(force=force)
         self.check_space(host)
         self.survey()
         self.check_durability()
-        self.try_scripts()
-        self.listen_for_others(force=force)
         self.fill()
         for block in self.order:
             self.run_block(block)
@@ -223,23 +222,21 @@ class _Grid:
                     " had, and is never advice.",
                 )
 
-    def try_scripts(self) -> None:
+    def try_scripts(self, server: Server) -> None:
         """One transaction of every workload at scale 1, before hours are spent."""
-        server = self.servers[self.plan.baseline.name]
         template = f"{_PREFIX}_check"
-        with _started(server):
-            self.make_template(server, template, 1, None)
-            for workload in self.plan.workloads:
-                self.tell(Stage.PREPARING, f"trying {workload.name}")
-                dsn = scratch.in_database(server.dsn, template)
-                if workload.setup is not None:
-                    self.set_up(dsn, workload.name)
-                try_out(dsn, self.files.script(workload.name, 1), 1, program=self.files.program)
-            with connect(server.dsn) as session:
-                scratch.drop(session, template)
+        self.make_template(server, template, 1, None)
+        for workload in self.plan.workloads:
+            self.tell(Stage.PREPARING, f"trying {workload.name}")
+            dsn = scratch.in_database(server.dsn, template)
+            if workload.setup is not None:
+                self.set_up(dsn, workload.name)
+            try_out(dsn, self.files.script(workload.name, 1), 1, program=self.files.program)
+        with connect(server.dsn) as session:
+            scratch.drop(session, template)
 
     def listen_for_others(self, *, force: bool) -> None:
-        """Refuse a busy machine, with what is busy; every server of ours is stopped now."""
+        """Refuse a busy machine, with what is busy; no server of ours runs yet."""
         if min(self.plan.steal_limit, self.plan.foreign_limit) >= 1:
             return
         before = read(os.getpid())
@@ -258,12 +255,14 @@ class _Grid:
 
     def fill(self) -> None:
         """Every site gets the same data; its variants copy it before each run that writes."""
-        filled = set()
+        filled: set[str] = set()
         for server in self.servers.values():
             if server.site not in filled:
-                filled.add(server.site)
                 with _started(server):
+                    if not filled:
+                        self.try_scripts(server)
                     self.fill_site(server)
+                filled.add(server.site)
 
     def fill_site(self, server: Server) -> None:
         for scale in self.plan.scales:

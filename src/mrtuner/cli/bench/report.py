@@ -40,7 +40,7 @@ def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -
     other = load(against) if against else None
     running.show(record, as_json, other)
     if html is not None:
-        from mrtuner.report import bench_page
+        from mrtuner.report.bench_page import page
 
-        terminal.save(html, bench_page.page(record, other))
+        terminal.save(html, page(record, other))
         terminal.talk(f"written: {html}")

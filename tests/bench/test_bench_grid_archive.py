@@ -1,0 +1,111 @@
+"""A run on disk: line by line, resumable, sealed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench_grids import HOST, SETTINGS, a_plan, taken
+from mrtuner.bench.grid.archive import Archive, load, locked
+from mrtuner.bench.grid.plan import Cell
+from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
+
+CELL = Cell("select", 10, 4)
+HEAD: dict[str, Any] = {
+    "plan": a_plan().to_dict(), "host": HOST, "kernel": "Linux 6.1", "pgbench": "18.6",
+    "mrtuner": "0", "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """An unfinished run of one block, its second attempt the one that counts."""
+    archive = Archive.create(tmp_path / "run", HEAD)
+    archive.settings("a", SETTINGS)
+    archive.settings("b", SETTINGS)
+    archive.sample(taken(CELL, 1, "a", 500))
+    archive.failure(
+        CELL, {"phase": "comparison", "block": 1, "attempt": 1, "label": "b"}, "it died"
+    )
+    archive.rejection(CELL, "comparison", 1, 1, "b failed: it died")
+    for label, tps in (("a", 1000), ("b", 1287)):
+        archive.sample(taken(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
+    archive.finished(CELL, "comparison", 1)
+    archive.rate(Cell("select", 10, 4, "50%"), 400.0)
+    archive.note("it rained", "2026-01-01T00:01:00+00:00")
+    return tmp_path / "run"
+
+
+def test_everything_comes_back(run: Path) -> None:
+    record = load(run)
+    assert [one.sample.run.tps for one in record.taken] == [500, 1000, 1287]
+    assert [one.sample.rejected for one in record.taken] == ["b failed: it died", None, None]
+    assert record.taken[1].deltas == {"v": {"x": 1.5}}
+    assert record.taken[1] == taken(CELL, 1, "a", 1000, attempt=2, deltas={"v": {"x": 1.5}})
+    assert [failure.reason for failure in record.failures] == ["it died"]
+    assert record.finished == {("select s10 c4", "comparison", 1)}
+    assert record.rates == {"select s10 c4 @50%": 400.0}
+    assert record.notes == ("it rained",)
+    assert record.plan == a_plan()
+    assert not record.sealed
+
+
+def test_a_line_cut_off_by_a_crash_is_dropped(run: Path) -> None:
+    whole = (run / "lines.jsonl").read_bytes()
+    with (run / "lines.jsonl").open("ab") as file:
+        file.write(b'{"kind":"sample","cell":{"work')
+    assert len(load(run).taken) == 3
+    archive, record = Archive.resume(run)
+    assert len(record.taken) == 3
+    assert (run / "lines.jsonl").read_bytes() == whole
+    archive.note("on again", "now")
+    assert load(run).notes == ("it rained", "on again")
+
+
+def test_a_sealed_run_is_not_gone_on_with(run: Path) -> None:
+    Archive(run).seal("2026-01-01T01:00:00+00:00")
+    assert load(run).sealed
+    assert load(run).ended == "2026-01-01T01:00:00+00:00"
+    assert not (run / "lines.jsonl").stat().st_mode & 0o222
+    with pytest.raises(Refused, match="is finished"):
+        Archive.resume(run)
+
+
+def test_a_record_that_was_changed_is_not_believed(run: Path) -> None:
+    Archive(run).seal("2026-01-01T01:00:00+00:00")
+    lines = run / "lines.jsonl"
+    lines.chmod(0o644)
+    lines.write_text(lines.read_text().replace('"tps":1287', '"tps":9287'))
+    with pytest.raises(BadValue, match=r"lines\.jsonl .* was changed after the run"):
+        load(run)
+
+
+def test_a_directory_in_use_or_not_ours_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="is not empty"):
+        Archive.create(run, HEAD)
+    with locked(run), pytest.raises(Refused, match="another runner"), locked(run):
+        pass
+    with pytest.raises(UsageError, match="no run in"):
+        load(tmp_path)
+    (run / "run.json").write_text(json.dumps({"schema": "something/1"}))
+    with pytest.raises(BadValue, match="holds no run of ours"):
+        load(run)
+
+
+def test_a_damaged_line_is_an_error(run: Path) -> None:
+    with (run / "lines.jsonl").open("a") as file:
+        file.write('{"kind":"sample"}\n')
+    with pytest.raises(BadValue, match="is damaged"):
+        load(run)
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    """/dev/full takes no byte."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    (tmp_path / "lines.jsonl").symlink_to("/dev/full")
+    with pytest.raises(MrTunerError, match="No space left"):
+        Archive(tmp_path).note("anything", "now")

@@ -1,0 +1,117 @@
+"""A whole grid, a tiny one, on real servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench_grids import a_plan
+from mrtuner.bench.grid.collect import differences
+from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload
+from mrtuner.bench.grid.record import GridRecord
+from mrtuner.bench.grid.runner import run_grid
+from mrtuner.bench.grid.verdicts import sides
+from mrtuner.errors import MrTunerError, Refused
+from mrtuner.postgres.cluster import find_binaries
+from servers import binaries
+
+SCRIPT = "SELECT aid FROM pgbench_accounts WHERE aid = 1;"
+
+
+def tiny(**other: object) -> GridPlan:
+    known = {
+        "scales": (1,), "clients": (1,), "blocks": 1, "seconds": 2, "warmup": 1,
+        "steal_limit": 1.0, "foreign_limit": 1.0,
+    }  # fmt: skip
+    return a_plan(**known | other)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> GridRecord:
+    """Full speed and half of it, over the socket and over TCP."""
+    binaries(18)
+    plan = tiny(
+        workloads=(Workload(name="own", scripts=(Script(name="s.sql", text=SCRIPT),)),),
+        variants=(
+            Variant(name="a", settings={"work_mem": "5MB"}),
+            Variant(name="b", connect="tcp", conf="work_mem = 6MB\nport = 1\n"),
+        ),
+        rates=("", "50%"),
+    )
+    return run_grid(plan, tmp_path_factory.mktemp("grid") / "run")
+
+
+def test_every_cell_is_measured_with_both_variants(record: GridRecord) -> None:
+    assert record.sealed
+    assert [(one.cell.rate, one.sample.rejected) for one in record.taken] == [
+        ("", None), ("", None), ("50%", None), ("50%", None),
+    ]  # fmt: skip
+    assert not record.failures
+
+
+def test_settings_of_both_kinds_are_in_force(record: GridRecord) -> None:
+    assert record.settings["a"]["work_mem"] == "5120"
+    assert record.settings["b"]["work_mem"] == "6144"
+    assert record.settings["a"]["server_version"] == find_binaries().version
+
+
+def test_a_share_of_capacity_is_of_the_slower_variant(record: GridRecord) -> None:
+    full = [one.sample.run.tps for one in record.taken if not one.cell.rate]
+    asked = record.rates["own s1 c1 @50%"]
+    assert asked == pytest.approx(min(full) / 2, abs=0.1)
+    assert [one.rate for one in record.taken] == [None, None, asked, asked]
+    for side in sides(record):
+        if side.cell.rate:
+            assert side.tps < asked * 1.25
+
+
+def test_what_happened_meanwhile_is_kept(record: GridRecord) -> None:
+    one = record.taken[0]
+    assert one.times.total == one.sample.run.transactions
+    assert one.deltas["pg_stat_database"]["xact_commit"] >= one.sample.run.transactions
+    assert one.collector_cpu < 0.5
+    assert one.canary > 0
+    assert one.warmup == 1
+    assert not one.settled  # a second cannot tell
+    if Path("/proc/stat").exists():
+        assert max(one.series["context switches"]) > 0
+
+
+def test_what_did_not_move_is_no_difference() -> None:
+    before = {"v": {"x": 1.0, "y": 5.0}}
+    assert differences(before, {"v": {"x": 4.0, "y": 5.0}, "w": {"z": 2.0}}) == {
+        "v": {"x": 3.0}, "w": {"z": 2.0},
+    }  # fmt: skip
+
+
+def test_a_less_durable_variant_has_to_own_up(tmp_path: Path) -> None:
+    plan = tiny(variants=(Variant(name="a"), Variant(name="b", settings={"fsync": "off"})))
+    with pytest.raises(Refused, match=r"b is not as durable as a: fsync differ"):
+        run_grid(plan, tmp_path / "run")
+
+
+def test_a_setting_that_no_server_takes_is_found_first(tmp_path: Path) -> None:
+    plan = tiny(variants=(Variant(name="a", conf="work_mem = much\n"), Variant(name="b")))
+    with pytest.raises(MrTunerError, match='invalid value for parameter "work_mem"'):
+        run_grid(plan, tmp_path / "run")
+
+
+def test_a_scale_beyond_the_disk_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """15 MB x 100 million: 1.5 PB."""
+    with pytest.raises(Refused, match=r"the databases need 1\.\d+ ?PB|the databases need \d+ TB"):
+        run_grid(tiny(scales=(100_000_000,)), tmp_path / "run")
+
+
+def test_limits_need_their_machinery(tmp_path: Path) -> None:
+    """Where a limit cannot be set it is said; where it can, this test has nothing to show."""
+    if os.geteuid() == 0 and Path("/sys/fs/cgroup/memory").is_dir():
+        pytest.skip("limits can be set here")
+    plan = tiny(variants=(Variant(name="a"), Variant(name="b", memory=2**30)))
+    with pytest.raises(MrTunerError, match=r"cgroup v1|root"):
+        run_grid(plan, tmp_path / "run")
+
+
+def test_cells_are_named_for_people() -> None:
+    assert Cell("tpcb", 100, 8, "500").key == "tpcb s100 c8 @500"

@@ -1,0 +1,79 @@
+"""A run of `mrtuner bench` that is interrupted, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mrtuner.bench.grid.archive import load
+from servers import binaries
+
+PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "bench"]
+PLAN = """
+scales = [1]
+clients = [1]
+blocks = 1
+seconds = 1
+warmup = 0
+steal_limit = 1
+foreign_limit = 1
+[[workload]]
+name = "w"
+scripts = ["w.sql"]
+[[variant]]
+name = "a"
+[[variant]]
+name = "b"
+settings = { work_mem = "5MB" }
+"""
+
+
+def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
+    """Then one variant fails for good in every run: rejected, and the other is measured."""
+    binaries(18)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "w.sql").write_text(
+        "SELECT 1 / count(*) FROM pg_settings WHERE name = 'work_mem' AND setting = '4096';\n"
+    )
+    errors = tmp_path / "stderr"
+    with errors.open("w") as said:
+        run = subprocess.Popen(
+            [*PROGRAM, "run", "plan.toml", "-o", "run"], cwd=tmp_path, stderr=said,
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        lines = tmp_path / "run" / "lines.jsonl"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            if lines.exists() and '"kind":"sample"' in lines.read_text():
+                break
+        os.kill(run.pid, signal.SIGINT)
+        assert run.wait(60) == 130
+    assert "to go on: mrtuner bench run --resume run" in errors.read_text()
+    before = len(load(tmp_path / "run").taken)
+
+    done = bench("run", "--resume", "run", "--json", cwd=tmp_path)
+    record = load(tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert record.sealed
+    assert len(record.taken) > before
+    assert {one.label for one in record.failures} == {"b"}
+    assert "division by zero" in record.failures[-1].reason
+    told = json.loads(done.stdout)
+    assert told["cells"][0]["verdicts"] == []
+    assert [side["variant"] for side in told["cells"][0]["sides"]] == ["a"]
+
+    again = bench("run", "--resume", "run", cwd=tmp_path)
+    assert again.returncode == 4
+    assert "is finished" in again.stderr

@@ -1,0 +1,144 @@
+"""The report of a grid, from records made by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from xml.etree import ElementTree
+
+import pytest
+from report_browser import browser, program
+
+from bench_grids import SETTINGS, a_grid, a_record, six_blocks, with_rejected
+from mrtuner.bench.grid.plan import Cell
+from mrtuner.bench.grid.record import Failure, GridRecord
+from mrtuner.errors import BadValue, Refused
+from mrtuner.report.bench import document, lines
+from mrtuner.report.bench_page import page
+
+CELL = Cell("select", 10, 4)
+
+
+@pytest.fixture(scope="module")
+def grid() -> GridRecord:
+    return a_grid([1.3, 1.0, 0.8, 1.0])
+
+
+def test_the_text_tells_every_cell_and_its_verdict(grid: GridRecord) -> None:
+    text = list(lines(grid))
+    assert text[0] == "grid: 4 cells, 48 runs; adjusted for 4 comparisons"
+    assert text[2] == "select s1 c1"
+    assert text[3] == "  a            1,000 tps, p99 2 ms, longest 50 ms, 6 runs"
+    assert text[5].startswith("  b against a: better, throughput 1.30 times (1.29 to 1.31), p ")
+    assert sum("b against a: equivalent" in line for line in text) == 2
+    assert sum("b against a: worse, throughput 0.800 times" in line for line in text) == 1
+
+
+def test_the_document_is_json_and_has_the_same_verdicts(grid: GridRecord) -> None:
+    told = json.loads(json.dumps(document(grid), allow_nan=False))
+    assert told["schema"] == "mrtuner.bench.report/1"
+    assert [cell["verdicts"][0]["verdict"] for cell in told["cells"]] == [
+        "better", "equivalent", "worse", "equivalent",
+    ]  # fmt: skip
+    side = told["cells"][0]["sides"][0]
+    assert (side["variant"], side["tps"], side["latency_ms"]["p99"]) == ("a", 1000, 2)
+    assert side["latency_ms"]["p99.9"] is None
+    assert told["collector_share"] == pytest.approx(0.001)
+
+
+def test_failures_notes_and_an_unfinished_run_are_told() -> None:
+    failure = Failure(
+        cell=CELL, phase="comparison", block=2, attempt=1, label="b", reason="it died"
+    )
+    record = a_record(
+        six_blocks(CELL, 1.0), failures=(failure,), notes=("it rained",), sealed=False, forced=True
+    )
+    text = "\n".join(lines(record))
+    assert "12 runs, not finished" in text
+    assert "select s10 c4 block 2, b: it died" in text
+    assert "it rained" in text
+    assert "on a busy machine, against advice" in text
+
+
+def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: GridRecord) -> None:
+    told = document(grid, grid)["against"]
+    assert told is not None
+    assert told[0] == {
+        "cell": "select s1 c1", "variant": "a", "tps": 1000, "other_tps": 1000, "ratio": 1.0,
+        "same_settings": True,
+    }  # fmt: skip
+    text = "\n".join(lines(grid, grid))
+    assert "two sessions: no verdict" in text
+
+
+def test_runs_of_two_kernels_are_not_compared_and_say_why(grid: GridRecord) -> None:
+    other = replace(grid, kernel="Linux 7.0")
+    with pytest.raises(Refused, match=r"kernel Linux 6\.1 against Linux 7\.0"):
+        document(grid, other)
+    with pytest.raises(Refused, match="kernel"):
+        page(grid, other)
+
+
+def test_a_run_without_a_measurement_has_no_report() -> None:
+    with pytest.raises(BadValue, match="nothing was measured"):
+        document(a_record([]))
+
+
+def test_the_page_is_the_same_every_time_and_loads_nothing(grid: GridRecord) -> None:
+    made = page(grid)
+    assert made == page(grid)
+    assert "http://" not in made.replace("http://www.w3.org/", "")
+    assert "https://" not in made
+
+
+def test_every_picture_has_a_name_and_a_table_beside_it(grid: GridRecord) -> None:
+    """Forest, heat map; in each of four cells pairs, percentiles and seconds."""
+    made = page(grid)
+    assert made.count("<svg") == 2 + 4 * 3
+    assert made.count("<table") == 1 + 4 * 3
+    start = made.index("<svg")
+    picture = ElementTree.fromstring(made[start : made.index("</svg>") + 6])
+    assert picture.attrib["role"] == "img"
+
+
+def test_rejected_runs_are_on_the_page_with_their_reason() -> None:
+    record = with_rejected(a_record(six_blocks(CELL, 1.0)), "CPU used by others 40.0 %")
+    assert "CPU used by others 40.0 %" in page(record)
+
+
+def test_undecided_cells_are_blank_in_the_heat_map() -> None:
+    """Two cells: one 30 % faster, one with two blocks alone, which decide nothing."""
+    record = a_grid([1.3, 1.3])
+    few = [
+        one for one in record.taken
+        if one.cell.scale == 1 or one.sample.block < 3
+    ]  # fmt: skip
+    made = page(replace(record, taken=tuple(few)))
+    heat = made[made.index('aria-label="b, select"') :]
+    heat = heat[: heat.index("</svg>")]
+    assert heat.count("1.30") == 1
+
+
+def test_names_and_settings_are_escaped_and_secrets_masked() -> None:
+    settings = {
+        "a": SETTINGS,
+        "b": SETTINGS | {"primary_conninfo": "host=h password=hunter2", "x": "<b>"},
+    }
+    made = page(a_record(six_blocks(CELL, 1.0), settings=settings))
+    assert "hunter2" not in made
+    assert "&lt;b&gt;" in made
+
+
+@pytest.mark.skipif(program() is None, reason="no browser here")
+def test_a_browser_shows_the_page_without_complaint_at_every_width(grid: GridRecord) -> None:
+    folder = Path(mkdtemp(prefix="mrtuner-page-"))
+    file = folder / "page.html"
+    file.write_text(page(grid), encoding="utf-8")
+    with browser(folder) as shown:
+        for width in (360, 1100):
+            shown.show(file, width=width)
+            assert shown.run("document.documentElement.scrollWidth") <= width
+        assert shown.complaints == []
+        assert shown.requests == [file.as_uri()] * 2
