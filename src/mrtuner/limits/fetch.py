@@ -58,7 +58,7 @@ def fetch(
     """
     instance = rds.instance(client("rds", account), name)
     watch = client("cloudwatch", account)
-    period = cloudwatch.period_for(start, end)
+    period = cloudwatch.period_for(_midnight(start), end)
     where = (cache or cache_directory()) / region_of(watch) / instance.resource_id / str(period)
     days = _days(watch, name, start, end, period=period, where=where, tell=tell)
     return Fetched(
@@ -110,7 +110,7 @@ def _days(
         since, until = missing[0], min(missing[-1] + _DAY, end)
         for day, found in _asked(watch, name, since, until, period, tell).items():
             kept[day] = found
-            if day >= since and day + _DAY + _LATE <= end:
+            if day + _DAY + _LATE <= end:
                 _save(where, day, found)
     return [kept[day] for day in midnights if day in kept]
 

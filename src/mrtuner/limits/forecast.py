@@ -1,11 +1,13 @@
 """When will the next ceiling be reached? A line through the busy minutes of each day.
 
-The daily 99th percentile of a resource is fitted with a straight line; Student's t on the slope
-gives the uncertainty. Days at a ceiling hide growth and end the forecast: it is reached already.
+The daily 99th percentile of a resource is fitted with a straight line; where the 90 % band around
+it meets the ceiling is the uncertainty. A resource that was at a ceiling has no forecast: it is
+there already, and what was cut off hides the growth.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -77,36 +79,59 @@ def _daily(series: Series, values: Values) -> tuple[Values, Values]:
 def _line(
     series: Series, resource: Resource, ceiling: float, days: Values, busy: Values
 ) -> Forecast:
-    np = numpy()
-    middle = days.mean()
-    spread = ((days - middle) ** 2).sum()
-    slope = float(((days - middle) * (busy - busy.mean())).sum() / spread)
-    today = float(busy.mean() - slope * middle)
-    left = busy - (today + slope * days)
-    error = float(np.sqrt((left**2).sum() / (len(days) - 2) / spread))
-    wide = _t95(len(days) - 2) * error
-    grows = slope - wide > 0
+    line = _fitted(days, busy)
+    grows = line.slope - _t95(line.count - 2) * line.slope_error > 0
     because = (
-        f"{slope:+.3g} a day over {len(days)} days" if grows
-        else f"no growth shown over {len(days)} days"
-    )  # fmt: skip
-    fast, slow = (slope + wide, slope - wide) if grows else (0.0, 0.0)
-    when = [_reached(series, today, each, ceiling, len(days)) for each in (fast, slope, slow)]
-    if not grows:
-        when = [None, None, None]
+        f"{line.slope:+.3g} a day over {line.count} days"
+        if grows
+        else f"no growth shown over {line.count} days"
+    )
+    when = [_reached(series, line, ceiling, side) if grows else None for side in (1, 0, -1)]
     return Forecast(
-        resource=resource, ceiling=ceiling, busy=today, daily=slope, days=len(days),
+        resource=resource, ceiling=ceiling, busy=line.at(0), daily=line.slope, days=line.count,
         earliest=when[0], expected=when[1], latest=when[2], because=because,
     )  # fmt: skip
 
 
-def _reached(
-    series: Series, today: float, daily: float, ceiling: float, days: int
-) -> datetime | None:
-    if daily <= 0:
-        return None
-    ahead = max((ceiling - today) / daily, 0.0)
-    return series.end + timedelta(days=ahead) if ahead <= _AHEAD * days else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """A straight line by least squares; day 0 is the last."""
+
+    count: int
+    middle: float
+    mean: float
+    slope: float
+    error: float  # standard deviation of what the line leaves
+    spread: float  # sum of squares of the days around their middle
+
+    @property
+    def slope_error(self) -> float:
+        return self.error / math.sqrt(self.spread)
+
+    def at(self, day: float, side: int = 0) -> float:
+        """The line, or the upper (1) or lower (-1) edge of its 90 % band."""
+        away = day - self.middle
+        wide = self.error * math.sqrt(1 / self.count + away**2 / self.spread)
+        return self.mean + self.slope * away + side * _t95(self.count - 2) * wide
+
+
+def _fitted(days: Values, busy: Values) -> _Fit:
+    np = numpy()
+    middle, mean = float(days.mean()), float(busy.mean())
+    spread = float(((days - middle) ** 2).sum())
+    slope = float(((days - middle) * (busy - mean)).sum() / spread)
+    left = busy - mean - slope * (days - middle)
+    error = float(np.sqrt((left**2).sum() / (len(days) - 2)))
+    return _Fit(
+        count=len(days), middle=middle, mean=mean, slope=slope, error=error, spread=spread
+    )  # fmt: skip
+
+
+def _reached(series: Series, line: _Fit, ceiling: float, side: int) -> datetime | None:
+    """When the line or its edge comes to the ceiling, to a tenth of a day; a day counts at noon."""
+    steps = (place / 10 for place in range(10 * _AHEAD * line.count + 1))
+    found = next((day for day in steps if line.at(day, side) >= ceiling), None)
+    return None if found is None else series.end + timedelta(days=found - 0.5)
 
 
 def _t95(freedom: int) -> float:

@@ -1,0 +1,66 @@
+"""Detection on cases with known truth; the seeds here were not looked at while it was made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mrtuner.limits import Resource
+from mrtuner.limits.accuracy import measure
+from mrtuner.limits.generate import case
+from mrtuner.limits.simulate import Cap, Demand, Manner, simulate
+
+#: The aim of the project for both.
+AIM = 0.95
+
+
+def test_precision_and_recall_over_some_hundred_cases() -> None:
+    found = measure(range(10_000, 10_300))
+    assert found.cases == 300
+    assert found.right.total() > 80
+    assert found.precision >= AIM, found.mistakes
+    assert found.recall >= AIM, found.mistakes
+
+
+@pytest.mark.slow
+def test_precision_and_recall_over_thousands_of_cases() -> None:
+    found = measure(range(20_000, 24_000))
+    assert found.precision >= AIM, found.mistakes
+    assert found.recall >= AIM, found.mistakes
+
+
+def test_a_case_is_the_same_for_the_same_seed() -> None:
+    first, second = case(42), case(42)
+    assert first.kind == second.kind
+    for name, values in first.series.metrics.items():
+        np.testing.assert_array_equal(values, second.series.metrics[name])
+
+
+def test_a_bucket_holds_the_burst_as_long_as_its_credits_do() -> None:
+    """By hand: 200 above 100 drain a bucket of 100 x 60 x 30 in 30 minutes."""
+    cap = Cap(
+        resource=Resource.THROUGHPUT, part="instance", sustained=100e6, burst=200e6,
+        bucket=100e6 * 60 * 30,
+    )  # fmt: skip
+    demand = Demand(
+        throughput=np.full((120, 6), 500e6), operation=np.full(120, 16e3), reads=np.full(120, 0.5)
+    )
+    told = simulate(demand, [cap], np.random.default_rng(1), Manner(wobble=0.0))
+    total = told.metrics["ReadThroughput"] + told.metrics["WriteThroughput"]
+    assert total[:30] == pytest.approx(200e6)
+    assert total[30:] == pytest.approx(100e6)
+    assert {one.level: int(one.minutes.sum()) for one in told.limiters} == {200e6: 30, 100e6: 90}
+
+
+def test_iops_stop_the_throughput_of_small_operations() -> None:
+    """By hand: 3,000 operations of 8 kB are 24.576 MB/s."""
+    caps = [
+        Cap(resource=Resource.THROUGHPUT, part="volume", sustained=125e6),
+        Cap(resource=Resource.IOPS, part="volume", sustained=3000),
+    ]
+    demand = Demand(
+        throughput=np.full((60, 6), 90e6), operation=np.full(60, 8192.0), reads=np.full(60, 0.5)
+    )
+    told = simulate(demand, caps, np.random.default_rng(1), Manner(wobble=0.0))
+    total = told.metrics["ReadThroughput"] + told.metrics["WriteThroughput"]
+    assert total == pytest.approx(24_576_000)

@@ -1,0 +1,117 @@
+"""An instance by name: class, storage and metrics from the lab and CloudWatch, in few calls."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrtuner.aws.cloudwatch import Wanted, metric_data, period_for
+from mrtuner.aws.session import Account, client
+from mrtuner.errors import UsageError
+from mrtuner.limits import limits
+from mrtuner.limits.fetch import fetch
+from mrtuner.limits.story import story
+from mrtuner.rds.lab import Lab
+
+NAMES = ("ReadThroughput", "WriteThroughput", "DiskQueueDepth")
+#: Two hours before midnight and two after: the story's from half past seven to half past eleven.
+SIDE = timedelta(hours=2)
+FROM = 7 * 60 + 30
+POINTS = 4 * 60
+
+
+@pytest.fixture
+def midnight() -> datetime:
+    """The last midnight but one: the day before it is over for long."""
+    now = datetime.now(UTC)
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+
+
+@pytest.fixture
+def watched(lab: Lab, midnight: datetime) -> Lab:
+    """An r5.2xlarge with some hours of the story in CloudWatch."""
+    rds: Any = client("rds")
+    rds.create_db_instance(
+        DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
+        AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
+        MasterUserPassword="correct-horse",
+    )  # fmt: skip
+    told = story()
+    began = midnight - SIDE
+    for name in NAMES:
+        data = [
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "slow"}],
+                "Timestamp": began + timedelta(minutes=minute),
+                "Value": float(told.metrics[name][FROM + minute]),
+            }
+            for minute in range(POINTS)
+        ]
+        for batch in _in(data, 1000):
+            client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=batch)
+    lab.forget_calls()
+    return lab
+
+
+def _in(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def asked(lab: Lab) -> list[str]:
+    return [action for _, action in lab.calls]
+
+
+def test_two_calls_bring_class_storage_and_metrics(
+    watched: Lab, midnight: datetime, tmp_path: Path
+) -> None:
+    heard: list[tuple[int, int]] = []
+    found = fetch(
+        "slow", midnight - SIDE, midnight + SIDE, Account(), cache=tmp_path,
+        tell=lambda points, of: heard.append((points, of)),
+    )  # fmt: skip
+    assert asked(watched) == ["DescribeDBInstances", "GetMetricData"]
+    assert (found.class_name, str(found.volume)) == ("db.r5.2xlarge", "io1:1000GB,30000iops")
+    assert heard[-1] == (POINTS * len(NAMES), POINTS * len(NAMES))
+    assert (found.series.points, found.series.step) == (POINTS, 60)
+    answer = limits(found.series, class_name=found.class_name, storage=found.volume)
+    levels = [one.plateau.level for one in answer.pegged]
+    assert pytest.approx(213e6, rel=0.005) in levels
+
+
+def test_whole_days_are_asked_for_once(watched: Lab, midnight: datetime, tmp_path: Path) -> None:
+    """Of the two days the first had been over for more than three hours, the second was not."""
+    first = fetch("slow", midnight - SIDE, midnight + 2 * SIDE, Account(), cache=tmp_path)
+    watched.forget_calls()
+    again = fetch("slow", midnight - SIDE, midnight, Account(), cache=tmp_path)
+    assert asked(watched) == ["DescribeDBInstances"]
+    assert (first.series.points, again.series.points) == (POINTS, POINTS // 2)
+
+
+def test_five_hundred_metrics_go_into_one_call(lab: Lab, midnight: datetime) -> None:
+    wanted = [Wanted(instance=f"i{place}", metric="ReadIOPS") for place in range(501)]
+    lab.forget_calls()
+    metric_data(client("cloudwatch"), wanted, midnight - timedelta(minutes=5), midnight)
+    assert asked(lab) == ["GetMetricData"] * 2
+
+
+def test_an_instance_without_points_is_told_so(
+    watched: Lab, midnight: datetime, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="CloudWatch has no points of slow"):
+        fetch(
+            "slow",
+            midnight - timedelta(hours=9),
+            midnight - timedelta(hours=8),
+            Account(),
+            cache=tmp_path,
+        )
+
+
+@pytest.mark.parametrize(("days", "period"), [(14, 60), (15, 60), (16, 300), (63, 300), (64, 3600)])
+def test_the_period_suits_the_age(days: int, period: int) -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert period_for(now - timedelta(days=days), now) == period

@@ -1,0 +1,173 @@
+"""Metrics out of files; what cannot be meant is refused with the way to say it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrtuner.errors import BadValue, MissingPart, UsageError
+from mrtuner.limits import limits
+from mrtuner.limits.read import WrongUnit, read
+
+HEADER = "timestamp,ReadThroughput,WriteThroughput,ReadIOPS,WriteIOPS"
+
+
+def table(
+    tmp_path: Path,
+    *,
+    points: int = 200,
+    row: str = "1.5e8,5e7,4000,2000",
+    stamp: str = "2026-03-01T{hour:02}:{minute:02}:00Z",
+    header: str = HEADER,
+) -> Path:
+    lines = [header]
+    lines += [
+        f"{stamp.format(hour=place // 60, minute=place % 60)},{row}" for place in range(points)
+    ]
+    path = tmp_path / "metrics.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_csv_is_read_in_utc(tmp_path: Path) -> None:
+    found = read(table(tmp_path, stamp="2026-03-01T{hour:02}:{minute:02}:00+01:00"))
+    assert (found.start, found.step) == (datetime(2026, 2, 28, 23, tzinfo=UTC), 60)
+    assert found.metrics["ReadIOPS"].tolist() == [4000.0] * 200
+
+
+def test_json_rows_columns_and_what_cloudwatch_prints_are_the_same(tmp_path: Path) -> None:
+    stamps = [f"2026-03-01T{place // 60:02}:{place % 60:02}:00Z" for place in range(150)]
+    values = [40 + place for place in range(150)]
+    pairs = zip(stamps, values, strict=True)
+    rows = [{"timestamp": stamp, "CPUUtilization": value} for stamp, value in pairs]
+    columns = {"timestamp": stamps, "CPUUtilization": values}
+    result = {"Label": "CPUUtilization", "Timestamps": stamps[::-1], "Values": values[::-1]}
+    documents: tuple[object, ...] = (rows, columns, {"MetricDataResults": [result]})
+    for document in documents:
+        path = tmp_path / "metrics.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        assert read(path).metrics["CPUUtilization"].tolist() == [40.0 + n for n in range(150)]
+
+
+def test_gaps_are_gaps_and_negative_values_none(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    del lines[50:60]
+    lines[20] = lines[20].replace("4000", "-1").replace("5e7", "")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = read(path)
+    assert found.points == 200
+    assert np.isnan(found.metrics["ReadIOPS"]).sum() == 11
+    assert np.isnan(found.metrics["WriteThroughput"]).sum() == 11
+
+
+def test_points_in_any_order_are_put_in_order_and_doubles_are_told(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    first, *rest = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([first, *rest[::-1], rest[5]]), encoding="utf-8")
+    found = read(path)
+    assert found.points == 200
+    assert found.notices == ("1 timestamps came twice: the later one counts",)
+
+
+@pytest.mark.parametrize(
+    ("row", "unit", "bytes_per_second"),
+    [("150,50,4000,2000", "MB/s", 1.5e8), ("150000,50000,4000,2000", "kB/s", 1.5e8)],
+)
+def test_throughput_in_another_unit_is_noticed_by_its_scale(
+    tmp_path: Path, row: str, unit: str, bytes_per_second: float
+) -> None:
+    """150 a second by 4,000 operations would be less than a byte for each."""
+    path = table(tmp_path, row=row)
+    with pytest.raises(WrongUnit, match=f"looks like {unit}") as caught:
+        read(path)
+    assert caught.value.unit == unit
+    assert f"--throughput-unit {unit}" in str(caught.value.hint)
+    read_as = read(path, throughput_unit=unit)
+    assert read_as.metrics["ReadThroughput"][0] == bytes_per_second
+
+
+def test_megabytes_without_iops_are_noticed_too(tmp_path: Path) -> None:
+    header = "timestamp,ReadThroughput,WriteThroughput"
+    with pytest.raises(WrongUnit):
+        read(table(tmp_path, header=header, row="150,50"))
+
+
+def test_latency_in_milliseconds_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path, header=HEADER + ",ReadLatency", row="1.5e8,5e7,4000,2000,5.1")
+    with pytest.raises(BadValue, match="cannot be seconds"):
+        read(path)
+
+
+def test_times_without_a_zone_are_asked_about(tmp_path: Path) -> None:
+    path = table(tmp_path, stamp="2026-03-01 {hour:02}:{minute:02}")
+    with pytest.raises(UsageError, match="has no time zone") as caught:
+        read(path)
+    assert "--timezone" in str(caught.value.hint)
+    assert read(path, timezone="Europe/Zagreb").start == datetime(2026, 2, 28, 23, tzinfo=UTC)
+    with pytest.raises(BadValue, match="no time zone 'Mars'"):
+        read(path, timezone="Mars")
+
+
+def test_too_few_points_are_told_with_how_many_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="90 points are too few") as caught:
+        read(table(tmp_path, points=90))
+    assert "at least 120" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no column timestamp"),
+        ("time,ReadIOPS\n1,2\n", "no column timestamp"),
+        ("timestamp,Reads\n2026-03-01T00:00:00Z,2\n", "no metric of RDS"),
+        ("timestamp,ReadIOPS\nyesterday,2\n", "cannot read the timestamp 'yesterday'"),
+        ("timestamp,ReadIOPS\n2026-03-01T00:00:00Z,many\n", "ReadIOPS has the value 'many'"),
+        ("{", "is not JSON"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=message) as caught:
+        read(path)
+    assert caught.value.hint
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read(tmp_path / "none.csv")
+
+
+def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path) -> None:
+    try:
+        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
+    except ImportError:
+        with pytest.raises(MissingPart, match="pyarrow"):
+            read(tmp_path / "metrics.parquet")
+    else:
+        pytest.skip("pyarrow is there")
+
+
+def test_reads_without_writes_are_not_judged_and_that_is_said(tmp_path: Path) -> None:
+    header = "timestamp,ReadThroughput,ReadIOPS,CPUUtilization"
+    path = table(tmp_path, header=header, row="1.5e8,4000,40")
+    found = limits(path, class_name="db.r5.2xlarge")
+    assert "throughput is not judged: WriteThroughput missing" in found.notices
+    assert "iops is not judged: WriteIOPS missing" in found.notices
+
+
+def test_nothing_to_judge_at_all_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path, header="timestamp,ReadThroughput,ReadIOPS", row="1.5e8,4000")
+    with pytest.raises(UsageError, match="no resource can be judged"):
+        limits(path, class_name="db.r5.2xlarge")
+
+
+def test_a_class_that_does_not_exist_names_close_ones(tmp_path: Path) -> None:
+    with pytest.raises(BadValue, match="no instance class") as caught:
+        limits(table(tmp_path), class_name="db.r5.3xlarge")
+    assert "db.r5." in str(caught.value.hint)
