@@ -7,6 +7,7 @@ stdin, writes the hangs [s] by client and case to stdout.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import selectors
@@ -18,6 +19,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +130,108 @@ class Psycopg:
             raise AssertionError("it was answered")
 
 
+class Alchemy:
+    """SQLAlchemy's engine out of the generated program."""
+
+    def __init__(self, snippet: str) -> None:
+        found = {"create_engine": import_module("sqlalchemy").create_engine}
+        exec(snippet.replace("app@db/shop", f"postgres@{SERVER}/postgres"), found)
+        self.engine: Any = found["engine"]
+
+    def open(self) -> Any:
+        return self.engine.connect()
+
+    def ask(self, conn: Any, query: str) -> None:
+        with suppress(import_module("sqlalchemy.exc").OperationalError):
+            conn.exec_driver_sql(query)
+            raise AssertionError("it was answered")
+
+    def connect(self) -> None:
+        """A new connection, not one of the pool's."""
+        with suppress(psycopg.OperationalError):  # as the pool itself passes it on
+            self.engine.pool.recreate().connect()
+            raise AssertionError("it was answered")
+
+
+class Django:
+    """Django's database with the generated settings merged in."""
+
+    def __init__(self, snippet: str) -> None:
+        found: dict[str, Any] = {}
+        exec(snippet, found)
+        where = {"HOST": SERVER, "NAME": "postgres", "USER": "postgres"}
+        databases = {"default": {**found["DATABASES"]["default"], **where}}
+        import_module("django.conf").settings.configure(DATABASES=databases)
+        self.connections = import_module("django.db").connections
+
+    def open(self) -> Any:
+        conn = self.connections.create_connection("default")
+        conn.inc_thread_sharing()
+        conn.ensure_connection()
+        return conn
+
+    def ask(self, conn: Any, query: str) -> None:
+        with suppress(import_module("django.db").OperationalError), conn.cursor() as cursor:
+            cursor.execute(query)
+            raise AssertionError("it was answered")
+
+    def connect(self) -> None:
+        with suppress(import_module("django.db").OperationalError):
+            self.open()
+            raise AssertionError("it was answered")
+
+
+class PgBouncer:
+    """PgBouncer with the generated limits before a client that has none.
+
+    It takes no root, so it runs as another user of a namespace within ours.
+    """
+
+    port = 6432
+
+    def __init__(self, program: str, snippet: str) -> None:
+        Path("pgbouncer.ini").write_text(
+            f"[databases]\n* = host={SERVER} dbname=postgres user=postgres\n{snippet}"
+            f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\n"
+            "unix_socket_dir =\n"
+        )
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        self.child = subprocess.Popen(
+            ["unshare", "--user", "--map-user=65534", "--", program, "-q", "pgbouncer.ini"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        atexit.register(self.child.kill)
+        self.pools = count()
+
+    def open(self) -> psycopg.Connection[Any]:
+        """A client, and a server connection of its own behind it."""
+        client = self._client()
+        client.execute("SELECT 1")
+        return client
+
+    def _client(self) -> psycopg.Connection[Any]:
+        pool = f"pool{next(self.pools)}"
+        where = f"host=127.0.0.1 port={self.port} user=postgres dbname={pool}"
+        return psycopg.connect(where, autocommit=True, prepare_threshold=None)
+
+    def ask(self, client: psycopg.Connection[Any], query: str) -> None:
+        with suppress(psycopg.OperationalError):
+            client.execute(query)
+            raise AssertionError("it was answered")
+
+    def connect(self) -> None:
+        """A pool that never had a server: the login waits for one. Others let clients in."""
+        with suppress(psycopg.OperationalError):
+            self._client()
+            raise AssertionError("it was answered")
+
+
 def main() -> None:
     request = json.load(sys.stdin)
-    clients: dict[str, Any] = {"psycopg": Psycopg(request["psycopg"])}
-    for name, program in request["psql"].items():
-        clients[name] = Psql(program, request["libpq"])
     server = [sys.executable, __file__, "relay", request["socket"]]
-    with Network(server) as network, ThreadPoolExecutor(20) as pool:
-        _wait_for_the_server()
+    with Network(server) as network, ThreadPoolExecutor(40) as pool:
+        _wait_for((SERVER, PORT))
+        clients = dict(_clients(request))
         hangs = {name: dict(futures) for name, futures in _started(clients, network, pool)}
         found = {
             name: {case: future.result(60) for case, future in futures.items()}
@@ -142,9 +240,24 @@ def main() -> None:
     json.dump(found, sys.stdout)
 
 
-def _wait_for_the_server() -> None:
+def _clients(request: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Those that are there."""
+    texts = request["texts"]
+    yield "psycopg", Psycopg(texts["psycopg"])
+    for name, program in request["psql"].items():
+        yield name, Psql(program, texts["libpq"])
+    if find_spec("sqlalchemy"):
+        yield "sqlalchemy", Alchemy(texts["sqlalchemy"])
+    if find_spec("django"):
+        yield "django", Django(texts["django"])
+    if request["pgbouncer"]:
+        yield "pgbouncer", PgBouncer(request["pgbouncer"], texts["pgbouncer"])
+        _wait_for(("127.0.0.1", PgBouncer.port))
+
+
+def _wait_for(address: tuple[str, int]) -> None:
     for _ in range(500):
-        with suppress(OSError), socket.create_connection((SERVER, PORT), 1):
+        with suppress(OSError), socket.create_connection(address, 1):
             return
         time.sleep(0.02)
 

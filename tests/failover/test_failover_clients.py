@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,8 +49,8 @@ def hangs(
     directory = tmp_path_factory.mktemp("clients")
     request = {
         "socket": str(directory / "server"),
-        "libpq": advice.text,
-        "psycopg": STACKS["psycopg"].write(advice.bounds),
+        "texts": {name: stack.write(advice.bounds) for name, stack in STACKS.items()},
+        "pgbouncer": which("pgbouncer") or which("pgbouncer", path="/usr/sbin"),
         "psql": {
             "psql": str(embedded.binaries.program("psql")),
             **{f"psql {path.parts[-3]}": str(path) for path in DEBIAN},
@@ -96,6 +97,18 @@ def test_it_hangs_as_long_as_predicted(hangs: dict[str, Any], advice: Settings, 
     """psql may need a moment to start and to end."""
     predicted = advice.cases[place]
     assert predicted.span is not None
-    for client, found in hangs.items():
+    direct = {name: found for name, found in hangs.items() if name != "pgbouncer"}
+    for client, found in direct.items():
         hang = found[str(predicted.case)]
         assert predicted.span.covers(hang, slack=SLACK + 0.3 * client.startswith("psql")), client
+
+
+def test_pgbouncer_passes_on_what_it_is_told(hangs: dict[str, Any], advice: Settings) -> None:
+    """Its client has no limit of its own; query_wait_timeout bounds what has no server yet."""
+    if "pgbouncer" not in hangs:
+        pytest.skip("PgBouncer is not installed")
+    found = hangs["pgbouncer"]
+    assert advice.bounds.pool_wait <= found["connect"] <= WITHIN
+    for case in advice.cases[1:3]:
+        assert case.span is not None
+        assert case.span.covers(found[str(case.case)], slack=0.4)
