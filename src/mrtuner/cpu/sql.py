@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from itertools import pairwise
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, Final
@@ -57,24 +58,25 @@ class Sessions:
         self.tree = Tree(pid=postmaster)
         self.cpus: Sequence[int] = usable.cpus if postmaster is not None else ()
         self._dsn, self._usable, self._local = dsn, usable, postmaster is not None
-        self._steps_per_second = self._speed()
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
         """So many sessions, each with a thread here that waits for it."""
+        speed = self.speed  # before there are others
         stop = threading.Event()
         with ExitStack() as stack:
             sessions = [
                 stack.enter_context(_session(self._dsn, self._tree(), stop)) for _ in range(count)
             ]
             slowed = max(1.0, count / max(0.01, self._usable.count))
-            yield _Started(sessions, self._steps_per_second, slowed)
+            yield _Started(sessions, speed, slowed)
             stop.set()
 
     def _tree(self) -> Tree | None:
         return self.tree if self._local else None
 
-    def _speed(self) -> float:
+    @cached_property
+    def speed(self) -> float:
         """Steps that one session does in a second, the fastest of three tries."""
         with _session(self._dsn, self._tree(), threading.Event()) as alone:
             count = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from random import Random
 from typing import Final, Protocol
 
@@ -54,15 +55,20 @@ class Here:
     def __init__(self, mode: Mode, tree: Tree, usable: Usable) -> None:
         self.tree = tree
         self.cpus: Sequence[int] = usable.cpus
-        self.speed = steps_per_second(mode)
         self._mode, self._usable = mode, usable
+
+    @cached_property
+    def speed(self) -> float:
+        """Steps that one worker does in a second; measured when first asked for."""
+        return steps_per_second(self._mode)
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
         """So many processes, free to run on every CPU that we may run on."""
+        speed = self.speed  # before there are others
         slowed = max(1.0, count / max(0.01, self._usable.count))
         with crew(self._mode, count) as started:
-            yield _Processes(started, self.speed, slowed)
+            yield _Processes(started, speed, slowed)
 
 
 class _Processes:
