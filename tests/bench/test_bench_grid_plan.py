@@ -16,6 +16,7 @@ from mrtuner.bench.grid.servers import settings_text
 from mrtuner.bench.grid.toml import TEMPLATE, plan, read_plan
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import MiB
+from servers import ROOT
 
 SMALLEST = """
 [[workload]]
@@ -159,3 +160,16 @@ def test_a_file_of_settings_says_nothing_of_where_to_lie() -> None:
 def test_a_file_of_settings_includes_no_other() -> None:
     with pytest.raises(BadValue, match="includes another"):
         settings_text(Variant(name="b", conf="include_dir = 'conf.d'\n"))
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_plan_of_its_own_name(path: Path) -> None:
+    assert read_plan(path).name == path.stem
+    assert blocks(read_plan(path))
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4

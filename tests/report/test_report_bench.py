@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +20,7 @@ from mrtuner.bench.grid.record import Failure, GridRecord
 from mrtuner.errors import BadValue, Refused
 from mrtuner.report.bench import document, lines
 from mrtuner.report.bench_page import page
+from servers import ROOT
 
 CELL = Cell("select", 10, 4)
 
@@ -46,6 +50,24 @@ def test_the_document_is_json_and_has_the_same_verdicts(grid: GridRecord) -> Non
     assert (side["variant"], side["tps"], side["latency_ms"]["p99"]) == ("a", 1000, 2)
     assert side["latency_ms"]["p99.9"] is None
     assert told["collector_share"] == pytest.approx(0.001)
+
+
+def test_every_key_of_the_document_is_described(grid: GridRecord) -> None:
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    section = text.split("## `mrtuner.bench.report/1`\n")[1].split("\n## ")[0]
+    described = set(re.findall(r"`([\w.]+)`", section))
+    assert set(_keys(document(grid, grid))) <= described
+
+
+def _keys(told: Any) -> Iterator[str]:
+    if isinstance(told, dict):
+        for key, value in told.items():
+            yield key
+            if key != "host":
+                yield from _keys(value)
+    elif isinstance(told, list):
+        for item in told:
+            yield from _keys(item)
 
 
 def test_failures_notes_and_an_unfinished_run_are_told() -> None:
