@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from conftest import NewCluster
 from mrtuner.cpu.model import Mode, Plan
 from mrtuner.cpu.session import Setup, server
-from mrtuner.errors import ConnectError
+from mrtuner.cpu.sql import Sessions
+from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.postgres.cluster import Cluster
-from servers import sql
+from servers import MAJORS, sql
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 PLAN = Plan(
@@ -85,9 +87,34 @@ def test_a_server_that_goes_away_ends_the_test_with_a_reason(
     assert none_left(embedded)
 
 
+def test_work_that_takes_far_too_long_is_ended_by_the_server(
+    setup: Setup, embedded: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A speed a thousand times too high makes it so; half a second is given instead of eleven."""
+    assert isinstance(setup.site, Sessions)
+    monkeypatch.setattr("mrtuner.cpu.sql._GRACE", 0)
+    monkeypatch.setattr("mrtuner.cpu.sql._PATIENCE", 2.5)
+    monkeypatch.setattr(setup.site, "speed", 1000 * setup.site.speed)
+    with (
+        setup.site.workers(1) as crewed,
+        pytest.raises(MrTunerError, match=r"ended the work of a session: .*timeout"),
+    ):
+        crewed.work(PLAN)
+    assert none_left(embedded)
+
+
 def test_nothing_is_written_to_the_server(setup: Setup, embedded: Cluster) -> None:
     count = "SELECT count(*) FROM pg_class"
     before = sql(embedded.dsn(), count)
     with setup.site.workers(1) as crewed:
         crewed.work(PLAN)
     assert sql(embedded.dsn(), count) == before
+
+
+def test_the_oldest_server_burns_as_well(new_cluster: NewCluster) -> None:
+    """Before 14, extract() gave double precision instead of numeric."""
+    oldest = server(new_cluster(min(MAJORS)).dsn(), None)
+    with oldest.site.workers(1) as crewed:
+        (worker,) = crewed.work(PLAN)
+    assert len(worker.pieces) == 5
+    assert min(worker.pieces) > 0

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 #: Rows of the inner side; a step is one row of the outer side joined to all of them.
 _INNER: Final = 1000
 _LONG_ENOUGH: Final = 0.1
-#: A statement is ended after so many times what it should take, and ten seconds.
+#: A statement is ended after so many times what it should take, and this many seconds more.
 _PATIENCE: Final = 5
+_GRACE: Final = 10
 
 _BLOCK: Final = """
 DO $$
@@ -95,7 +96,7 @@ class _Started:
 
     def work(self, plan: Plan) -> tuple[Worker, ...]:
         count = max(1, round(self._speed * plan.seconds / plan.pieces))
-        patience = 10 + _PATIENCE * plan.seconds * self._slowed
+        patience = _GRACE + _PATIENCE * plan.seconds * self._slowed
         start = self._sessions[0].now() + 0.1 + 0.02 * len(self._sessions)
         for session in self._sessions:
             session.begin(start, plan.pieces, count, patience)
@@ -141,8 +142,7 @@ class _Session:
         except Empty:
             raise MrTunerError("a session does not answer", "Is the server overloaded?") from None
         if isinstance(done, Exception):
-            with translated():
-                raise done
+            raise _ended(done)
         return done
 
     def end(self) -> None:
@@ -193,6 +193,22 @@ class _Session:
         said = re.fullmatch(r"piece (\d+\.?\d*)", notice.message_primary or "")
         if said:
             self._marks.append(float(said[1]))
+
+
+def _ended(error: Exception) -> Exception:
+    """What ended a session's work, as an error of ours."""
+    from psycopg.errors import QueryCanceled
+
+    if isinstance(error, QueryCanceled):
+        return MrTunerError(
+            f"the server ended the work of a session: {error.diag.message_primary}",
+            "It is overloaded, or allows less time: use fewer workers, or fewer --seconds.",
+        )
+    try:
+        with translated():
+            raise error
+    except Exception as translation:
+        return translation
 
 
 @contextmanager
