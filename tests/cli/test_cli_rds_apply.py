@@ -184,6 +184,46 @@ def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run
     assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
 
 
+def test_a_group_that_the_server_would_not_start_with_is_not_attached(
+    client: Any, lab: Lab, run: Run
+) -> None:
+    """It overflowed before, too; but another group is attached, and that one fits."""
+    rds.create_group(client, "too-much", "postgres17", "bytes where pages are meant")
+    values = [("shared_buffers", "{DBInstanceClassMemory/4}", "pending-reboot")]
+    rds.modify_group(client, "too-much", values)
+    result = run("apply", "db1", "--group", "too-much", "--yes")
+    assert result.exit_code == 4
+    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+    assert rds.instance(client, "db1").groups[0].name == "default.postgres17"
+
+
+def test_a_group_made_from_one_that_does_not_fit_is_refused_by_what_was_carried_over(
+    client: Any, lab: Lab, run: Run
+) -> None:
+    """As above: {M*7/81920} held with 20 connections only."""
+    rds.create_group(client, "shop", "postgres17", "by somebody")
+    theirs = {"shared_buffers": "{DBInstanceClassMemory*7/81920}", "max_connections": "20"}
+    rds.modify_group(
+        client, "shop", [(name, value, "pending-reboot") for name, value in theirs.items()]
+    )
+    rds.attach_group(client, "db1", "shop")
+    lab.settle()
+    words = ("--workload", "oltp", "--connections", "200", "--group", "fresh", "--yes")
+    result = run("apply", "db1", *words)
+    assert result.exit_code == 4
+    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+
+
+@pytest.mark.parametrize("command", ["apply", "diff"])
+@pytest.mark.parametrize("wrong", [("--workload", "x"), ("--connections", "0")])
+def test_a_word_or_a_number_that_means_nothing_is_a_mistake_of_usage(
+    lab: Lab, run: Run, command: str, wrong: tuple[str, str]
+) -> None:
+    result = run(command, "db1", *wrong)
+    assert result.exit_code == 2
+    assert f"invalid value for '{wrong[0]}'" in result.stderr
+
+
 def test_bytes_where_pages_are_meant_are_refused_before_anything_is_done(
     client: Any, run: Run, tmp_path: Path
 ) -> None:

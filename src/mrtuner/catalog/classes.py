@@ -141,7 +141,10 @@ def _advice(name: str) -> str:
         return "Its memory follows its capacity, 2 GiB a unit: give --memory and --vcpus."
     close = get_close_matches(f"db.{name.removeprefix('db.')}", all_classes(), n=3, cutoff=0.75)
     meant = f"Did you mean {' or '.join(close)}? " if close else ""
-    return f"{meant}For a class that MrTuner does not know yet, give --memory and --vcpus."
+    return (
+        f"{meant}For one that MrTuner does not know yet, name one of the same memory and vCPUs; "
+        "rdstune evaluate takes --memory and --vcpus."
+    )
 
 
 #: The columns of classes.json, in order: the fields but the name, memory as MiB.

@@ -18,6 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 STORAGES: Final = ("hdd", "ssd", "nvme", "ebs", "network", "overlay")
 WORKLOADS: Final = ("web", "oltp", "olap", "mixed", "desktop")
+#: What max_connections may be.
+CONNECTIONS: Final = click.IntRange(1, 262_143)
 
 
 class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -100,10 +102,10 @@ _GROUP: Final = (
         help="Such as postgres17 or aurora-postgresql16.",
     ),
     click.option(
-        "--workload", metavar="KIND",
+        "--workload", type=click.Choice(WORKLOADS), metavar="KIND",
         help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
     ),
-    click.option("--connections", type=click.IntRange(1, 262_143), metavar="N",
+    click.option("--connections", type=CONNECTIONS, metavar="N",
                  help="Sessions wanted at once."),
     click.option("--storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",

@@ -113,14 +113,15 @@ def _like(
 def refuse_overflow(made: Design, plan: Plan) -> str | None:
     """Refuse a group whose values together do not fit the class, naming what is not ours.
 
-    A warning where it did not fit before either and the change takes nothing more.
+    A warning where what is attached does not fit either and the change takes nothing more.
     """
-    after = _size(made, {**plan.user_values, **{step.name: step.value for step in plan.steps}})
+    values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
+    after = _size(made, values)
     if after.holds or plan.nothing:
         return None
-    theirs = sorted(plan.user_values.keys() - {step.name for step in plan.steps})
+    theirs = sorted(values.keys() - made.values.keys())
     message = _overflow(after)
-    before = _size(made, plan.user_values)
+    before = _size(made, plan.attached_values)
     if not before.holds and after.share <= before.share:
         return f"{message}; it did not fit before either"
     raise Refused(message, f"Change what somebody has set there: {', '.join(theirs)}.")

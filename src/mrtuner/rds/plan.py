@@ -78,6 +78,7 @@ class Plan:
     left_alone: tuple[LeftAlone, ...] = ()
     creates: bool = False
     user_values: Mapping[str, str] = field(default_factory=dict)  # of the group when planned
+    attached_values: Mapping[str, str] = field(default_factory=dict)  # of the one attached then
     shared: tuple[str, ...] = ()  # who else uses the group
     warnings: tuple[str, ...] = ()
 
@@ -265,27 +266,35 @@ def _plan_existing(
 ) -> Plan:
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
+    values = user_values(parameters)
+    had = values if group.name == target.group else _attached_values(client, target)
     return Plan(
         target=target,
         group=group.name,
         family=group.family,
         steps=todo,
         left_alone=left,
-        user_values=user_values(parameters),
+        user_values=values,
+        attached_values=had,
         shared=_others(client, target, group.name),
         warnings=(
-            *_lost(client, target, group.name, parameters),
+            *_lost(target, group.name, had, values),
             *_overruled(client, target, [step.name for step in todo]),
         ),
     )
 
 
+def _attached_values(client: Any, target: Target) -> dict[str, str]:
+    return user_values(rds.parameters(client, target.group, target.scope, source="user"))
+
+
 def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> Plan:
     """A group to be made: what the attached one has set is carried over into it."""
     attached = rds.parameters(client, target.group, target.scope)
+    had = user_values(attached)
     carried = [
         _Carried(key, value, f"as in {target.group}")
-        for key, value in user_values(attached).items()
+        for key, value in had.items()
         if key not in {one.name for one in wanted}
     ]
     defaults = [_as_default(row) for row in attached]
@@ -298,6 +307,7 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
         family=target.family,
         steps=todo,
         left_alone=left,
+        attached_values=had,
         creates=name != target.group,
         warnings=_overruled(client, target, [step.name for step in todo]),
     )
@@ -321,13 +331,10 @@ def _others(client: Any, target: Target, group: str) -> tuple[str, ...]:
 
 
 def _lost(
-    client: Any, target: Target, group: str, parameters: Iterable[GroupParameter]
+    target: Target, group: str, had: Mapping[str, str], values: Mapping[str, str]
 ) -> tuple[str, ...]:
     """What the attached group sets and another, existing one does not."""
-    if group == target.group:
-        return ()
-    had = user_values(rds.parameters(client, target.group, target.scope, source="user"))
-    lost = sorted(had.keys() - user_values(parameters).keys())
+    lost = sorted(had.keys() - values.keys())
     if not lost:
         return ()
     return (f"{target.group} sets what {group} does not: {', '.join(lost)}",)

@@ -30,9 +30,8 @@ SCHEMA: Final = "mrtuner.rds.apply/1"
 @click.option("--group", metavar="NAME", help="Use this group; it is made if it is not there.")
 @click.option("--shared", is_flag=True, help="Change a group that others use too.")
 @changing.reboot_option
-@click.option("--workload", metavar="KIND", default="mixed", show_default=True,
-              help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.")  # fmt: skip
-@click.option("--connections", type=int, metavar="N", help="Sessions wanted at once.")
+@changing.workload_option
+@changing.connections_option
 @click.option(
     "--from", "source",
     type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",

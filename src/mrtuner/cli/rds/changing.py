@@ -37,11 +37,20 @@ reboot_option = click.option(
     show_default=True,
     help="Not at all; left to AWS's own next restart; or now, and waited for.",
 )
+workload_option = click.option(
+    "--workload",
+    type=click.Choice(options.WORKLOADS),
+    metavar="KIND",
+    default="mixed",
+    show_default=True,
+    help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.",
+)
+connections_option = click.option(
+    "--connections", type=options.CONNECTIONS, metavar="N", help="Sessions wanted at once."
+)
 dsn_option = click.option(
     "--dsn", metavar="DSN", help="Connect to the instance and compare what it runs."
 )
-
-
 poll_option = click.option(
     "--poll",
     type=options.Duration(),

@@ -24,9 +24,8 @@ _FOUND_SOMETHING: Final = 3
 @click.argument("instance")
 @click.option("--against", metavar="GROUP", help="Compare this group, not the attached one.")
 @changing.dsn_option
-@click.option("--workload", metavar="KIND", default="mixed", show_default=True,
-              help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.")  # fmt: skip
-@click.option("--connections", type=int, metavar="N", help="Sessions wanted at once.")
+@changing.workload_option
+@changing.connections_option
 @click.option("--all", "everything", is_flag=True, help="List what is right as well.")
 @click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
 @changing.account_options
