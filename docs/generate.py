@@ -22,8 +22,11 @@ import mrtuner
 from mrtuner import cli, errors, render
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
+from mrtuner.limits import limits
+from mrtuner.limits.story import CLASS, STORAGE, story
 from mrtuner.render import crunchy
 from mrtuner.report import charts, rehearsal
+from mrtuner.report import limits as limits_report
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -77,6 +80,7 @@ def pictures() -> dict[Path, str]:
         "budget-light": stand_alone(budget, "light"),
         "budget-dark": stand_alone(budget, "dark"),
         "rehearsal": stand_alone(rehearsal_picture(), "light"),
+        "limits": stand_alone(limits_picture(), "light"),
     }
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
 
@@ -94,6 +98,11 @@ def rehearsal_picture() -> str:
     run = json.loads((DOCS / "rehearsal.json").read_text(encoding="utf-8"))["runs"][0]
     window = (-run["asked"], run["observation"]["seconds"] - run["asked"])
     return rehearsal.timeline(run, window, key="rehearsal")
+
+
+def limits_picture() -> str:
+    """The week of the field notes, generated, with the ceilings drawn through it."""
+    return limits_report.picture(limits(story(), class_name=CLASS, storage=STORAGE))
 
 
 def stand_alone(svg: str, mode: str) -> str:

@@ -26,7 +26,7 @@ HIGH: Final = 1.025
 WAITS: Final = 1.5
 DOES_NOT_WAIT: Final = 1.2
 #: Where no table names a limit, the queue is the only witness, and must speak up.
-WAITS_AT_UNKNOWN: Final = 2.0
+WAITS_AT_UNKNOWN: Final = 1.75
 #: An unknown level below this share of what was reached is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 #: A plateau of another resource in the same minutes explains this one.

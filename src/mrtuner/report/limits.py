@@ -164,7 +164,7 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
     with charts.canvas(height=40 + 250 * max(len(shown), 1)) as figure:
         for place, resource in enumerate(shown):
             tall = 1 / len(shown)
-            axes = figure.add_axes((0.075, 1 - tall * (place + 1) + 0.07, 0.665, tall - 0.13))
+            axes = figure.add_axes((0.075, 1 - tall * (place + 1) + 0.07, 0.655, tall - 0.13))
             _draw(axes, answer, resource)
         return charts.finish(
             figure,
