@@ -217,6 +217,17 @@ def test_a_value_below_bounds_gets_a_floor() -> None:
     assert finding.remedy == f"Write GREATEST({value},1)"
 
 
+def test_what_only_the_smallest_classes_refuse_is_a_warning_and_says_how_to_leave_them_out() -> (
+    None
+):
+    """1 GiB / 8 MiB is 128, RDS's least, and formulas see less than that; 1.7 GiB come next."""
+    written = group(min_wal_size="{DBInstanceClassMemory/8388608}")
+    finding = only(written, "out-of-range")
+    assert finding.severity is Severity.WARNING
+    assert finding.remedy == "Where only larger classes are used, say --smallest db.m1.small."
+    assert lint(written, smallest=instance_class("db.m1.small")) == ()
+
+
 def test_a_literal_out_of_bounds_is_an_error() -> None:
     finding = only(group(max_connections="1000000"), "out-of-range")
     assert finding.severity is Severity.ERROR

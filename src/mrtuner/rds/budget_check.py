@@ -13,7 +13,7 @@ from mrtuner.catalog.families import Family
 from mrtuner.rds.findings import Finding, Severity
 from mrtuner.rds.question import Question
 from mrtuner.rds.sizes import Size, on_class
-from mrtuner.rds.subject import Machine, listed
+from mrtuner.rds.subject import Machine, larger_only, listed
 from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
@@ -43,7 +43,8 @@ def check_budget(
         (each for each in tried.values() if each), key=lambda each: each.share, default=None
     )
     if worst is not None:
-        yield _finding(worst, listed(broken, len(machines)))
+        larger = larger_only(machines, broken)
+        yield _finding(worst, listed(broken, len(machines)), larger)
 
 
 def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
@@ -64,7 +65,7 @@ def _broken(values: Mapping[str, str], question: Question, machine: Machine) -> 
     return size if size.share > on_class({}, question, machine.instance_class).share else None
 
 
-def _finding(worst: Size, where: str) -> Finding:
+def _finding(worst: Size, where: str, larger: str | None) -> Finding:
     name, share = worst.instance_class.name, float(worst.share * 100)
     largest = sorted(worst.budget.parts, key=lambda part: part.size, reverse=True)[:2]
     parts = ", ".join(f"{part.name} {pretty_bytes(part.size)} ({part.how})" for part in largest)
@@ -74,5 +75,5 @@ def _finding(worst: Size, where: str) -> Finding:
         parameter=None,
         what=f"the worst case does not fit the memory of {where}",
         why=f"{name}: {share:,.0f} % of the memory: {parts}",
-        remedy="Lower work_mem or max_connections; rdstune show gives values that fit.",
+        remedy=larger or "Lower work_mem or max_connections; rdstune show gives values that fit.",
     )

@@ -10,7 +10,7 @@ from mrtuner.errors import BadValue
 from mrtuner.rds import mending
 from mrtuner.rds.findings import Finding, Severity
 from mrtuner.rds.formula import Braces, Formula, parse
-from mrtuner.rds.subject import MEMORY, Machine, Subject
+from mrtuner.rds.subject import MEMORY, Machine, Subject, larger_only
 from mrtuner.units import KiB, MiB
 
 #: Below this share of memory nobody sets the caches on purpose: MB were meant, not pages.
@@ -147,7 +147,7 @@ def _meant(share: Fraction, unit: int) -> int | None:
 
 
 def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """What RDS or the server would refuse on some class, and on which."""
+    """What RDS or the server would refuse on some class; a warning where on the smallest only."""
     refused = [
         (machine.instance_class.name, *refusal)
         for machine in subject.machines
@@ -155,10 +155,13 @@ def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
     ]
     if refused:
         name, value, error, severity = refused[0]
-        where = subject.listed([each[0] for each in refused])
+        names = [each[0] for each in refused]
+        larger = larger_only(subject.machines, names)
+        remedies = [_bounded(subject, formula, value), larger]
         yield subject.finding(
-            "out-of-range", severity, f"{formula} is refused on {where}",
-            why=f"{name}: {error.message}", remedy=_bounded(subject, formula, value) or error.hint,
+            "out-of-range", Severity.WARNING if larger else severity,
+            f"{formula} is refused on {subject.listed(names)}", why=f"{name}: {error.message}",
+            remedy=". ".join(one for one in remedies if one) or error.hint,
         )  # fmt: skip
 
 

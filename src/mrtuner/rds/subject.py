@@ -159,6 +159,17 @@ class Subject:
         return None
 
 
+def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | None:
+    """How to say that the classes refused are not used; None where they are not the smallest."""
+    memory = {machine.instance_class.name: machine.instance_class.memory for machine in machines}
+    most = max(memory[name] for name in refused)
+    others = [each for each in machines if each.instance_class.name not in set(refused)]
+    larger = [each for each in others if each.instance_class.memory > most]
+    if not larger or len(others) - len(larger) > len(refused):
+        return None
+    return f"Where only larger classes are used, say --smallest {larger[0].instance_class.name}."
+
+
 def sure(yes: bool) -> Severity:
     """An error where it is sure, a warning where it is inferred."""
     return Severity.ERROR if yes else Severity.WARNING
