@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.bounds import Bounds, bounds
 from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.predict import Case
+from mrtuner.failover.predict import SLACK, Case
 from mrtuner.failover.settings import settings
 from mrtuner.failover.snippets import STACKS
 from mrtuner.failover.traces import Path
@@ -106,3 +106,14 @@ def test_a_limit_on_answers_is_given_only_when_the_longest_query_is_known() -> N
 
 def test_what_was_never_run_here_says_so() -> None:
     assert STACKS["oracle"].verified == "not verified with the real client"
+
+
+def test_nodes_ten_probes_are_counted_in() -> None:
+    """Measured: keepAliveInitialDelayMillis of 1000 hangs a query in flight for 11.3 s."""
+    with pytest.raises(Refused, match="query in flight"):
+        settings("node-postgres", 10, KERNEL, LAN)
+    made = settings("node-postgres", 13, KERNEL, LAN)
+    assert "keepAliveInitialDelayMillis: 2000" in made.text
+    flight = made.cases[2].span
+    assert flight is not None
+    assert flight.covers(12.3, slack=SLACK)  # 2 + 10 x 1.024 and what the wheel adds

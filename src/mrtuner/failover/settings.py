@@ -12,7 +12,7 @@ from mrtuner.failover.client import Client, defaults
 from mrtuner.failover.kernel import Kernel
 from mrtuner.failover.predict import Case, Prediction, Situation, predict
 from mrtuner.failover.snippets import STACKS, Stack
-from mrtuner.failover.traces import Path
+from mrtuner.failover.traces import Keepalive, Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +83,15 @@ def stack_of(name: str) -> Stack:
 def _configured(stack: Stack, limits: Bounds) -> Client:
     """The client once the snippet is in force."""
     base = defaults(stack.name)
-    keepalive = limits.keepalive
+    own = _keepalive(stack, limits)
     said = ("connect_timeout", "keepalives_idle", "tcp_user_timeout", "read_timeout", "pool_wait")
     return replace(
         base,
         connect_timeout=float(limits.connect_timeout),
         keepalives=True,
-        idle=keepalive.idle if stack.sets_socket else None,
-        interval=keepalive.interval if stack.sets_socket else None,
-        count=keepalive.count if stack.sets_socket else None,
+        idle=own.idle if own else None,
+        interval=own.interval if own else None,
+        count=own.count if own else None,
         user_timeout=limits.user_timeout if stack.sets_socket else 0,
         read_timeout=limits.read_timeout if stack.read_timeout else None,
         pool_wait=limits.pool_wait if base.pool_wait else None,
@@ -100,6 +100,13 @@ def _configured(stack: Stack, limits: Bounds) -> Client:
         dns_ttl=limits.dns_ttl,
         origin=dict.fromkeys(said, "this advice"),
     )
+
+
+def _keepalive(stack: Stack, limits: Bounds) -> Keepalive | None:
+    """The keepalive of its sockets; None: the kernel's."""
+    if stack.keepalive is not None:
+        return stack.keepalive(limits)
+    return limits.keepalive if stack.sets_socket else None
 
 
 def _check(cases: tuple[Prediction, ...], within: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.failover.bounds import Bounds
+from mrtuner.failover.traces import Keepalive
 
 #: For a stack whose snippet no test has held against the real client.
 NOT_VERIFIED: Final = "not verified with the real client"
@@ -23,10 +24,7 @@ class Stack:
     sets_socket: bool  # keepalive times and the user timeout, on its own sockets
     read_timeout: bool  # a limit on each answer
     read_write: bool  # refuses a read-only server at connecting
+    #: What its runtime makes of the keepalive, where that is neither ours nor the kernel's.
+    keepalive: Callable[[Bounds], Keepalive] | None = None
     stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
     verified: str = NOT_VERIFIED
-
-
-def url(limits: Bounds) -> str:
-    """libpq's parameters as the end of a URI."""
-    return "&".join(f"{name}={value}" for name, value in limits.conninfo.items())
