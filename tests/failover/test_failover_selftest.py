@@ -62,3 +62,17 @@ def test_the_far_end_goes_when_its_stdin_does() -> None:
         assert peer.stdin is not None
         peer.stdin.close()
         assert peer.wait(20) == 0
+
+
+def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
+    """Made so inside a namespace of ours: none may be made below it."""
+    shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
+    done = subprocess.run(
+        enter(["sh", "-c", shut, "sh", *program, "failover", "self-test"]),
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    error, hint = done.stderr.splitlines()[-2:]
+    assert error.startswith("error: this kernel does not let us make network namespaces here: ")
+    assert hint.startswith("HINT: ")

@@ -56,6 +56,7 @@ class Client:
         """For JSON."""
         return {
             "name": self.driver.name,
+            "evidence": self.driver.evidence,
             "connect_timeout": self.connect_timeout,
             "keepalives": self.keepalives,
             "keepalives_idle": self.idle,

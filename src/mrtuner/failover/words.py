@@ -17,6 +17,8 @@ _GAP = "  "
 def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[str]:
     """What it was made from, the five cases, then how each comes about."""
     yield _title(situation)
+    if situation.client.driver.evidence == "memory":
+        yield f"the defaults of {situation.client.driver.title} are from memory, not checked"
     yield ""
     back = situation.away is not None
     head = ("case", "hangs", *(("notices",) if back else ()), "decided by")

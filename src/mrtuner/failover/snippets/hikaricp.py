@@ -23,4 +23,5 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="hikaricp", title="HikariCP", file="hikari.properties", write=write,
     sets_socket=False, read_timeout=True, read_write=True,
+    verified="verified by hand with HikariCP 5.1.0 over pgjdbc 42.7.4 through silent loss",
 )  # fmt: skip
