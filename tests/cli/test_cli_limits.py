@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from mrtuner.aws.session import client
 from mrtuner.cli import main
 from mrtuner.limits.story import as_csv, story
+from mrtuner.rds.lab import Lab
 
 CLASS = ["--class", "db.r5.2xlarge", "--storage", "io1:1000GB,30000iops"]
 
@@ -61,6 +65,43 @@ def test_the_document_and_the_page(metrics: Path, tmp_path: Path) -> None:
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html
     assert "437.5 MB/s instance before 12/2019" in html
+
+
+def test_an_instance_is_looked_up_with_its_class_storage_and_metrics(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MRTUNER_CACHE_DIR", str(tmp_path))
+    rds: Any = client("rds")
+    rds.create_db_instance(
+        DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
+        AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
+        MasterUserPassword="correct-horse",
+    )  # fmt: skip
+    told, minutes = story(), 175
+    began = datetime.now(UTC) - timedelta(minutes=minutes)
+    for name in ("ReadThroughput", "WriteThroughput"):
+        points = [
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "slow"}],
+                "Timestamp": began + timedelta(minutes=minute),
+                "Value": float(told.metrics[name][8 * 60 + minute]),
+            }
+            for minute in range(minutes)
+        ]
+        client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=points)
+    done = run("slow", "--since", "3h", "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert (document["instance"], document["class"]) == ("slow", "db.r5.2xlarge")
+    assert document["storage"] == "io1:1000GB,30000iops"
+    assert [one["ceiling"]["value"] for one in document["pegged"]] == [212.5e6]
+
+
+def test_an_instance_that_is_not_there_is_one_sentence(lab: Lab) -> None:
+    done = run("nobody")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: DBInstance nobody not found")
 
 
 def test_a_check_ends_with_3_where_a_limit_was_reached(metrics: Path) -> None:

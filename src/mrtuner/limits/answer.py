@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = "mrtuner.limits/1"
 #: Candidates that are listed.
 _SHOWN: Final = 8
+#: Share of the memory below which PostgreSQL's page cache is squeezed out.
+_MEMORY_FREE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,7 @@ def limits(
         findings=findings,
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
-        notices=(*series.notices, *missing),
+        notices=(*series.notices, *missing, *_memory(series, instance)),
     )
 
 
@@ -168,6 +170,17 @@ def _missing(series: Series) -> Iterator[str]:
         absent = [name for name in parts if name not in series.metrics]
         if absent and (len(absent) < len(parts) or resource is Resource.THROUGHPUT):
             yield f"{resource} is not judged: {', '.join(absent)} missing"
+
+
+def _memory(series: Series, instance: InstanceClass) -> Iterator[str]:
+    """Memory has no plateau of its own: what is free sinks, and then it swaps."""
+    np = numpy()
+    free = series.metrics.get("FreeableMemory")
+    if free is None or not np.isfinite(free).any():
+        return
+    least = float(np.nanquantile(free, 0.01)) / instance.memory
+    if least < _MEMORY_FREE:
+        yield f"memory: only {least:.1%} of it was free in the worst hundredth of the time"
 
 
 def calendar(pegged: Pegged, series: Series) -> list[list[float]]:

@@ -108,7 +108,10 @@ def find(series: Series, known: Sequence[Ceiling]) -> Findings:
     for resource, found in flat.items():
         for plateau in found:
             judged = _judge(series, known, resource, plateau, busy)
-            (pegged if isinstance(judged, Pegged) else steady).append(judged)  # type: ignore[arg-type]
+            if isinstance(judged, Pegged):
+                pegged.append(judged)
+            else:
+                steady.append(judged)
     real, shadows = _without_shadows(pegged, series.points)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 

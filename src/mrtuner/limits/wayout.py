@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_classes
-from mrtuner.catalog.volumes import Volume
+from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.findings import DISK, Findings, pegged_mask, totals
@@ -32,6 +32,8 @@ QUANTILE: Final = 0.999
 CPU_AT_MOST: Final = 80.0
 #: Generations that RDS still sells everywhere are not known here; older ones are left out.
 _OLD: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2", "x1", "x1e"})
+#: From here on gp3 has four stripes, and can be given more.
+_STRIPED_GIB: Final = 400
 #: Volumes are offered in steps, not to the last byte.
 _STEP_MIB: Final = 25
 _STEP_IOPS: Final = 1000
@@ -118,21 +120,31 @@ def judge(
 
 
 def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
-    """The volume as it is, or with as much provisioned as is needed, where RDS allows it."""
-    from mrtuner.catalog.volumes import volume_of
+    """The volume as it is if that is enough; else one that is, where RDS has it.
 
+    io1 and io2 get more IOPS. The rest becomes gp3, of 400 GiB at least: below, it has no more
+    than 3,000 IOPS and 125 MiB/s. A volume never shrinks.
+    """
     iops, throughput = volume.iops or 0, (volume.throughput or 0) // MiB
     more_iops = max(iops, _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS))
     more_throughput = max(throughput, _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB))
-    if (more_iops, more_throughput) == (iops, throughput) or not volume.provisioned:
+    if volume.throughput is None:
+        more_throughput = 0  # not known, so not asked for
+    if (more_iops, more_throughput) == (iops, throughput):
         return volume
     try:
-        if volume.kind == "gp3":
-            most = max(more_iops, 4 * more_throughput)  # 0.25 MiB/s for every IOPS
-            return volume_of("gp3", volume.gib, iops=most, throughput=more_throughput)
-        return volume_of(volume.kind, volume.gib, iops=more_iops)
+        if volume.kind in {"io1", "io2"}:
+            return volume_of(volume.kind, volume.gib, iops=more_iops)
+        return _as_gp3(volume.gib, more_iops, more_throughput)
     except BadValue:  # more than RDS gives such a volume
         return volume
+
+
+def _as_gp3(gib: int, iops: int, throughput: int) -> Volume:
+    least = volume_of("gp3", max(gib, _STRIPED_GIB))
+    throughput = max(throughput, (least.throughput or 0) // MiB)
+    iops = max(iops, least.iops or 0, 4 * throughput)  # 0.25 MiB/s for every IOPS
+    return volume_of("gp3", least.gib, iops=iops, throughput=throughput)
 
 
 def _need_of(wanted: Mapping[Resource, Need], resource: Resource, unit: int, step: int) -> int:

@@ -71,7 +71,10 @@ def advice(
     yield from _bursts(pegged)
     yield from _iops_will_not_help(instance, volume, pegged)
     yield from (f"Unknown ceiling at {level(one)}: {_UNKNOWN}" for one in pegged if not one.ceiling)
-    yield from _larger(instance, volume, candidates)
+    if any(one.resource is Resource.CONNECTIONS for one in pegged):
+        yield "Connections are at max_connections: pool them, or raise it if the memory allows."
+    if any(one.resource is not Resource.CONNECTIONS for one in pegged):
+        yield from _larger(instance, volume, candidates)
 
 
 def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]:
@@ -140,7 +143,11 @@ def _larger(
         return
     same = next((one for one in candidates if one.instance.name == instance.name), None)
     if same is not None:
-        yield f"The class is enough: change the volume to {same.volume}."
+        yield (
+            "The class is enough, with the limits that are published for it."
+            if same.volume == volume
+            else f"The class is enough: change the volume to {same.volume}."
+        )
         return
     first = candidates[0]
     with_ = f" with {first.volume}" if first.volume not in {None, volume} else ""

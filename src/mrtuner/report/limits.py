@@ -11,6 +11,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.errors import BadValue
 from mrtuner.limits.answer import SCHEMA, Limits
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
 from mrtuner.limits.findings import DISK, PARTS, pegged_mask
@@ -37,9 +38,11 @@ _SHADES: Final = (" ", ".", ":", "+", "#")
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The answer for a terminal, a line at a time."""
+    """The answer for a terminal, a line at a time; BadValue for data of another schema."""
     if told.get("schema") != SCHEMA:
-        raise ValueError(f"not {SCHEMA}")
+        raise BadValue(
+            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+        )
     yield f"{told['instance'] or told['class']}: {told['verdict']}"
     yield (
         f"  {told['class']}, storage {told['storage'] or 'not given'}, "
