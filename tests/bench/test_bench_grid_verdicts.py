@@ -158,7 +158,7 @@ def test_sides_merge_latencies_and_take_medians() -> None:
 
 
 def test_settings_that_differ_are_listed() -> None:
-    settings = {"a": SETTINGS, "b": SETTINGS | {"work_mem": "8192"}}
+    settings = {"a": SETTINGS, "b": SETTINGS | {"work_mem": "8192", "port": "5433"}}
     record = a_record(six_blocks(CELL, 1.0), settings=settings)
     assert list(differing_settings(record)) == [("work_mem", ("not there", "8192"))]
 

@@ -95,6 +95,14 @@ def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: Grid
     assert "two sessions: no verdict" in text
 
 
+def test_where_the_server_lay_is_no_other_setting(grid: GridRecord) -> None:
+    moved = {name: {**known, "port": "1"} for name, known in grid.settings.items()}
+    tuned = {name: {**known, "work_mem": "1"} for name, known in grid.settings.items()}
+    for settings, same in ((moved, True), (tuned, False)):
+        told = document(grid, replace(grid, settings=settings))["against"]
+        assert {item["same_settings"] for item in told} == {same}
+
+
 def test_runs_of_two_kernels_are_not_compared_and_say_why(grid: GridRecord) -> None:
     other = replace(grid, kernel="Linux 7.0")
     with pytest.raises(Refused, match=r"kernel Linux 6\.1 against Linux 7\.0"):

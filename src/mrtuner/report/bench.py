@@ -10,7 +10,7 @@ from math import isfinite
 from textwrap import wrap
 from typing import Any, Final
 
-from mrtuner.bench.grid.plan import Cell, Variant
+from mrtuner.bench.grid.plan import PLACEMENT, Cell, Variant
 from mrtuner.bench.grid.record import Failure, GridRecord, unlike
 from mrtuner.bench.grid.verdicts import (
     CellVerdict,
@@ -83,12 +83,18 @@ def beside(record: GridRecord, other: GridRecord) -> list[dict[str, Any]]:
             "tps": side.tps,
             "other_tps": theirs[cell][name].tps,
             "ratio": side.tps / theirs[cell][name].tps,
-            "same_settings": record.settings.get(name) == other.settings.get(name),
+            "same_settings": _settings(record, name) == _settings(other, name),
         }
         for cell, table in mine.items()
         for name, side in table.items()
         if name in theirs.get(cell, {})
     ]
+
+
+def _settings(record: GridRecord, name: str) -> dict[str, str]:
+    """Without what differs from run to run because the server lies elsewhere."""
+    known = record.settings.get(name, {})
+    return {name: value for name, value in known.items() if name not in PLACEMENT}
 
 
 def collector_share(record: GridRecord) -> float:

@@ -66,7 +66,8 @@ def run_grid(
     does not start and for a script that does not run, both before anything is measured.
     """
     with locked(directory), translated():
-        host = probe(data_directory=Path("/var/tmp"))  # noqa: S108 - only looked at
+        # Where scratch_directory() puts the servers.
+        host = probe(data_directory=Path(os.environ.get("TMPDIR", "/var/tmp")))  # noqa: S108
         if plan is None:
             archive, record = Archive.resume(directory)
             plan = record.plan

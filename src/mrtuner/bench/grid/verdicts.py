@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from mrtuner.bench.grid.plan import Cell, Variant
+from mrtuner.bench.grid.plan import PLACEMENT, Cell, Variant
 from mrtuner.bench.grid.record import GridRecord, Taken
 from mrtuner.bench.judge import Judgement, covers_a_cycle, judge
 from mrtuner.errors import BadValue
@@ -114,9 +114,12 @@ def sides(record: GridRecord) -> list[Side]:
 
 
 def differing_settings(record: GridRecord) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Settings that are not the same for all variants, with each one's value, in base units."""
+    """Settings that are not the same for all variants, with each one's value, in base units.
+
+    Where a server lies and listens is left out: that is ours, and differs from run to run.
+    """
     known = [record.settings.get(name, {}) for name in record.plan.names]
-    for name in sorted({name for settings in known for name in settings}):
+    for name in sorted({name for settings in known for name in settings} - PLACEMENT):
         values = tuple(settings.get(name, "not there") for settings in known)
         if len(set(values)) > 1:
             yield name, values
