@@ -54,6 +54,7 @@ def test_an_update_is_shown_with_its_dates_and_its_outage_and_check_ends_with_3(
     assert "AutoAppliedAfterDate" in done.stdout
     assert "ForcedApplyDate" in done.stdout
     assert "one failover, 60 to 120 s [documented]" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_an_optional_update_says_that_it_will_not_come_by_itself(lab: Lab) -> None:

@@ -11,30 +11,41 @@ from mrtuner.rds.maintenance import Upkeep, Work
 from mrtuner.rds.stagger import Clash, Move
 from mrtuner.rds.windows import Occurrence, Window
 
-#: Columns of prose on a terminal.
+#: Columns where nobody looks at a terminal.
 WIDE: Final = 100
 _INDENT: Final = " " * 15
 
 
-def upkeep_lines(item: Upkeep, zone: tzinfo | None, now: datetime) -> Iterator[str]:
+def upkeep_lines(
+    item: Upkeep, zone: tzinfo | None, now: datetime, width: int = WIDE
+) -> Iterator[str]:
     """One instance: its windows on the clock of `zone` (None: this machine's), and what waits."""
     instance = item.instance
     engine = f"{instance.engine} {instance.engine_version}".strip()
     yield (
         f"{item.identifier}  {instance.class_name}, {engine}, {item.deployment}, {instance.status}"
     )
-    yield from _windows(item, zone, now)
+    yield from _windows(item, zone, now, width)
     if not item.work:
         yield "  nothing waits"
     for work in item.work:
-        yield from _work(work, zone, now)
+        yield from _work(work, zone, now, width)
 
 
-def _windows(item: Upkeep, zone: tzinfo | None, now: datetime) -> Iterator[str]:
+def _field(label: str, text: str, width: int) -> list[str]:
+    """A label, and its text in a column of its own."""
+    return wrap(
+        text, width, initial_indent=f"{label:<{len(_INDENT)}}", subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _windows(item: Upkeep, zone: tzinfo | None, now: datetime, width: int) -> Iterator[str]:
     if item.window is None or item.next_window is None:
         yield "  window       none"
     else:
-        yield f"  window       {_next(item.next_window, zone, now)} ({item.window} UTC)"
+        coming = f"{_next(item.next_window, zone, now)} ({item.window} UTC)"
+        yield from _field("  window", coming, width)
     if item.backup is not None:
         daily = item.backup.at_or_after(now).local(zone)
         yield f"  backup       {_hours(daily)} daily ({item.backup} UTC)"
@@ -52,17 +63,18 @@ def _hours(local: Occurrence) -> str:
     return f"{local.start:%H:%M}-{local.end:%H:%M} {local.end:%Z}".rstrip()
 
 
-def _work(work: Work, zone: tzinfo | None, now: datetime) -> Iterator[str]:
+def _work(work: Work, zone: tzinfo | None, now: datetime, width: int) -> Iterator[str]:
     named = work.what in work.description
-    yield f"  waits        {'' if named else f'{work.what}: '}{work.description}"
-    yield f"    when       {_when(work, zone, now)}"
-    if dates := ", ".join(_dates(work, zone)):
-        yield f"    dates      {dates}"
+    what = work.description if named else f"{work.what}: {work.description}"
+    yield from _field("  waits", what, width)
+    yield from _field("    when", _when(work, zone, now), width)
+    for place, date in enumerate(_dates(work, zone)):
+        yield from _field("" if place else "    dates", date, width)
     figure = f", {work.outage.figure}" if work.outage.figure else ""
-    yield f"    outage     {work.outage.kind}{figure} [{work.outage.evidence}]"
-    yield from wrap(work.outage.words, WIDE, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    yield from _field("    outage", f"{work.outage.kind}{figure} [{work.outage.evidence}]", width)
+    yield from _field("", work.outage.words, width)
     if work.outage.source:
-        yield f"{_INDENT}source: {work.outage.source}"
+        yield from _field("", f"source: {work.outage.source}", width)
 
 
 def _when(work: Work, zone: tzinfo | None, now: datetime) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.group import Command
+from mrtuner.cli.rds import changing
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ SCHEMA: Final = "mrtuner.rds.maintenance/1"
 FOUND: Final = 3
 FAILED: Final = 1
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 _REHEARSE: Final = "rehearse"
 #: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
 _AT_ONCE: Final = 120.0
@@ -44,15 +45,6 @@ class _Maintenance(click.Group):
         formatter.write_usage(ctx.command_path, "rehearse INSTANCE --dsn DSN [OPTIONS]")
 
 
-def _account_options(function: Function) -> Function:
-    for option in (
-        click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]"),
-        click.option("--region", metavar="REGION", help="AWS region.  [default: AWS_REGION]"),
-    ):
-        function = option(function)
-    return function
-
-
 @click.group("maintenance", cls=_Maintenance)
 def command() -> None:
     """What waits to be done to instances, when, and what clients will see of it.
@@ -67,11 +59,12 @@ def command() -> None:
     \b
     Options of the list:
       --all              Every PostgreSQL instance of the region.
-      --timezone ZONE    Show times there, such as Europe/Vienna.  [default: this machine's]
-      --stagger-by TAG   Instances with one value of this tag belong together, like those of a
-                         cluster and like a primary and its replicas.
+      --timezone ZONE    Show times there, such as Europe/Vienna.
+                         [default: this machine's]
+      --stagger-by TAG   Instances with one value of this tag belong together,
+                         like a cluster's, or a primary and its replicas.
       --gap TIME         Between two windows of one group.  [default: 30min]
-      --check            End with 3 when something waits or windows are too near each other.
+      --check            End with 3 when something waits or windows are too near.
       --region, --profile, --json
     """
 
@@ -86,7 +79,7 @@ def command() -> None:
     help="Between two windows of one group.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="End with 3 when there is something to do.")
-@_account_options
+@changing.account_options
 @options.json_option
 @click.pass_context
 def upcoming(
@@ -166,7 +159,7 @@ def _lines(
         yield "no PostgreSQL instance in this region"
     for place, item in enumerate(found):
         yield from [""] if place else []
-        yield from upkeep_lines(item, zone, now)
+        yield from upkeep_lines(item, zone, now, terminal.look(sys.stdout).width)
     if len(found) > 1:
         yield ""
         yield "next windows"
@@ -220,7 +213,7 @@ def _lines(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write it as one HTML file, with a time line.",
 )  # fmt: skip
-@_account_options
+@changing.account_options
 @options.yes_option
 @options.json_option
 @click.pass_context
