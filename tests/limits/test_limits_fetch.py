@@ -111,6 +111,20 @@ def test_an_instance_without_points_is_told_so(
         )
 
 
+def test_aurora_has_no_volume_and_is_refused(lab: Lab, midnight: datetime, tmp_path: Path) -> None:
+    rds: Any = client("rds")
+    rds.create_db_cluster(
+        DBClusterIdentifier="far", Engine="aurora-postgresql", MasterUsername="me",
+        MasterUserPassword="correct-horse",
+    )  # fmt: skip
+    rds.create_db_instance(
+        DBInstanceIdentifier="far-1", DBClusterIdentifier="far", Engine="aurora-postgresql",
+        DBInstanceClass="db.r6g.large",
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="is of Aurora"):
+        fetch("far-1", midnight - SIDE, midnight, Account(), cache=tmp_path)
+
+
 @pytest.mark.parametrize(("days", "period"), [(14, 60), (15, 60), (16, 300), (63, 300), (64, 3600)])
 def test_the_period_suits_the_age(days: int, period: int) -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)

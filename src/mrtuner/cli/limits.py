@@ -115,6 +115,11 @@ def command(
             "say an instance, or metrics in a file",
             "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",
         )
+    if instance is not None and ("://" in instance or instance == "local"):
+        raise UsageError(
+            "a server that is not on RDS cannot be watched yet",
+            "Give its metrics as a file with --metrics, and a class that is like it.",
+        )
     from mrtuner.limits import limits
 
     if metrics is None:

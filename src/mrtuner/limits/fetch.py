@@ -38,7 +38,7 @@ class Fetched:
     """What AWS says of one instance."""
 
     class_name: str
-    volume: Volume | None  # None for Aurora, which has no volume of its own
+    volume: Volume | None  # None for a kind that is not known
     series: Series
 
 
@@ -54,9 +54,14 @@ def fetch(
     """Look an instance up, and its metrics from `start` to `end` (UTC).
 
     One call of DescribeDBInstances and one of GetMetricData with its pages, less what the cache
-    has. AwsError for what AWS refuses; UsageError where there are too few points.
+    has. AwsError for what AWS refuses; UsageError for Aurora and where there are too few points.
     """
     instance = rds.instance(client("rds", account), name)
+    if instance.engine.startswith("aurora"):
+        raise UsageError(
+            f"{name} is of Aurora, whose storage is no EBS volume",
+            "Its limits are not published as numbers, so there is nothing to compare with.",
+        )
     watch = client("cloudwatch", account)
     period = cloudwatch.period_for(_midnight(start), end)
     where = (cache or cache_directory()) / region_of(watch) / instance.resource_id / str(period)
@@ -79,7 +84,7 @@ def cache_directory() -> Path:
 
 def volume_below(instance: Instance) -> Volume | None:
     """The instance's volume; None where it has none or one that is not known."""
-    if not instance.storage_type or instance.engine.startswith("aurora"):
+    if not instance.storage_type:
         return None
     provisioned = instance.storage_type in {"gp3", "io1", "io2"}
     try:

@@ -54,6 +54,9 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     for one in told["pegged"]:
         yield ""
         yield from _pegged(one)
+    yield from _listed(
+        "hidden demand", [demand_words(one) for one in told["needs"] if one["hidden"]]
+    )
     yield from _listed("what to do", told["advice"])
     yield from _candidates("enough, smallest first", told["candidates"])
     if told["what_if"] is not None:
@@ -126,6 +129,16 @@ def _candidates(title: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]
             yield f"  {'':<18} over {one['storage']}"
 
 
+def demand_words(one: Mapping[str, Any]) -> str:
+    """What is known of demand that a ceiling cut off, as a sentence."""
+    resource = Resource(one["resource"])
+    served = f"{resource}: {quantity(resource, one['seen'])} were served in the busiest minutes"
+    if one["at_most"] is None:
+        return f"{served}; how much more was asked for cannot be told"
+    most = quantity(resource, one["at_most"])
+    return f"{served}; more was asked for, {most} at most if no waiting session ever paused"
+
+
 def forecast_words(one: Mapping[str, Any]) -> str:
     """One forecast as a sentence."""
     resource = Resource(one["resource"])
@@ -188,6 +201,7 @@ def page(answer: Limits) -> str:
         palette=charts.PALETTE,
         quantity=lambda resource, value: quantity(Resource(resource), value),
         lasting=lasting,
+        hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
         forecasts=[forecast_words(one) for one in told["forecasts"]],
         steady=[steady_words(one) for one in told["steady"]],
         days=_DAYS,
