@@ -13,9 +13,11 @@ from mrtuner.failover.snippets import STACKS
 
 
 def test_every_fact_names_its_source_and_on_what_it_rests() -> None:
-    for each in (*kernel_timers(), *drivers().values()):
-        assert each.source, each.name
-        assert each.evidence in EVIDENCE, each.name
+    facts = [(each.name, each.source, each.evidence) for each in kernel_timers()]
+    facts += [(each.name, each.source, each.evidence) for each in drivers().values()]
+    for name, source, evidence in facts:
+        assert source, name
+        assert evidence in EVIDENCE, name
 
 
 def test_the_kernels_defaults_are_those_of_the_model() -> None:

@@ -1,4 +1,4 @@
-"""Hangs measured on Linux 6.18 at HZ 250, 12 of each where not said otherwise.
+"""Hangs measured on Linux 6.18 at HZ 250, up to 12 of each.
 
 Namespaces for client, router and server; the router drops. Seconds from the client's own action to
 its error, shortest and longest. None of these figures comes from the code under test.

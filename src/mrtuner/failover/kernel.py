@@ -32,8 +32,8 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "tcp_rto_min_us": (1, 100_000_000),
     "tcp_rto_max_ms": (1_000, 120_000),
     "tcp_early_retrans": (0, 4),
-    "tcp_keepalive_time": (1, 32_767),
-    "tcp_keepalive_intvl": (1, 32_767),
+    "tcp_keepalive_time": (1, 2_147_483),  # a jiffies count in an int, at HZ 1000
+    "tcp_keepalive_intvl": (1, 2_147_483),
     "tcp_keepalive_probes": (1, 255),
 }
 

@@ -148,7 +148,7 @@ def _connect_traps(now: Situation) -> Iterator[str]:
     if client.addresses > 1:
         yield "connect_timeout is for each address, not for all of them"
     if client.driver.name == "pgbouncer":
-        yield "PgBouncer logs a client in while the database is dead: run a query to know"
+        yield "PgBouncer logs clients in while a database it has known is dead: run a query to know"
     if client.origin.get("connect_timeout") and client.connect_timeout == 2:
         yield "connect_timeout=1 means 2 s before libpq 18, and in psycopg"
     if now.kernel.linear and now.kernel.tcp_syn_retries > 2 and client.connect_timeout is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict import Case, Prediction, Situation, said
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from mrtuner.failover.audit import Audit, Audited
     from mrtuner.failover.settings import Settings
 
-_GAP = "  "
+_GAP: Final = "  "
+_WIDTH: Final = 100
 
 
 def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[str]:
@@ -30,8 +32,8 @@ def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[st
     for case in cases:
         yield ""
         yield f"{case.case.words}: {said(case.span)}"
-        yield from (f"  - {step}" for step in case.steps)
-        yield from (f"  ! {trap}" for trap in case.traps)
+        yield from _items("-", case.steps)
+        yield from _items("!", case.traps)
 
 
 def _title(situation: Situation) -> str:
@@ -96,7 +98,16 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
     if items:
         yield ""
         yield title
-        yield from (f"  - {item}" for item in items)
+        yield from _items("-", items)
+
+
+def _items(mark: str, items: Iterable[str]) -> Iterator[str]:
+    """Each on lines of its own, as wide as a line."""
+    for item in items:
+        yield from wrap(
+            item, _WIDTH, initial_indent=f"  {mark} ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
 
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
