@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from itertools import combinations
 
-from mrtuner.cpu.pairs import judge, to_try
+import pytest
+
+from mrtuner.cpu.model import Mode
+from mrtuner.cpu.pairs import judge, to_try, tried
 
 CALM = dict.fromkeys(combinations(range(4), 2), 0.5)
 
@@ -46,3 +51,17 @@ def test_two_cpus_are_judged_by_one_alone() -> None:
 def test_one_cpu_has_no_pairs() -> None:
     assert to_try([3]) == []
     assert judge(0.5, {}) == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pins workers")
+def test_a_real_pair_of_cpus_is_tried() -> None:
+    """Half a second of work; a busy machine makes it wait, which is not CPU time."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    said: list[str] = []
+    solo, (pair,) = tried(Mode.INTEGER, cpus, tell=said.append)
+    assert said == ["pairs of CPUs to try: 1"]
+    assert 0.2 < solo < 1.5
+    assert (pair.first, pair.second) == tuple(cpus)
+    assert 0.6 < pair.inflation < 3

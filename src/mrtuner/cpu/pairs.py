@@ -66,7 +66,7 @@ def tried(
     count = max(1, round(steps_per_second(mode) * SECONDS / PIECES))
     solo = median(_took(mode, (cpu,), count) for cpu in cpus[:_FIRST])
     pairs = to_try(cpus)
-    tell(f"{len(pairs)} pairs of CPUs, {SECONDS:g} s each")
+    tell(f"pairs of CPUs to try: {len(pairs)}")
     together = {pair: _took(mode, pair, count) for pair in pairs}
     for pair in _standing_out(solo, together):
         together[pair] = min(together[pair], _took(mode, pair, count))
