@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
+from mrtuner.bench.grid.archive import Archive
 from mrtuner.bench.grid.collect import differences
 from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload
 from mrtuner.bench.grid.record import GridRecord
@@ -102,6 +103,16 @@ def test_a_scale_beyond_the_disk_is_refused_before_anything_is_made(tmp_path: Pa
     """15 MB x 100 million: 1.5 PB."""
     with pytest.raises(Refused, match=r"the databases need 1\.\d+ ?PB|the databases need \d+ TB"):
         run_grid(tiny(scales=(100_000_000,)), tmp_path / "run")
+
+
+def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) -> None:
+    head = {
+        "plan": tiny().to_dict(), "host": {}, "kernel": "Plan 9", "pgbench": "18.6",
+        "mrtuner": "0", "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
+    }  # fmt: skip
+    Archive.create(tmp_path / "run", head)
+    with pytest.raises(Refused, match="begun elsewhere: kernel was Plan 9, is "):
+        run_grid(None, tmp_path / "run")
 
 
 def test_limits_need_their_machinery(tmp_path: Path) -> None:

@@ -145,6 +145,14 @@ def test_a_run_that_changes_half_way_is_not_steady() -> None:
     assert any("by up to 100 %" in text for text in cautions)
 
 
+def test_uneven_checkpoints_are_told() -> None:
+    """a met one in each of six blocks, b four."""
+    cautions = verdicts(a_record(six_blocks(CELL, 1.0, checkpoints_requested=3)))[0].cautions
+    assert "in 6 blocks the numbers of checkpoints met differ by more than one" in cautions
+    even = verdicts(a_record(six_blocks(CELL, 1.0, checkpoints_requested=1)))[0].cautions
+    assert not any("numbers of checkpoints" in text for text in even)
+
+
 def test_sides_merge_latencies_and_take_medians() -> None:
     """Six runs of 1,001 transactions: enough for p99 (1,000), not for p99.9 (10,000)."""
     side = sides(a_record(six_blocks(CELL, 1.0)))[0]

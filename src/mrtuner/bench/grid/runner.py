@@ -71,6 +71,7 @@ def run_grid(
         if plan is None:
             archive, record = Archive.resume(directory)
             plan = record.plan
+            _require_same_place(record, _head(plan, host, embedded, force=force))
         else:
             record = None
             archive = Archive.create(directory, _head(plan, host, embedded, force=force))
@@ -93,6 +94,20 @@ def _head(plan: GridPlan, host: Host, embedded: Path | None, *, force: bool) -> 
         "local": all(variant.start is None for variant in plan.variants),
         "forced": force,
     }
+
+
+def _require_same_place(record: GridRecord, here: Mapping[str, object]) -> None:
+    """Half a run of one kernel and half of another would compare kernels."""
+    changed = [
+        f"{name} was {getattr(record, name)}, is {here[name]}"
+        for name in ("kernel", "pgbench", "mrtuner")
+        if getattr(record, name) != here[name]
+    ]
+    if changed:
+        raise Refused(
+            f"the run was begun elsewhere: {'; '.join(changed)}",
+            "Go on where it was begun, or begin another run.",
+        )
 
 
 def _preemption() -> str:

@@ -256,11 +256,31 @@ def _cautions(
         if cv is not None and CV_WARN <= cv < CV_REFUSE:
             yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV)"
         yield from _on_steadiness(name, runs)
+    yield from _on_checkpoints(record, one)
     skipped = sum(taken.skipped for taken in record.of(one.cell))
     if skipped:
         yield f"{skipped} transactions were too late and skipped: latencies are those of the rest"
     if record.forced:
         yield "taken on a busy machine, against advice (--force)"
+
+
+def _on_checkpoints(record: GridRecord, one: _Tested) -> Iterator[str]:
+    first = {
+        taken.sample.block: _checkpoints(taken)
+        for taken in record.accepted(one.cell, record.plan.baseline.name)
+    }
+    unlike = [
+        taken.sample.block
+        for taken in record.accepted(one.cell, one.variant.name)
+        if abs(_checkpoints(taken) - first.get(taken.sample.block, _checkpoints(taken))) > 1
+    ]
+    if unlike:
+        blocks = "1 block" if len(unlike) == 1 else f"{len(unlike)} blocks"
+        yield f"in {blocks} the numbers of checkpoints met differ by more than one"
+
+
+def _checkpoints(taken: Taken) -> int:
+    return taken.sample.checkpoints_timed + taken.sample.checkpoints_requested
 
 
 def _scatter(cell: Cell, runs: Sequence[Taken]) -> float | None:
