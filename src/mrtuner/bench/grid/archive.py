@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.bench.grid.plan import Cell
 from mrtuner.bench.grid.record import SCHEMA, GridRecord, Taken, assembled
@@ -200,6 +200,3 @@ def _unwritable(path: Path, error: OSError) -> MrTunerError:
         f"cannot write the run in {path}: {error.strerror}",
         "Make room or name another directory; then go on with --resume.",
     )
-
-
-__all__: Final = ["Archive", "load", "locked"]

@@ -185,6 +185,3 @@ def _taken(line: Mapping[str, Any], rejected: Mapping[Any, str]) -> Taken:
 def _failure(line: Mapping[str, Any]) -> Failure:
     known = {name: value for name, value in line.items() if name != "kind"}
     return Failure(**{**known, "cell": Cell(**line["cell"])})
-
-
-__all__: Final = ["SCHEMA", "Failure", "GridRecord", "Taken", "assembled", "unlike"]

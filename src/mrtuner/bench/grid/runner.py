@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -401,18 +401,14 @@ class _Grid:
         return self.rates[cell.key]
 
 
-class _started:
-    """A server runs inside the block."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-
-    def __enter__(self) -> Server:
-        self.server.start()
-        return self.server
-
-    def __exit__(self, *_: object) -> None:
-        self.server.stop()
+@contextmanager
+def _started(server: Server) -> Iterator[None]:
+    """The server runs inside the block."""
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
 
 
 def _unheard(event: Event) -> None:

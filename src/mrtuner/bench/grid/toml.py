@@ -41,6 +41,9 @@ seconds = 60            # longer than checkpoint_timeout to judge settings of wr
 delta = "3%"            # the smallest difference that matters
 steal_limit = "1%"      # a block is repeated once when others took more CPU than this
 foreign_limit = "3%"
+# threads = 2           # of pgbench
+# latency_limit = 1000  # ms; at a given rate, transactions later than this are skipped and counted
+# seed = 42             # repeats the order of an earlier run
 
 [[workload]]
 name = "tpcb"
