@@ -69,9 +69,9 @@ def forecasts(series: Series, known: Sequence[Ceiling], findings: Findings) -> I
 def _daily(series: Series, values: Values) -> tuple[Values, Values]:
     np = numpy()
     length = 86_400 // series.step
-    count = len(values) // length
-    table = values[-count * length :].reshape(count, length) if count else values.reshape(0, 1)
-    full = np.isfinite(table).mean(axis=1) >= _FULL if count else np.zeros(0, dtype=bool)
+    count = len(values) // length if length else 0
+    table = values[len(values) - count * length :].reshape(count, length)
+    full = np.isfinite(table).mean(axis=1) >= _FULL
     busy: Values = np.array([np.nanquantile(row, _QUANTILE) for row in table[full]])
     return np.flatnonzero(full).astype(float) - (count - 1), busy
 

@@ -209,7 +209,9 @@ def page(answer: Limits) -> str:
 
 
 def _has(answer: Limits, resource: Resource) -> bool:
-    return answer.series.total(*PARTS[resource]) is not None
+    """Whether there is anything to draw."""
+    values = answer.series.total(*PARTS[resource])
+    return values is not None and bool((values > 0).any())
 
 
 def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
