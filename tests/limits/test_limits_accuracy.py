@@ -23,6 +23,7 @@ def test_precision_and_recall_over_some_hundred_cases() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_precision_and_recall_over_thousands_of_cases() -> None:
     found = measure(range(30_000, 33_000))
     assert found.precision >= AIM, found.mistakes

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mrtuner.errors import UsageError
 from mrtuner.limits import Series, limits
 from mrtuner.limits.series import UNITS
 from mrtuner.report.limits import lines, page
@@ -40,18 +39,14 @@ def test_odd_metrics_are_answered(seed: int) -> None:
     metrics = {
         name: SHAPES[random.integers(len(SHAPES))](random, points)
         for name in UNITS
-        if random.random() < 0.7
+        if name == "CPUUtilization" or random.random() < 0.7
     }
     series = Series(
         start=datetime(2026, 3, 1, 5, 7, tzinfo=UTC),
         step=int(random.choice([1, 60, 300, 3600])),
         metrics=metrics,
     )
-    try:
-        found = limits(series, class_name=str(random.choice(["db.r5.2xlarge", "db.t2.micro"])))
-    except UsageError as error:
-        assert "no resource can be judged" in error.message
-        return
+    found = limits(series, class_name=str(random.choice(["db.r5.2xlarge", "db.t2.micro"])))
     assert json.dumps(found.to_dict(), allow_nan=False)
     assert list(lines(found.to_dict()))
     if seed % 10 == 0:
