@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from conftest import PASSWORD, NewCluster
-from mrtuner.bench.pgbench import Load, find_pgbench, initialise, run
+from mrtuner.bench.pgbench import Load, find_pgbench, initialise, run, run_logged, try_out
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Binaries, Cluster
 from servers import binaries
@@ -73,6 +73,34 @@ def test_a_script_of_ones_own_runs_with_its_scale(dsn: str, program: Path, tmp_p
     script.write_text("SELECT 1 / (CASE WHEN :scale = 7 THEN 1 ELSE 0 END);\n")
     seen = run(dsn, Load(script=str(script), scale=7, seconds=1, clients=1), program=program)
     assert seen.transactions > 0
+
+
+def test_transactions_too_late_to_begin_are_counted_apart(
+    dsn: str, program: Path, tmp_path: Path
+) -> None:
+    """100 a second are due and each takes 50 ms: one client serves 20 of them, the rest is late."""
+    script = tmp_path / "slow.sql"
+    script.write_text("SELECT pg_sleep(0.05);")
+    seen, log = run_logged(
+        dsn, Load(script="slow", seconds=2, clients=1),
+        [f"--file={script}", "--rate=100", "--latency-limit=20"], seed=1, program=program,
+    )  # fmt: skip
+    assert log.skipped > seen.transactions
+    assert log.times.total == seen.transactions
+    assert 20 <= seen.transactions <= 45
+    # Latency counts from the scheduled start: never below what the server took.
+    assert log.times.counts[0][0] >= 50_000
+
+
+def test_a_script_is_tried_out_with_one_transaction(
+    dsn: str, program: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.sql"
+    script.write_text("SELECT :scale;")
+    try_out(dsn, [f"--file={script}"], 3, program=program)
+    script.write_text("SELEKT 1;")
+    with pytest.raises(MrTunerError, match="syntax error"):
+        try_out(dsn, [f"--file={script}"], 3, program=program)
 
 
 def test_a_transaction_that_overruns_is_charged_to_the_run(
