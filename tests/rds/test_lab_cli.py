@@ -101,4 +101,6 @@ def test_a_bad_seed_is_a_plain_error(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=30)
         assert process.returncode == 1
         assert out == ""
-        assert err.startswith("error: step 1 of the seed, CreateDBInstances, failed")
+        assert err.startswith(
+            "error: step 1 of the seed, CreateDBInstances, failed: the RDS API has no such action"
+        )

@@ -126,6 +126,14 @@ def test_literals_are_no_formulas() -> None:
     assert is_formula("GREATEST(1,2)")
 
 
+def test_a_number_of_thousands_of_digits_is_refused_in_a_short_sentence() -> None:
+    """Python reads no more than 4300 of them, and says so by an error of its own."""
+    for text in ("{DBInstanceClassMemory*" + "9" * 5000 + "}", "-" + "9" * 5000):
+        with pytest.raises(FormulaError, match="a number of 5000 digits") as caught:
+            parse(text)
+        assert len(caught.value.message) < 300
+
+
 @given(st.integers(1, 2**50), st.integers(0, 2**45), st.fractions(min_value=Fraction(1, 2**40)))
 def test_a_fraction_of_memory_is_written_so_that_it_is_floored_once(
     memory: int, step: int, factor: Fraction

@@ -131,7 +131,7 @@ def test_a_literal_beyond_small_classes_is_only_told() -> None:
         ("IF({DBInstanceVCPU}>2,1,0)", "no function IF", None),
         ("{log(0)}", "log(0)", None),
         ("{DBInstanceClassMemory*8589934592}", "beyond 64 bits", None),
-        ("{DBInstanceClassMemory*" + "9" * 5000 + "}", "", None),
+        ("{DBInstanceClassMemory*" + "9" * 5000 + "}", "a number of 5000 digits", None),
     ],
 )
 def test_what_rds_cannot_read_is_an_error_with_what_was_meant(

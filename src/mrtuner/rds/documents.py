@@ -43,6 +43,9 @@ def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
     return ()
 
 
+_READABLE: Final = "Give one document of JSON or YAML."
+
+
 def _composed(text: str, source: str) -> Node:
     import yaml
 
@@ -52,9 +55,10 @@ def _composed(text: str, source: str) -> Node:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""
-        raise BadValue(f"cannot read {source}{where}: {getattr(error, 'problem', error)}") from None
+        problem = getattr(error, "problem", error)
+        raise BadValue(f"cannot read {source}{where}: {problem}", _READABLE) from None
     if root is None:
-        raise BadValue(f"{source} is empty")
+        raise BadValue(f"{source} is empty", _READABLE)
     return root
 
 

@@ -51,6 +51,8 @@ _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
 
 #: Nobody writes more functions inside one another.
 DEEPEST: Final = 20
+#: Digits of a number: far beyond what any parameter takes, and below what Python refuses.
+LONGEST: Final = 100
 
 
 class FormulaError(BadValue):
@@ -326,7 +328,7 @@ class _Reader:
     def _term(self) -> Formula:
         number = self._match(r"-?[0-9]+")
         if number is not None:
-            return Integer(int(number))
+            return Integer(self._integer(number))
         if self._match(r"\$?\{") is not None:
             body = self._arithmetic()
             self._expect("}")
@@ -365,7 +367,7 @@ class _Reader:
     def _factor(self) -> int | str | Log:
         number = self._match(r"[0-9]+")
         if number is not None:
-            return int(number)
+            return self._integer(number)
         if self._match(r"(?i:log)\(") is not None:
             body = self._arithmetic()
             self._expect(")")
@@ -374,6 +376,11 @@ class _Reader:
         if name is None:
             raise self._error("a variable or an integer should stand here", self._inside())
         return self._variable(name)
+
+    def _integer(self, digits: str) -> int:
+        if (length := len(digits.lstrip("-"))) > LONGEST:
+            raise self._error(f"a number of {length} digits", "64 bits hold 19 of them.")
+        return int(digits)
 
     def _variable(self, name: str) -> str:
         if name in VARIABLES:
@@ -418,9 +425,11 @@ class _Reader:
         return f"Inside the braces stand integers, * and /, and a variable. {_KNOWN}"
 
     def _error(self, what: str, hint: str) -> FormulaError:
-        return FormulaError(f"{what} at character {self.at + 1} of {self.text!r}", hint)
+        text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
+        return FormulaError(f"{what} at character {self.at + 1} of {text!r}", hint)
 
 
+_SHOWN: Final = 200  # characters of a formula in an error
 _FUNCTION_NAMES: Final = "PostgreSQL's formulas have GREATEST, LEAST and SUM; log in the braces."
 _KNOWN: Final = f"The variables are {', '.join(VARIABLES)}."
 _WHAT: Final = "A formula is like {DBInstanceClassMemory/32768} or LEAST({DBInstanceVCPU*2},8)."

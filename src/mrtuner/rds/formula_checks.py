@@ -52,8 +52,6 @@ def _without_spaces(text: str) -> BadValue | None:
         parse("".join(text.split()))
     except BadValue as error:
         return error
-    except ValueError:
-        return None  # said by whoever reads the text as it is
     return None
 
 

@@ -160,7 +160,7 @@ def _accepted(text: str) -> str | None:
     try:
         found = parse(text)
         return str(found) if found.documented and found.variables else None
-    except (BadValue, ValueError):  # ValueError: Python's own limit on digits
+    except BadValue:
         return None
 
 

@@ -79,8 +79,6 @@ class Subject:
             self.read()
         except BadValue as error:
             return error
-        except ValueError:  # Python's own limit on digits
-            return BadValue("a number of thousands of digits")
         return None
 
     @property

@@ -72,10 +72,13 @@ def _call(lab: Lab, step: Step) -> None:
         aws_access_key_id="lab",
         aws_secret_access_key="lab",  # noqa: S106  # the lab takes any
     )
+    make = getattr(client, xform_name(step["action"]), None)
+    if make is None:
+        raise MrTunerError("the RDS API has no such action")
     try:
-        getattr(client, xform_name(step["action"]))(**step.get("parameters", {}))
-    except (AttributeError, BotoCoreError, ClientError) as error:
-        raise MrTunerError(str(error)) from None
+        make(**step.get("parameters", {}))
+    except (BotoCoreError, ClientError) as error:
+        raise MrTunerError(" ".join(str(error).split())) from None
 
 
 def _wait(lab: Lab, _step: Step | None = None) -> None:
