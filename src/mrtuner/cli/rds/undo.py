@@ -50,7 +50,8 @@ def command(
 
     What somebody had set gets that value again, what nobody had set is reset, the group that was
     attached is attached again, and one that we made is deleted. A change that was interrupted is
-    finished or reverted first; when that reverted it, there is nothing more to undo.
+    finished or reverted first; when that reverted it, there is nothing more to undo. What the
+    server then runs is shown by rdstune diff --dsn.
     """
     from mrtuner.journal.store import Journal
 
