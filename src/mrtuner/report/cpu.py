@@ -77,10 +77,10 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 def verdict(told: Mapping[str, Any]) -> str:
     """One sentence: where throughput bends, and why."""
     found = told["diagnosis"]
-    if not found["levels"]:
-        return "Undecided: no trial counts, other work took too much of the CPUs."
     if found["bends"]:
         return f"Knee {'; '.join(_knee(bend) for bend in found['bends'])}."
+    if found["incomplete"]:
+        return f"Undecided: other work spoilt every trial of {_numbers(found['incomplete'])}."
     most = found["levels"][-1]["count"]
     return f"No knee up to {_workers(most)}: every further one brought its share, as far as seen."
 
@@ -200,7 +200,7 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
 
 
 def _numbers(counts: Sequence[int]) -> str:
-    return f"{', '.join(map(str, counts))} workers"
+    return f"{', '.join(map(str, counts))} worker{'' if list(counts) == [1] else 's'}"
 
 
 def _seconds(value: float | None) -> str:
