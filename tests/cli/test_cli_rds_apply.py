@@ -189,8 +189,9 @@ def test_a_group_that_the_server_would_not_start_with_is_not_attached(
 ) -> None:
     """It overflowed before, too; but another group is attached, and that one fits."""
     rds.create_group(client, "too-much", "postgres17", "bytes where pages are meant")
-    values = [("shared_buffers", "{DBInstanceClassMemory/4}", "pending-reboot")]
-    rds.modify_group(client, "too-much", values)
+    rds.modify_group(
+        client, "too-much", [("shared_buffers", "{DBInstanceClassMemory/4}", "pending-reboot")]
+    )
     result = run("apply", "db1", "--group", "too-much", "--yes")
     assert result.exit_code == 4
     assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
