@@ -170,7 +170,7 @@ def _threads(record: Record) -> Threads:
             hidden=(shown or 1) == 1,
             shared=True,
         )
-    tried = f"; none of {len(record.pairs)} pairs slows the other" if record.pairs else ""
+    tried = f"; pairs that slow each other: none of {len(record.pairs)}" if record.pairs else ""
     how = record.topology.source + tried
     shared = any(len(core) > 1 for core in record.topology.cores)
     return Threads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)

@@ -144,7 +144,7 @@ def _evenness(level: Mapping[str, Any]) -> str:
     slow = (
         f"; {_percent(level['slow_share'])} of the workers take {level['slow_ratio']:.2f} times "
         "as long as the others"
-        if level["slow_share"]
+        if level["slow_ratio"] > 1  # in most trials, not by chance in one
         else ""
     )
     return (
