@@ -252,6 +252,7 @@ def test_an_instance_that_is_modifying_is_left_alone(
 ) -> None:
     new_instance(client, lab)
     plan = planned(client)
+    lab.go_on_at(1)  # so that it is still modifying when a busy machine gets to look
     client.modify_db_instance(
         DBInstanceIdentifier="db1", AllocatedStorage=200, ApplyImmediately=True
     )

@@ -37,7 +37,7 @@ class Clock:
         start: datetime | None = None,
         wall: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.speed = speed
+        self._usual = speed
         self._wall = wall
         self._given = start
         self._present: datetime | None = None
@@ -45,7 +45,8 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew at the start, with nothing put down."""
+        """Begin anew at the start and at the usual speed, with nothing put down."""
+        self.speed = self._usual
         self._start = self._given or datetime.now(UTC)
         self._origin = self._wall()
         self._skipped = timedelta()
@@ -58,6 +59,11 @@ class Clock:
     def advance(self, delta: timedelta) -> None:
         """Jump ahead; what falls due on the way is run by the next `run_due`."""
         self._skipped += delta
+
+    def go_on_at(self, speed: float) -> None:
+        """From this moment on, run `speed` times as fast as the wall's clock."""
+        self._start, self._skipped = self._running(), timedelta()
+        self._origin, self.speed = self._wall(), speed
 
     def after(self, seconds: float, action: Action) -> None:
         """Run `action` in so many seconds of the lab."""

@@ -137,6 +137,14 @@ class Lab:
             self._world.clock.advance(delta or timedelta(**parts))
             self._world.clock.run_due()
 
+    def go_on_at(self, speed: float) -> None:
+        """Run so many times as fast as the wall's clock until the next reset.
+
+        At 1 a minute takes a minute: what is under way stays so until it is moved ahead.
+        """
+        with self._world.lock:
+            self._world.clock.go_on_at(speed)
+
     def settle(self) -> None:
         """Move the clock ahead until nothing is under way that takes less than an hour.
 
