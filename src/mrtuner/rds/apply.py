@@ -16,11 +16,12 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import ApplyError, MrTunerError, Refused
 from mrtuner.journal.record import Change, Entry, GroupChange, State
+from mrtuner.journal.steps import Observer, unseen
 from mrtuner.journal.store import Journal
 from mrtuner.rds.floors import refuse_floors
 from mrtuner.rds.plan import LeftAlone, Plan, Step, make, user_values
 from mrtuner.rds.target import Target, read_target, users
-from mrtuner.rds.transaction import Observer, Transaction, reboot_waiting
+from mrtuner.rds.transaction import Transaction, reboot_waiting
 from mrtuner.rds.watch import USUAL, Pace
 
 __all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
@@ -42,10 +43,6 @@ class Outcome:
     waiting: tuple[str, ...] = ()  # instances that wait for a reboot
 
 
-def _unseen(step: str) -> None:
-    """Observe nothing."""
-
-
 def apply(
     client: Any,
     plan: Plan,
@@ -54,7 +51,7 @@ def apply(
     reboot: Reboot = "never",
     shared: bool = False,
     pace: Pace = USUAL,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome:
     """Carry a plan out: write in journalled calls, attach, wait, reboot if allowed, verify.
 
@@ -102,7 +99,7 @@ def recover(
     *,
     reboot: Reboot = "never",
     pace: Pace = USUAL,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome | None:
     """Finish or revert the change of this instance that was interrupted; None if there is none.
 

@@ -7,8 +7,7 @@ failure puts everything back, and what a kill leaves is finished or put back by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -18,14 +17,12 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rds import Scope
 from mrtuner.errors import ApplyError
 from mrtuner.journal.record import Change, Entry, GroupChange, State
-from mrtuner.journal.store import Journal, JournalError
+from mrtuner.journal.steps import Observer, Steps
+from mrtuner.journal.store import Journal
 from mrtuner.rds.batches import Direction, batches, send, value
 from mrtuner.rds.plan import user_values
 from mrtuner.rds.target import CHANGEABLE, Target, read_target, users
 from mrtuner.rds.watch import Pace, refuse_failure, wait
-
-#: Told of every step when it has been written down and is about to be taken, and when it is done.
-Observer = Callable[[str], None]
 
 _APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
 #: Noted once the call was taken: a reboot that was only meant has changed nothing.
@@ -35,7 +32,7 @@ _DELETIONS: Final = 10
 
 
 @dataclass(slots=True)
-class Transaction:
+class Transaction(Steps):
     """A change under way. `may_reboot`: whether this run may reboot, on the way back too."""
 
     client: Any
@@ -295,29 +292,6 @@ class Transaction:
                 self.pace.sleep(self.pace.first)
             else:
                 return
-
-    # The journal and the observer.
-
-    @contextmanager
-    def _step(self, state: State, name: str) -> Iterator[None]:
-        self._note(state, name)
-        self._tell(name)
-        yield
-        self._tell(f"{name}: done")
-
-    def _note(self, state: State, step: str) -> None:
-        """Write the step down. On the way back nothing may stop us, not even a full disk."""
-        try:
-            self.change = self.journal.note(self.change, state, step)
-        except JournalError:
-            if state not in (State.REVERTING, State.REVERTED):
-                raise
-            self.change = replace(self.change, state=state)
-
-    def _tell(self, step: str) -> None:
-        """Tell the observer, who may stop us on the way there but not on the way back."""
-        with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
-            self.at(step)
 
 
 def _untold() -> None:

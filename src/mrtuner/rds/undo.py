@@ -13,6 +13,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import Refused, UsageError
 from mrtuner.journal.record import Change, Entry, GroupChange
+from mrtuner.journal.steps import Observer, unseen
 from mrtuner.journal.store import Journal
 from mrtuner.rds.apply import (
     Outcome,
@@ -27,12 +28,7 @@ from mrtuner.rds.apply import (
 )
 from mrtuner.rds.plan import user_values
 from mrtuner.rds.target import Target, read_target, users
-from mrtuner.rds.transaction import Observer
 from mrtuner.rds.watch import USUAL, Pace
-
-
-def _unseen(step: str) -> None:
-    """Observe nothing."""
 
 
 def undo(
@@ -43,7 +39,7 @@ def undo(
     reboot: Reboot = "never",
     force: bool = False,
     pace: Pace = USUAL,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome:
     """Take back the latest change of this instance or cluster.
 

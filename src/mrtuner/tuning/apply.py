@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mrtuner.errors import ApplyError, ConnectError, MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.journal.record import Change, Entry, State
+from mrtuner.journal.steps import Observer, unseen
 from mrtuner.journal.store import Journal
 from mrtuner.postgres.connect import connect
 from mrtuner.tuning import live
@@ -22,7 +23,7 @@ from mrtuner.tuning.files import belongs_to, read_text, runs_here
 from mrtuner.tuning.live import AUTO_CONF, Identity, InForce, Line
 from mrtuner.tuning.plan import LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.tuning.restart import NEVER, Restart
-from mrtuner.tuning.transaction import Observer, Transaction
+from mrtuner.tuning.transaction import Transaction
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -60,10 +61,6 @@ class Outcome:
     waiting: tuple[str, ...] = ()  # in force only after the next restart
 
 
-def _unseen(step: str) -> None:
-    """Observe nothing."""
-
-
 def _anything_fits(values: Mapping[str, str]) -> bool:  # noqa: ARG001
     return True
 
@@ -76,7 +73,7 @@ def apply(
     restart: Restart = NEVER,
     conf_dir: Path | None = None,
     fits: Fits = _anything_fits,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome:
     """Carry a plan out: write, reload or restart, verify in a new session.
 
@@ -105,7 +102,7 @@ def undo(
     restart: Restart = NEVER,
     fits: Fits = _anything_fits,
     force: bool = False,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome:
     """Take the latest change of this server back: entries that it added go, others return.
 
@@ -132,7 +129,7 @@ def recover(
     journal: Journal,
     *,
     restart: Restart = NEVER,
-    at: Observer = _unseen,
+    at: Observer = unseen,
 ) -> Outcome | None:
     """Finish or revert the change of this server that was interrupted; None if there is none.
 

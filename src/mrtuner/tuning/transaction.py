@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.journal.record import Change, Entry, State
-from mrtuner.journal.store import Journal, JournalError
+from mrtuner.journal.steps import Observer, Steps
+from mrtuner.journal.store import Journal
 from mrtuner.postgres.connect import connect
 from mrtuner.tuning import live
 from mrtuner.tuning.conftext import entries as entries_of
@@ -40,8 +41,6 @@ from mrtuner.tuning.restart import (
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: Told of every step when it has been written down and is about to be taken, and when it is done.
-Observer = Callable[[str], None]
 Direction = Literal["after", "before"]
 
 #: A postmaster reads its files within moments of a reload; a busy machine needs longer [s].
@@ -50,7 +49,7 @@ _PAUSE: Final = 0.05
 
 
 @dataclass(slots=True)
-class Transaction:
+class Transaction(Steps):
     """A change under way, and the session that holds the server's lock."""
 
     dsn: str
@@ -115,27 +114,6 @@ class Transaction:
         self.close()
         self.conn = answering(self.dsn, self.how.patience)
         return self.conn
-
-    @contextmanager
-    def _step(self, state: State, name: str) -> Iterator[None]:
-        self._note(state, name)
-        self._tell(name)
-        yield
-        self._tell(f"{name}: done")
-
-    def _note(self, state: State, step: str) -> None:
-        """Write the step down. On the way back nothing may stop us, not even a full disk."""
-        try:
-            self.change = self.journal.note(self.change, state, step)
-        except JournalError:
-            if state not in (State.REVERTING, State.REVERTED):
-                raise
-            self.change = replace(self.change, state=state)
-
-    def _tell(self, step: str) -> None:
-        """Tell the observer, who may stop us on the way there but not on the way back."""
-        with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
-            self.at(step)
 
     def _writes(
         self, conn: Connection, direction: Direction, names: Sequence[str] | None = None

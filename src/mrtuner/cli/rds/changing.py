@@ -17,9 +17,9 @@ from mrtuner.cli import options, terminal
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.journal.steps import Observer
     from mrtuner.journal.store import Journal
     from mrtuner.rds.apply import Outcome, Reboot
-    from mrtuner.rds.transaction import Observer
     from mrtuner.rds.watch import Pace
 
 Function = TypeVar("Function", bound=Callable[..., Any])
