@@ -3,6 +3,8 @@
     python bench/worth.py --scenario memory            # everything fits, storage is fast
     python bench/worth.py --scenario small             # 2 GiB, 3,000 IOPS, data three times that
     python bench/worth.py --scenario small --cycle --blocks 3   # a checkpoint cycle of each arm
+    python bench/worth.py --scenario small --cycle --blocks 3 --rate 800   # the same load for all
+    python bench/worth.py --scenario memory --iops 3000   # everything fits, storage is slow
     python bench/worth.py --script select --huge-pages 2300 --arms off,on \\
         --extra off:mrtuner:huge_pages=off --extra on:mrtuner:huge_pages=on
 
@@ -10,6 +12,9 @@ Each arm is a server of its own on a copy of the same data, warmed up once, idle
 is measured. Order is random within blocks; every run starts behind a CHECKPOINT and is followed
 by a timed one, whose seconds are charged in a second column. With --cycle a run is as long as
 its arm's own checkpoint_timeout: with the charge, all that one cycle reads, logs and writes back.
+With --rate every arm gets the same transactions a second on pgbench's schedule, whether or not it
+has answered the last ones; a latency then counts from the scheduled start, so that a stall is
+felt by all who would have come meanwhile. At full speed it is felt by no more than the clients.
 Durability is the same for all.
 Ratios by the paired t on log ratios; records go to a JSON file. Nothing here is a promise.
 """
@@ -32,7 +37,7 @@ from instance import Volume, huge_pages, inside, memory_limit, volume
 
 import mrtuner
 from mrtuner.bench.order import blocks
-from mrtuner.bench.pgbench import Load, Run, initialise, run
+from mrtuner.bench.pgbench import BUILTIN, Load, Run, initialise, run, run_logged
 from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries
 from mrtuner.stats.paired import compare
 from mrtuner.units import parse_bytes
@@ -151,7 +156,7 @@ def main() -> None:
     scenario = SCENARIOS[options.scenario]
     changed = {
         name: getattr(options, name)
-        for name in ("seconds", "blocks", "clients", "scale", "warm_up", "memory")
+        for name in ("seconds", "blocks", "clients", "scale", "warm_up", "memory", "iops")
         if getattr(options, name) is not None
     }
     scenario = replace(scenario, **changed)
@@ -236,16 +241,19 @@ def _measure(
             arm = by_name[name]
             seconds = arm.checkpoint_timeout() if options.cycle else scenario.seconds
             timed = replace(load, seconds=seconds)
-            rows.append(_one(arm, timed, number, seed + number, pgbench))
+            rows.append(_one(arm, timed, options.rate, number, seed + number, pgbench))
             _say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
     return rows
 
 
-def _one(arm: Arm, load: Load, block: int, seed: int, pgbench: Path) -> dict[str, Any]:
+def _one(
+    arm: Arm, load: Load, rate: int | None, block: int, seed: int, pgbench: Path
+) -> dict[str, Any]:
     arm.sql("VACUUM pgbench_branches, pgbench_tellers")
     arm.checkpoint()
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0])
-    done = run(arm.dsn(), load, seed=seed, program=pgbench)
+    script = [f"--builtin={BUILTIN[load.script]}", *([f"--rate={rate}"] if rate else [])]
+    done, _ = run_logged(arm.dsn(), load, script, seed=seed, program=pgbench)
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0]) - wal
     debt = arm.checkpoint()
     return _row(arm.name, block, done, debt, wal)
@@ -261,6 +269,8 @@ def _row(name: str, block: int, done: Run, debt: float, wal: int) -> dict[str, A
         "tps": round(done.tps, 1),
         "charged": round(done.transactions / (done.elapsed + debt), 1),
         "debt_s": round(debt, 1),
+        "median_ms": round(latency.p50, 2),
+        "p95_ms": round(latency.p95, 2),
         "p99_ms": round(latency.p99, 2),
         "max_ms": round(latency.maximum, 1),
         "worst_second": done.worst_second,
@@ -295,7 +305,8 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--scenario", choices=SCENARIOS, default="memory")
-    for name in ("seconds", "blocks", "clients", "scale"):
+    parser.add_argument("--rate", type=int, help="transactions a second; without: full speed")
+    for name in ("seconds", "blocks", "clients", "scale", "iops"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--cycle", action="store_true", help="a run lasts its checkpoint_timeout")
     parser.add_argument("--warm-up", type=int)
