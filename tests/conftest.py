@@ -33,6 +33,12 @@ class NewCluster(Protocol):
     ) -> Cluster: ...
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("timed"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 def pytest_report_header() -> str:
     found = at_hand()
     return "PostgreSQL: " + (", ".join(found.values()) or "none yet; servers are fetched on demand")

@@ -18,6 +18,8 @@ from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.cluster import find_binaries
 from servers import binaries
 
+pytestmark = pytest.mark.timed
+
 SCRIPT = "SELECT aid FROM pgbench_accounts WHERE aid = 1;"
 
 

@@ -24,6 +24,8 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.units import MiB
 from servers import binaries
 
+pytestmark = pytest.mark.timed
+
 #: Limits that no machine exceeds, so that busy neighbours do not repeat blocks.
 TINY = Plan(
     load=Load(script="tpcb", scale=1, clients=2, threads=1, seconds=1),

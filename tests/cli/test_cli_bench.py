@@ -14,6 +14,8 @@ from mrtuner.bench.grid.archive import load
 from mrtuner.cli import main
 from servers import binaries
 
+pytestmark = pytest.mark.timed
+
 PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "bench"]
 QUICK = """
 scales = [1]

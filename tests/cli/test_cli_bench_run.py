@@ -11,8 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from mrtuner.bench.grid.archive import load
 from servers import binaries
+
+pytestmark = pytest.mark.timed
 
 PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "bench"]
 PLAN = """

@@ -17,6 +17,8 @@ import pytest
 
 from mrtuner.postgres.cluster import Cluster
 
+pytestmark = pytest.mark.timed
+
 PROGRAM = Path(sys.executable).parent / "mrtuner"
 QUICK = ("--seconds", "0.1", "--repeats", "2", "--force", "--seed", "3")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -108,7 +110,7 @@ def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         seen = told("--up-to", "3", "--no-pairs", before=inside(time))
     assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
-    (bend,) = seen["diagnosis"]["bends"]
+    bend = seen["diagnosis"]["bends"][0]  # noise may show a second one among so few trials
     assert (bend["at"], bend["cause"]) == (1, "quota")
     assert bend["throttled"] > 0
     one, two, _ = seen["diagnosis"]["levels"]

@@ -20,6 +20,8 @@ from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
+pytestmark = pytest.mark.timed
+
 MACHINE = ("--memory", "2GB", "--cpus", "2", "--storage", "ssd")
 
 

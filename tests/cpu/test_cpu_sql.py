@@ -16,6 +16,8 @@ from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.postgres.cluster import Cluster
 from servers import MAJORS, sql
 
+pytestmark = pytest.mark.timed
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 PLAN = Plan(
     mode=Mode.SQL, counts=(1, 2), repeats=2, seconds=0.2, pieces=5, seed=1, pairs=False, forced=True

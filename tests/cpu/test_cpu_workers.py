@@ -15,6 +15,8 @@ from mrtuner.cpu.crew import crew, steps_per_second
 from mrtuner.cpu.model import Mode
 from mrtuner.errors import MrTunerError
 
+pytestmark = pytest.mark.timed
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 

@@ -20,6 +20,8 @@ from mrtuner.failover.live import Connection, of_process, parsed, to_port
 from mrtuner.failover.session import look
 from mrtuner.failover.sockets import Options, options
 
+pytestmark = pytest.mark.timed
+
 if TYPE_CHECKING:
     from conftest import NewCluster
 

@@ -17,6 +17,8 @@ from mrtuner.failover.probes import SCHEMA_PREFIX, Probes, Schedule
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
+pytestmark = pytest.mark.timed
+
 QUICK = Schedule(interval=0.1, timeout=2.0)
 
 

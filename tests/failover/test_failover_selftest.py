@@ -13,6 +13,8 @@ from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import enter, python, require
 from mrtuner.failover.predict import SLACK
 
+pytestmark = pytest.mark.timed
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _namespaces() -> None:

@@ -19,6 +19,8 @@ from mrtuner.postgres.read import read, watch
 from mrtuner.postgres.sql import query
 from servers import binaries, sql
 
+pytestmark = pytest.mark.timed
+
 
 def server(cluster: Cluster, **who: Any) -> Server:
     with connect(cluster.dsn(**who)) as conn:

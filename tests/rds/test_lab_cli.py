@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from lab_calls import client, instance, shown, status
 
 from mrtuner.rds.lab import Lab, seed
+
+pytestmark = pytest.mark.timed
 
 
 @contextmanager

@@ -20,6 +20,8 @@ from mrtuner.rds.lab.guard import postmaster
 from mrtuner.rds.lab.servers import Servers
 from mrtuner.rds.lab.settings import arranged
 
+pytestmark = pytest.mark.timed
+
 #: By hand: DBInstanceClassMemory of 1 GiB less a third; small enough for any machine.
 MEMORY = 700 * 1024**2
 

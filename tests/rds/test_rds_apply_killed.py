@@ -26,6 +26,8 @@ from mrtuner.rds.target import read_target
 from mrtuner.rds.undo import undo
 from mrtuner.rds.watch import Pace
 
+pytestmark = pytest.mark.timed
+
 if sys.platform == "win32":
     pytest.skip("needs SIGKILL", allow_module_level=True)
 

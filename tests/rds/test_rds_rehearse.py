@@ -19,6 +19,8 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.outage import Deployment
 from mrtuner.rds.rehearse import Mark, Patience, Plan, Run, leads_elsewhere, plan, rehearse
 
+pytestmark = pytest.mark.timed
+
 QUICK = Schedule(interval=0.1, timeout=3)
 HASTY = Patience(before=0.5, settle=0.5, quiet=3, whole=60, between=0.1, poll=0.1)
 

@@ -26,6 +26,8 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import SnapshotsNotCopied, handler, job_from, template
 from mrtuner.rds.snapshots import Job
 
+pytestmark = pytest.mark.timed
+
 HERE, THERE = "eu-west-1", "eu-central-1"
 JOB = Job(source=HERE, destination=THERE)
 

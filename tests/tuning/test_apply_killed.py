@@ -26,6 +26,8 @@ from mrtuner.postgres.read import read
 from mrtuner.tuning.apply import NEVER, Restart, Wanted, apply, plan, recover, undo
 from servers import binaries
 
+pytestmark = pytest.mark.timed
+
 if sys.platform == "win32":
     pytest.skip("needs SIGKILL", allow_module_level=True)
 

@@ -22,6 +22,8 @@ from mrtuner.postgres.read import read
 from mrtuner.tuning.apply import NEVER, Outcome, Plan, Restart, Wanted, apply, plan, undo
 from servers import binaries
 
+pytestmark = pytest.mark.timed
+
 #: One that a reload puts into force, one that only a restart does, and one that was set before.
 WANTED = {"random_page_cost": "1.1", "shared_buffers": "64MB", "work_mem": "64MB"}
 START = {"random_page_cost": "4", "shared_buffers": "16384", "work_mem": "8192"}

@@ -18,6 +18,8 @@ from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags
 from servers import sql
 
+pytestmark = pytest.mark.timed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
