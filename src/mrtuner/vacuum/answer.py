@@ -121,8 +121,8 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
 
 
 def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator[str]:
-    if rates.gaps:
-        yield f"statistics were reset {rates.gaps} times during the watch: those parts are left out"
+    if not table.pages and table.live:
+        yield "never vacuumed or analysed: its size, and so the time to vacuum it, is not known"
     yield from _fillfactor(table, rates)
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
     if kind is Kind.STATIC and table.age > forced / 2 and table.pages:

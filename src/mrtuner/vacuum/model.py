@@ -42,6 +42,7 @@ class Table:
     options: Mapping[str, str]  # reloptions
     age: int  # of relfrozenxid [transactions]
     multixact_age: int
+    rows: int  # reltuples, which the trigger goes by; n_live_tup before the first VACUUM
     live: int
     dead: int
     inserted: int

@@ -50,7 +50,7 @@ def heap_of(table: Table) -> Heap:
         pages=table.pages,
         index_pages=table.index_pages,
         indexes=table.indexes,
-        rows=table.live,
+        rows=table.rows,
     )
 
 

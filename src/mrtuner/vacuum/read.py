@@ -85,6 +85,8 @@ def _samples(
             tell(watch * (1 - done / count))
         sleep(watch / count)
         yield _sample(reader)
+    if tell:
+        tell(0.0)
 
 
 def _sample(reader: _Reader) -> Sample:
@@ -93,12 +95,14 @@ def _sample(reader: _Reader) -> Sample:
     return Sample(moment=Moment(**moment), tables=tables)
 
 
-_OWN: Final = frozenset(field.name for field in fields(Table)) - {"options", "toast"}
+_OWN: Final = frozenset(field.name for field in fields(Table)) - {"rows", "options", "toast"}
 
 
 def _table(row: Row) -> Table:
     kept = {name: row[name] for name in _OWN}
-    kept["live"] = row["live"] or round(row["rows_estimated"])
+    counted, estimated = row["live"], round(row["rows_estimated"])
+    kept["live"] = counted or estimated  # 0 after a reset of statistics
+    kept["rows"] = estimated or counted
     return Table(**kept, options=_options(row["options"]), toast=_toast(row))
 
 

@@ -18,6 +18,9 @@ _MOST: Final = 10_000
 #: A vacuum longer than this holds a worker while others wait [s].
 _LONG: Final = 600.0
 _MOST_WORKERS: Final = 10
+#: Dead rows in one nap from which a shorter nap is worth the launcher's work, and that nap [s].
+_SWAMP: Final = 10_000
+_NAP: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +81,11 @@ def _limit(used: float, limit: float) -> float:
 
 
 def _words(used: float, after: float, limit: float) -> str:
-    said = f"vacuum needs {used:.3g} times what the cost limit lets through"
+    said = f"vacuum needs {used:.2%} of what the cost limit lets through"
     if after <= ROOM:
-        return f"{said}; with the advice {after:.0%} of it"
+        return f"{said}; with the advice {after:.2%}"
     return (
-        f"{said}; even at a limit of {limit:,.0f} it would be {after:.3g} times: lower "
+        f"{said}; even at a limit of {limit:,.0f} it would be {after:.0%}: lower "
         "autovacuum_vacuum_cost_delay, write less, or partition"
     )
 
@@ -94,7 +97,7 @@ def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
             now=f"{limit:.0f}",
             value=f"{wanted:.0f}",
             because=(
-                f"all workers share it: {used:.3g} times what it lets through is needed, and "
+                f"all workers share it: {used:.0%} of what it lets through is needed, and "
                 f"half of it should stay free"
             ),
             restart=False,
@@ -135,18 +138,23 @@ def _workers(
 
 
 def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Iterator[Setting]:
-    """A shorter nap where queues produce what starts a vacuum much sooner."""
+    """A shorter nap where a queue is all dead rows by the time that somebody looks."""
     now = float(settings.get("autovacuum_naptime", 60))
-    waits = [
-        one.then.trigger / one.rates.dead
+    swamped = [
+        one
         for one in reports
-        if one.kind in {Kind.QUEUE, Kind.SHORT_LIVED} and one.rates.dead > 0 and one.advice
+        if one.kind in {Kind.QUEUE, Kind.SHORT_LIVED}
+        and one.rates.dead * now >= max(_SWAMP, one.table.live)
     ]
-    if now > 15 and waits and min(waits) <= now / 2:
+    if now > _NAP and swamped:
+        worst = max(swamped, key=lambda one: one.rates.dead)
         yield Setting(
             name="autovacuum_naptime",
             now=f"{now:.0f}s",
-            value="15s",
-            because=f"a table has enough dead rows every {duration(min(waits))}",
+            value=f"{_NAP}s",
+            because=(
+                f"between two looks {worst.rates.dead * now:,.0f} rows of {worst.table.name} die, "
+                f"which has {worst.table.live:,} live ones"
+            ),
             restart=False,
         )

@@ -91,7 +91,7 @@ def _same(one: Advice) -> bool:
 def _main(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
     if kind is Kind.APPEND_ONLY:
         yield from _growing(table, rates, settings)
-    if kind not in _LADDERS or trigger(table.live, settings, {}) <= _SOON:
+    if kind not in _LADDERS or trigger(table.rows, settings, {}) <= _SOON:
         return
     if kind is Kind.MIXED and table.live < _LARGE:
         return
@@ -128,14 +128,14 @@ def _because(table: Table, rates: Rates, kind: Kind, done: Work) -> str:
             f"rows live {duration(life)}: dead rows count, not their share of the table; "
             f"{rates.dead:,.3g} a second{every}"
         )
-    return f"{rates.dead:,.3g} dead rows a second in {table.live:,} rows{every}"
+    return f"{rates.dead:,.3g} dead rows a second in {table.rows:,} rows{every}"
 
 
 def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[Advice]:
     """An hour's inserts at a time: the visibility map stays fresh, freezing stays small."""
     hourly = round(rates.inserts * 3600)
     wanted = min(_MOST, max(_FEWEST, hourly))
-    waits = float(settings.get(_INSERT_THRESHOLD, 1000)) + table.live * float(
+    waits = float(settings.get(_INSERT_THRESHOLD, 1000)) + table.rows * float(
         settings.get(_INSERT_SCALE, 0.2)
     )
     if waits <= wanted:

@@ -28,7 +28,9 @@ def _each(picture: Picture) -> Iterator[Wraparound]:
     name, age, _ = max(picture.databases, key=lambda one: one[1])
     forced = _setting(picture.settings, "autovacuum_freeze_max_age", 200_000_000)
     pace, certainty = _transactions(moments)
-    yield _one("transaction IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty)
+    yield _one(
+        "transaction IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty
+    )
     name, _, age = max(picture.databases, key=lambda one: one[2])
     forced = _setting(picture.settings, "autovacuum_multixact_freeze_max_age", 400_000_000)
     pace, certainty = _multixacts(moments)
