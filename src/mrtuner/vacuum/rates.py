@@ -30,8 +30,8 @@ class _Growth:
 def since_reset(sample: Sample) -> dict[int, Rates]:
     """Rates by oid over all the time that the counters cover.
 
-    A server that has never been reset counts from its start at the latest [crash recovery
-    empties the statistics]; where the window is not known, that is taken: rates err high.
+    Where the server does not know of a reset, the window is taken to begin with its start:
+    rates err high, because a clean restart keeps the counters.
     """
     moment = sample.moment
     window = max(1.0, moment.at - (moment.reset_at or moment.started_at))
@@ -61,12 +61,8 @@ def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
 
 
 def _reset(before: Moment, after: Moment) -> bool:
-    """Whether all counters of the database were reset in between, or the server restarted.
-
-    A clean restart keeps the counters, but what happened while it was down cannot be told
-    from what happened before, and a crash empties them.
-    """
-    return after.reset_at != before.reset_at or after.started_at != before.started_at
+    """Whether all counters of the database were reset in between."""
+    return after.reset_at != before.reset_at
 
 
 def _fell(before: Table, after: Table) -> bool:

@@ -140,6 +140,10 @@ def _picture(reader: _Reader, samples: tuple[Sample, ...]) -> Picture:
 
 
 def _blockers(reader: _Reader) -> tuple[Blocker, ...]:
+    (sight,) = reader.rows("vacuum_sight")
+    if not sight["sees_all"]:
+        why = "the role may not see other roles' snapshots, on this server or its standbys"
+        reader.missing.append(Missing("what holds back dead rows", why, _SEE_STATS))
     database = reader.conn.info.dbname
     found = [
         *sessions(reader.rows_if_allowed("vacuum_sessions", "sessions"), database),

@@ -110,8 +110,15 @@ def _others(
     settings: Mapping[str, str],
     speedup: float,
 ) -> Iterator[Setting]:
+    yield from _switched_off(settings)
     yield from _workers(then, settings, speedup)
     yield from _naptime(reports, settings)
+
+
+def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
+    if settings.get("autovacuum") == "off":
+        because = "without it dead rows stay until somebody runs VACUUM, and nothing below holds"
+        yield Setting(name="autovacuum", now="off", value="on", because=because, restart=False)
 
 
 def _workers(
