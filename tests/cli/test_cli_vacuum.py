@@ -40,14 +40,14 @@ def dsn(embedded: Cluster) -> Iterator[str]:
 def test_text_begins_with_what_was_read(dsn: str) -> None:
     done = run(dsn)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("vacuumed: 1 tables, rates since the last reset")
+    assert done.stdout.startswith("vacuumed: 1 table, rates since the last reset")
 
 
 def test_json_is_one_document_and_nothing_else(dsn: str) -> None:
     told = json.loads(run(dsn, "--json").stdout)
     assert (told["schema"], told["database"]) == ("mrtuner.vacuum/1", "vacuumed")
     assert told["tables"][0]["options"] == {"fillfactor": "90"}
-    assert told == {**json.loads(run(dsn, "--format", "json").stdout), **told}
+    assert json.loads(run(dsn, "--format", "json").stdout).keys() == told.keys()
 
 
 def test_every_key_is_described(dsn: str) -> None:

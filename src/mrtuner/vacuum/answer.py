@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mrtuner.vacuum.classify import classify, lifetime
-from mrtuner.vacuum.model import Kind, Picture, Rates, Setting, Table, TableReport, Wraparound
+from mrtuner.vacuum.model import (
+    Kind,
+    Picture,
+    Rates,
+    Setting,
+    Table,
+    TableReport,
+    Work,
+    Wraparound,
+)
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import since_reset, watched
-from mrtuner.vacuum.server import Capacity, capacity
+from mrtuner.vacuum.server import LIMIT, Capacity, capacity
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
@@ -72,14 +81,30 @@ def vacuum(
 
 
 def judge(picture: Picture) -> Vacuum:
-    """What a picture of a database means; nothing is read or asked here."""
+    """What a picture of a database means; nothing is read or asked here.
+
+    Where the server's cost limit is to be raised, tables are judged again under the new one: then
+    vacuum may come sooner than the old one allowed.
+    """
+    first = _judged(picture, picture.settings)
+    raised = next((one for one in first.settings if one.name == LIMIT), None)
+    if raised is None:
+        return first
+    second = _judged(picture, {**picture.settings, LIMIT: raised.value})
+    return second if second.capacity.keeps_up or not first.capacity.keeps_up else first
+
+
+def _judged(picture: Picture, planned: Mapping[str, str]) -> Vacuum:
+    """The verdict if the server's settings become as planned."""
     samples = picture.samples
     rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
-    reports = tuple(_report(picture, table, rates[table.oid]) for table in samples[-1].tables)
+    reports = tuple(
+        _report(picture, table, rates[table.oid], planned) for table in samples[-1].tables
+    )
     toast_then = [
         work
         for one in reports
-        if (work := _toast_then(picture, one)) is not None and work.produce is not None
+        if (work := _toast_then(one, planned)) is not None and work.produce is not None
     ]
     found, settings = capacity(reports, toast_then, picture.settings)
     seconds = samples[-1].moment.at - samples[0].moment.at
@@ -93,9 +118,11 @@ def judge(picture: Picture) -> Vacuum:
     )
 
 
-def _report(picture: Picture, table: Table, rates: Rates) -> TableReport:
+def _report(
+    picture: Picture, table: Table, rates: Rates, planned: Mapping[str, str]
+) -> TableReport:
     kind, because = classify(table, rates)
-    advice = advise(table, rates, kind, picture.settings)
+    advice = advise(table, rates, kind, planned)
     return TableReport(
         table=table,
         rates=rates,
@@ -104,15 +131,15 @@ def _report(picture: Picture, table: Table, rates: Rates) -> TableReport:
         advice=advice,
         hints=tuple(_hints(picture, table, rates, kind)),
         now=work_of(table, rates, picture.settings),
-        then=work_of(table, rates, picture.settings, options_after(table, advice)),
+        then=work_of(table, rates, planned, options_after(table, advice)),
         toast_now=work_of_toast(table, rates, picture.settings),
         amplification=amplification(table, rates),
     )
 
 
-def _toast_then(picture: Picture, one: TableReport) -> Any:
+def _toast_then(one: TableReport, planned: Mapping[str, str]) -> Work | None:
     options = toast_options_after(one.table, one.advice)
-    return work_of_toast(one.table, one.rates, picture.settings, options)
+    return work_of_toast(one.table, one.rates, planned, options)
 
 
 def _weight(one: TableReport) -> tuple[bool, float, int]:

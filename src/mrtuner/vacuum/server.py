@@ -11,6 +11,7 @@ from mrtuner.vacuum.classify import duration
 from mrtuner.vacuum.model import Kind, Setting, TableReport, Work
 from mrtuner.vacuum.pace import throttle
 
+LIMIT: Final = "autovacuum_vacuum_cost_limit"
 #: Share of the cost limit that may be used: the rest is for peaks, freezing and what is behind.
 ROOM: Final = 0.5
 #: The most that the server takes. Source: guc_parameters.dat.
@@ -50,7 +51,7 @@ def capacity(
         free = Capacity(
             used=None, used_then=None, limit=prices.limit, delay_ms=0, keeps_up=True, words=words
         )
-        return free, tuple(_others(reports, then, settings, 1.0))
+        return free, tuple(_others(reports, then, settings, None))
     used, used_then = (_spent(work) / prices.speed for work in (now, then))
     limit = _limit(used_then, prices.limit)
     after = used_then * prices.limit / limit
@@ -62,10 +63,9 @@ def capacity(
         keeps_up=after <= ROOM,
         words=_words(used, after, limit),
     )
-    speedup = limit / prices.limit
     return found, (
         *_raise(prices.limit, limit, used_then),
-        *_others(reports, then, settings, speedup),
+        *_others(reports, then, settings, prices.speed * limit / prices.limit),
     )
 
 
@@ -93,7 +93,7 @@ def _words(used: float, after: float, limit: float) -> str:
 def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
     if wanted > limit:
         yield Setting(
-            name="autovacuum_vacuum_cost_limit",
+            name=LIMIT,
             now=f"{limit:.0f}",
             value=f"{wanted:.0f}",
             because=(
@@ -108,10 +108,10 @@ def _others(
     reports: Sequence[TableReport],
     then: Sequence[Work],
     settings: Mapping[str, str],
-    speedup: float,
+    speed: float | None,
 ) -> Iterator[Setting]:
     yield from _switched_off(settings)
-    yield from _workers(then, settings, speedup)
+    yield from _workers(then, settings, speed)
     yield from _naptime(reports, settings)
 
 
@@ -122,10 +122,13 @@ def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
 
 
 def _workers(
-    then: Sequence[Work], settings: Mapping[str, str], speedup: float
+    then: Sequence[Work], settings: Mapping[str, str], speed: float | None
 ) -> Iterator[Setting]:
-    """One for each vacuum that takes long, and one that is free for the small tables."""
-    took = [max((one.vacuum or 0.0) / speedup, one.measured or 0.0) for one in then]
+    """One for each vacuum that takes long, and one that is free for the small tables.
+
+    `speed` [cost units/s] is that with the advice in force; None: no throttle.
+    """
+    took = [max(one.cost / speed if speed else 0.0, one.measured or 0.0) for one in then]
     long = sum(1 for seconds in took if seconds >= _LONG)
     busy = sum(
         seconds / one.produce for seconds, one in zip(took, then, strict=True) if one.produce

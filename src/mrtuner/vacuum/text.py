@@ -19,7 +19,7 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
     yield _headline(told)
     gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
     if gaps:
-        yield f"statistics of {gaps:,} tables were reset during the watch: those parts are left out"
+        yield f"statistics of {gaps:,} of them were reset during the watch: a gap, left out"
     yield from (f"not known: {one['name']}: {one['why']}" for one in told["missing"])
     yield ""
     yield told["capacity"]["words"]
@@ -38,7 +38,8 @@ def _headline(told: Row) -> str:
         if told["watched"] is None
         else f"rates measured over {duration(told['watched'])}"
     )
-    return f"{told['database']}: {len(told['tables']):,} tables, {rates}"
+    number = len(told["tables"])
+    return f"{told['database']}: {number:,} table{'s' * (number != 1)}, {rates}"
 
 
 def _restart(one: Row) -> str:
@@ -85,7 +86,7 @@ def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
     yield ""
     if len(told) > top:
         yield f"{len(told) - top:,} more tables have something to say: --top, --json, --format sql"
-    yield f"{len(tables) - len(told):,} tables need nothing{_kinds(tables, told)}"
+    yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
 
 
 def _kinds(tables: Sequence[Row], told: Sequence[Row]) -> str:
