@@ -171,6 +171,17 @@ def test_names_are_quoted_and_reasons_are_comments() -> None:
     assert told[-2].startswith("-- 100 dead rows a second")
 
 
+def test_a_name_with_a_line_break_does_not_get_out_of_its_comment() -> None:
+    queue = {"name": "q\nDROP TABLE x; --", "rows": 500, "live": 500, "pages": 10}
+    samples = [
+        sample(0.0, table(**queue)),
+        sample(100.0, table(**queue, inserted=100_000, deleted=100_000)),
+    ]
+    told = judge(picture(*samples)).as_sql()
+    assert "rows of q DROP TABLE x; -- die" in told
+    assert not any(line.startswith("DROP") for line in told.splitlines())
+
+
 def test_text_tells_the_pace_before_and_after() -> None:
     told = "\n".join(lines(busy(100_000).to_dict()))
     assert "vacuum at 200,050 dead rows, then at 10,050: produced in 100 s" in told

@@ -35,14 +35,14 @@ def commands(found: Vacuum) -> str:
 
 
 def _lines(found: Vacuum) -> Iterator[str]:
-    yield f"-- Autovacuum settings for database {_one_line(found.picture.database)}"
+    yield _comment(f"Autovacuum settings for database {found.picture.database}")
     yield "SET lock_timeout = '5s';"
     for one in found.tables:
         if one.advice:
             yield from _alter(one)
     for setting in found.settings:
         yield ""
-        yield f"-- {setting.because}" + ("; needs a restart" if setting.restart else "")
+        yield _comment(setting.because + ("; needs a restart" if setting.restart else ""))
         yield f"ALTER SYSTEM SET {setting.name} = '{setting.value}';"
     if any(not setting.restart for setting in found.settings):
         yield "SELECT pg_reload_conf();"
@@ -50,12 +50,13 @@ def _lines(found: Vacuum) -> Iterator[str]:
 
 def _alter(one: TableReport) -> Iterator[str]:
     yield ""
-    yield f"-- {one.kind}: {one.because}"
+    yield _comment(f"{one.kind}: {one.because}")
     for because in dict.fromkeys(item.because for item in one.advice):
-        yield f"-- {because}"
+        yield _comment(because)
     body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
     yield f"ALTER TABLE {qualified(one.table)} SET ({body});"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _comment(text: str) -> str:
+    """One line whatever the text holds: a table's name may hold a line break, and SQL after it."""
+    return f"-- {' '.join(text.split())}"
