@@ -19,6 +19,7 @@ main = Commands(
         "prove": "Measure the advice against the settings in force.",
         "cpu": "Whether equal work takes equal time on these vCPUs.",
         "limits": "Which hard limit was reached: instance, volume, network, CPU.",
+        "vacuum": "What autovacuum needs, table by table, and whether it keeps up.",
         "demo": "Tune and measure a server of its own; leave a report.",
         "failover": "How long a failover hangs clients, and what bounds it.",
         "bench": "Measure variants against each other over a grid of loads.",

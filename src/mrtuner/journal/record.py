@@ -63,7 +63,7 @@ class Change:
     id: int = 0
     server: str  # who it is: system identifier, data directory, port; RDS: the ARN
     address: str  # how it was reached: host:port, for when it no longer answers
-    method: Literal["alter system", "include file", "parameter group"]
+    method: Literal["alter system", "include file", "parameter group", "storage parameters"]
     state: State = State.PLANNED
     began: str = ""  # ISO 8601, UTC
     entries: tuple[Entry, ...]

@@ -1,0 +1,8 @@
+"""Autovacuum and TOAST: what each table needs, whether vacuum keeps up, what stands in its way."""
+
+from __future__ import annotations
+
+from mrtuner.vacuum.answer import SCHEMA, Vacuum, judge, vacuum
+from mrtuner.vacuum.model import Kind, TableReport
+
+__all__ = ["SCHEMA", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]

@@ -1,0 +1,165 @@
+"""Time to vacuum what is produced, against the time to produce it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp
+from typing import Final
+
+from mrtuner.vacuum.model import Rates, Table, Toast, Work
+
+#: Defaults of the server, where pg_settings does not show one. Source: guc_parameters.dat.
+_SCALE, _THRESHOLD = 0.2, 50.0
+#: An entry of a TOAST table's index is about a hundredth of the chunk it points to.
+_TOAST_INDEX: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """What the cost model charges, and how fast it may be spent.
+
+    Source: documentation, Cost-based Vacuum Delay; vacuumlazy.c for what is charged.
+    """
+
+    hit: float
+    miss: float
+    dirty: float
+    limit: float
+    delay_ms: float
+
+    @property
+    def speed(self) -> float | None:
+        """Cost units a second, the sleeps alone counted; None: no throttle."""
+        return self.limit / self.delay_ms * 1000 if self.delay_ms > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heap:
+    """What a vacuum has to walk over: a table's or a TOAST table's pages."""
+
+    pages: int
+    index_pages: int
+    indexes: int
+    rows: int
+
+
+def heap_of(table: Table) -> Heap:
+    """The main table's."""
+    return Heap(
+        pages=table.pages,
+        index_pages=table.index_pages,
+        indexes=table.indexes,
+        rows=table.rows,
+    )
+
+
+def heap_of_toast(toast: Toast) -> Heap:
+    """The TOAST table's; the size of its one index is estimated."""
+    index = max(1, round(toast.pages * _TOAST_INDEX))
+    return Heap(pages=toast.pages, index_pages=index, indexes=1, rows=toast.live)
+
+
+def throttle(settings: Mapping[str, str], options: Mapping[str, str]) -> Throttle:
+    """What holds for autovacuum at a table: its own cost settings beat the server's.
+
+    -1 stands for the setting of manual VACUUM.
+    """
+
+    def one(name: str, default: float) -> float:
+        for source in (options, settings):
+            value = float(source.get(f"autovacuum_{name}", -1))
+            if value >= 0:
+                return value
+        return float(settings.get(name, default))
+
+    return Throttle(
+        hit=float(settings.get("vacuum_cost_page_hit", 1)),
+        miss=float(settings.get("vacuum_cost_page_miss", 2)),
+        dirty=float(settings.get("vacuum_cost_page_dirty", 20)),
+        limit=one("vacuum_cost_limit", 200),
+        delay_ms=one("vacuum_cost_delay", 2),
+    )
+
+
+def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) -> float:
+    """Dead rows that start an autovacuum; 18 and later bound them from above.
+
+    Source: relation_needs_vacanalyze, autovacuum.c.
+    """
+
+    def one(name: str, default: float) -> float:
+        return float(options.get(name, settings.get(name, default)))
+
+    scale = one("autovacuum_vacuum_scale_factor", _SCALE)
+    wanted = one("autovacuum_vacuum_threshold", _THRESHOLD) + scale * rows
+    most = one("autovacuum_vacuum_max_threshold", -1)
+    return min(wanted, most) if most >= 0 else wanted
+
+
+def touched(pages: float, rows: float) -> float:
+    """Pages that so many rows, spread at random, lie on."""
+    return pages * (1 - exp(-rows / pages)) if pages > 0 else 0.0
+
+
+def cost(heap: Heap, dead: float, prices: Throttle) -> float:
+    """Cost of one vacuum that removes `dead` rows, every page read from outside shared_buffers.
+
+    Heap pages with dead rows are read and dirtied, then visited again for their line pointers;
+    every index is read as a whole. Pages that the visibility map lets it skip are free.
+    """
+    dirty = touched(heap.pages, dead)
+    first = dirty * (prices.miss + prices.dirty)
+    if not heap.indexes:
+        return first
+    entries = touched(heap.index_pages, dead * heap.indexes)
+    return first + dirty * prices.hit + heap.index_pages * prices.miss + entries * prices.dirty
+
+
+def work(
+    heap: Heap,
+    rate: float,
+    settings: Mapping[str, str],
+    options: Mapping[str, str],
+    measured: float | None = None,
+) -> Work:
+    """One round of vacuum at a table that produces `rate` dead rows a second.
+
+    Autovacuum looks once in autovacuum_naptime, so no round is shorter than that.
+    """
+    prices = throttle(settings, options)
+    starts = trigger(heap.rows, settings, options)
+    if rate <= 0:
+        return Work(trigger=starts, produce=None, vacuum=None, measured=measured, cost=0.0)
+    nap = float(settings.get("autovacuum_naptime", 60))
+    produce = max(nap, starts / rate)
+    price = cost(heap, rate * produce, prices)
+    spent = price / prices.speed if prices.speed else 0.0
+    return Work(trigger=starts, produce=produce, vacuum=spent, measured=measured, cost=price)
+
+
+def work_of(
+    table: Table,
+    rates: Rates,
+    settings: Mapping[str, str],
+    options: Mapping[str, str] | None = None,
+) -> Work:
+    """The main table's, with other options than its own if given."""
+    own = table.options if options is None else options
+    return work(heap_of(table), rates.dead, settings, own, rates.vacuum_seconds)
+
+
+def work_of_toast(
+    table: Table,
+    rates: Rates,
+    settings: Mapping[str, str],
+    options: Mapping[str, str] | None = None,
+) -> Work | None:
+    """The TOAST table's; a parameter that is not set for it is that of the main table.
+
+    Source: documentation, CREATE TABLE, Storage Parameters.
+    """
+    if table.toast is None:
+        return None
+    own = {**table.options, **table.toast.options} if options is None else options
+    return work(heap_of_toast(table.toast), rates.toast_deletes, settings, own)

@@ -1,0 +1,133 @@
+"""Rates of every table: sums over the intervals between samples, gaps left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mrtuner.vacuum.model import Moment, Rates, Sample, Table
+
+_COUNTERS = ("inserted", "updated", "hot_updated", "deleted", "vacuums")
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """What one table did in one interval of `seconds`."""
+
+    seconds: float
+    inserted: int
+    updated: int
+    hot_updated: int
+    deleted: int
+    vacuums: int
+    newpage_updated: int | None
+    vacuum_seconds: float | None
+    toast_inserted: int
+    toast_deleted: int
+
+
+def since_reset(sample: Sample) -> dict[int, Rates]:
+    """Rates by oid over all the time that the counters cover.
+
+    Where the server does not know of a reset, the window is taken to begin with its start:
+    rates err high, because a clean restart keeps the counters.
+    """
+    moment = sample.moment
+    window = max(1.0, moment.at - (moment.reset_at or moment.started_at))
+    return {table.oid: _rates([_growth(None, table, window)], 0) for table in sample.tables}
+
+
+def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
+    """Rates by oid over the intervals in which no counter fell.
+
+    A table that came or went counts from when it was first seen.
+    """
+    grown: dict[int, list[_Growth]] = {table.oid: [] for table in samples[-1].tables}
+    gaps = dict.fromkeys(grown, 0)
+    for before, after in pairwise(samples):
+        seconds = after.moment.at - before.moment.at
+        reset = _reset(before.moment, after.moment)
+        earlier = {table.oid: table for table in before.tables}
+        for table in after.tables:
+            was = earlier.get(table.oid)
+            if table.oid not in grown or was is None:
+                continue
+            if reset or _fell(was, table):
+                gaps[table.oid] += 1
+            else:
+                grown[table.oid].append(_growth(was, table, seconds))
+    return {oid: _rates(found, gaps[oid]) for oid, found in grown.items()}
+
+
+def _reset(before: Moment, after: Moment) -> bool:
+    """Whether all counters of the database were reset in between."""
+    return after.reset_at != before.reset_at
+
+
+def _fell(before: Table, after: Table) -> bool:
+    fell = any(getattr(after, name) < getattr(before, name) for name in _COUNTERS)
+    if before.toast and after.toast:
+        fell = fell or after.toast.inserted < before.toast.inserted
+        fell = fell or after.toast.deleted < before.toast.deleted
+    return fell
+
+
+def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
+    counted = {
+        name: getattr(after, name) - (getattr(before, name) if before else 0) for name in _COUNTERS
+    }
+    toast, was = after.toast, before.toast if before else None
+    return _Growth(
+        seconds=seconds,
+        **counted,
+        newpage_updated=_less(after.newpage_updated, before.newpage_updated if before else 0),
+        vacuum_seconds=_less_seconds(
+            after.vacuum_seconds, before.vacuum_seconds if before else 0.0
+        ),
+        toast_inserted=(toast.inserted if toast else 0) - (was.inserted if was else 0),
+        toast_deleted=(toast.deleted if toast else 0) - (was.deleted if was else 0),
+    )
+
+
+def _less(after: int | None, before: int | None) -> int | None:
+    return None if after is None else after - (before or 0)
+
+
+def _less_seconds(after: float | None, before: float | None) -> float | None:
+    return None if after is None else after - (before or 0.0)
+
+
+def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:
+    seconds = sum(one.seconds for one in grown)
+    per = 1 / seconds if seconds else 0.0
+    inserted, updated, deleted = (
+        sum(getattr(one, name) for one in grown) for name in ("inserted", "updated", "deleted")
+    )
+    vacuums = sum(one.vacuums for one in grown)
+    took = _known(one.vacuum_seconds for one in grown)
+    return Rates(
+        seconds=seconds,
+        events=inserted + updated + deleted,
+        inserts=inserted * per,
+        updates=updated * per,
+        deletes=deleted * per,
+        hot_share=_share(sum(one.hot_updated for one in grown), updated),
+        newpage_share=_share(_known(one.newpage_updated for one in grown), updated),
+        vacuums=vacuums,
+        vacuum_seconds=_share(took, vacuums),
+        toast_inserts=sum(one.toast_inserted for one in grown) * per,
+        toast_deletes=sum(one.toast_deleted for one in grown) * per,
+        gaps=gaps,
+    )
+
+
+def _known(values: Iterable[float | None]) -> float | None:
+    """The sum, or None when one is not known or there are none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _share(part: float | None, whole: int) -> float | None:
+    return None if part is None or not whole else part / whole

@@ -1,0 +1,170 @@
+"""Server settings with which autovacuum keeps up with everything that is produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from mrtuner.vacuum.classify import duration
+from mrtuner.vacuum.model import Kind, Setting, TableReport, Work
+from mrtuner.vacuum.pace import throttle
+
+LIMIT: Final = "autovacuum_vacuum_cost_limit"
+#: Share of the cost limit that may be used: the rest is for peaks, freezing and what is behind.
+ROOM: Final = 0.5
+#: The most that the server takes. Source: guc_parameters.dat.
+_MOST: Final = 10_000
+#: A vacuum longer than this holds a worker while others wait [s].
+_LONG: Final = 600.0
+_MOST_WORKERS: Final = 10
+#: Dead rows in one nap from which a shorter nap is worth the launcher's work, and that nap [s].
+_SWAMP: Final = 10_000
+_NAP: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Vacuum work of the whole database against what the cost limit lets through.
+
+    `used` and `used_then` are shares of it, now and with the advice in force; None: no throttle.
+    """
+
+    used: float | None
+    used_then: float | None
+    limit: float
+    delay_ms: float
+    keeps_up: bool
+    words: str
+
+
+def capacity(
+    reports: Sequence[TableReport], toast_then: Sequence[Work], settings: Mapping[str, str]
+) -> tuple[Capacity, tuple[Setting, ...]]:
+    """Whether it keeps up, and the server settings to change. Shares above 1 never end."""
+    now = [one.now for one in reports] + [one.toast_now for one in reports if one.toast_now]
+    then = [one.then for one in reports] + list(toast_then)
+    prices = throttle(settings, {})
+    if prices.speed is None:
+        words = "autovacuum_vacuum_cost_delay is 0: vacuum is not slowed down at all"
+        free = Capacity(
+            used=None, used_then=None, limit=prices.limit, delay_ms=0, keeps_up=True, words=words
+        )
+        return free, tuple(_others(reports, then, settings, None))
+    used, used_then = (_spent(work) / prices.speed for work in (now, then))
+    limit = _limit(used_then, prices.limit)
+    after = used_then * prices.limit / limit
+    found = Capacity(
+        used=used,
+        used_then=after,
+        limit=limit,
+        delay_ms=prices.delay_ms,
+        keeps_up=after <= ROOM,
+        words=_words(used, after, limit),
+    )
+    return found, (
+        *_raise(prices.limit, limit, used_then),
+        *_others(reports, then, settings, prices.speed * limit / prices.limit),
+    )
+
+
+def _spent(work: Sequence[Work]) -> float:
+    """Cost units that vacuum needs a second."""
+    return sum(one.cost / one.produce for one in work if one.produce)
+
+
+def _limit(used: float, limit: float) -> float:
+    if used <= ROOM:
+        return limit
+    return min(_MOST, max(limit, 100 * ceil(limit * used / ROOM / 100)))
+
+
+def _words(used: float, after: float, limit: float) -> str:
+    said = f"vacuum needs {used:.2%} of what the cost limit lets through"
+    if after <= ROOM:
+        return f"{said}; with the advice {after:.2%}"
+    return (
+        f"{said}; even at a limit of {limit:,.0f} it would be {after:.0%}: lower "
+        "autovacuum_vacuum_cost_delay, write less, or partition"
+    )
+
+
+def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
+    if wanted > limit:
+        yield Setting(
+            name=LIMIT,
+            now=f"{limit:.0f}",
+            value=f"{wanted:.0f}",
+            because=(
+                f"all workers share it: {used:.0%} of what it lets through is needed, and "
+                f"half of it should stay free"
+            ),
+            restart=False,
+        )
+
+
+def _others(
+    reports: Sequence[TableReport],
+    then: Sequence[Work],
+    settings: Mapping[str, str],
+    speed: float | None,
+) -> Iterator[Setting]:
+    yield from _switched_off(settings)
+    yield from _workers(then, settings, speed)
+    yield from _naptime(reports, settings)
+
+
+def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
+    if settings.get("autovacuum") == "off":
+        because = "without it dead rows stay until somebody runs VACUUM, and nothing below holds"
+        yield Setting(name="autovacuum", now="off", value="on", because=because, restart=False)
+
+
+def _workers(
+    then: Sequence[Work], settings: Mapping[str, str], speed: float | None
+) -> Iterator[Setting]:
+    """One for each vacuum that takes long, and one that is free for the small tables.
+
+    `speed` [cost units/s] is that with the advice in force; None: no throttle.
+    """
+    took = [max(one.cost / speed if speed else 0.0, one.measured or 0.0) for one in then]
+    long = sum(1 for seconds in took if seconds >= _LONG)
+    busy = sum(
+        seconds / one.produce for seconds, one in zip(took, then, strict=True) if one.produce
+    )
+    now = int(settings.get("autovacuum_max_workers", 3))
+    wanted = min(_MOST_WORKERS, max(ceil(busy), long) + 1)
+    if wanted <= now:
+        return
+    slots = settings.get("autovacuum_worker_slots")  # 18 and later
+    yield Setting(
+        name="autovacuum_max_workers",
+        now=str(now),
+        value=str(wanted),
+        because=f"{long} vacuums take longer than {duration(_LONG)}; one worker stays free",
+        restart=slots is None or wanted > int(slots),
+    )
+
+
+def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Iterator[Setting]:
+    """A shorter nap where a queue is all dead rows by the time that somebody looks."""
+    now = float(settings.get("autovacuum_naptime", 60))
+    swamped = [
+        one
+        for one in reports
+        if one.kind in {Kind.QUEUE, Kind.SHORT_LIVED}
+        and one.rates.dead * now >= max(_SWAMP, one.table.live)
+    ]
+    if now > _NAP and swamped:
+        worst = max(swamped, key=lambda one: one.rates.dead)
+        yield Setting(
+            name="autovacuum_naptime",
+            now=f"{now:.0f}s",
+            value=f"{_NAP}s",
+            because=(
+                f"between two looks {worst.rates.dead * now:,.0f} rows of {worst.table.name} die, "
+                f"which has {worst.table.live:,} live ones"
+            ),
+            restart=False,
+        )

@@ -1,0 +1,184 @@
+"""Storage parameters for one table and its TOAST table, with the reason of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mrtuner.vacuum.classify import duration, lifetime
+from mrtuner.vacuum.model import Advice, Kind, Rates, Table, Work
+from mrtuner.vacuum.pace import trigger, work_of, work_of_toast
+
+SCALE: Final = "autovacuum_vacuum_scale_factor"
+THRESHOLD: Final = "autovacuum_vacuum_threshold"
+_DELAY: Final = "autovacuum_vacuum_cost_delay"
+_INSERT_SCALE: Final = "autovacuum_vacuum_insert_scale_factor"
+_INSERT_THRESHOLD: Final = "autovacuum_vacuum_insert_threshold"
+_FREEZE: Final = "autovacuum_freeze_min_age"
+
+_NOTES: Final = "field notes on vacuum by table (2021)"
+_OURS: Final = "our judgement"
+
+#: Where so few dead rows start a vacuum anyway, the defaults are soon enough.
+_SOON: Final = 1000
+#: A table may keep one worker busy for this share of the time; else vacuum comes less often.
+BUSY: Final = 0.25
+#: Of 8 kB pages: a table that is vacuumed in a moment.
+_SMALL: Final = 8192
+#: Rows from which a fifth is too many dead ones to wait for.
+_LARGE: Final = 1_000_000
+#: Inserts between two vacuums of a table that only grows: an hour's, within these.
+_FEWEST, _MOST = 10_000, 10_000_000
+
+Pair = tuple[float, int]
+#: From tight to loose: the first at which vacuum keeps up is taken.
+_LONG_LIVED: Final[Sequence[Pair]] = ((0.01, 50), (0.02, 50), (0.05, 50), (0.1, 50), (0.2, 50))
+_SHORT_LIVED: Final[Sequence[Pair]] = tuple((0.0, 5000 * 2**step) for step in range(10))
+_QUEUE: Final[Sequence[Pair]] = tuple((0.0, 1000 * 2**step) for step in range(12))
+_MIXED: Final[Sequence[Pair]] = ((0.05, 50), (0.1, 50), (0.2, 50))
+_LADDERS: Final[Mapping[Kind, tuple[Sequence[Pair], str]]] = {
+    Kind.LONG_LIVED: (_LONG_LIVED, _NOTES),
+    Kind.SHORT_LIVED: (_SHORT_LIVED, _NOTES),
+    Kind.QUEUE: (_QUEUE, _OURS),
+    Kind.MIXED: (_MIXED, _OURS),
+}
+
+
+def advise(
+    table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]
+) -> tuple[Advice, ...]:
+    """What to set, only where it differs from what the table has."""
+    if table.options.get("autovacuum_enabled") in {"false", "off"}:
+        return (_switched_off(table),)
+    found = [*_main(table, rates, kind, settings), *_toast(table, rates, kind, settings)]
+    return tuple(one for one in found if not _same(one))
+
+
+def options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
+    """The main table's storage parameters with the advice in force."""
+    own = {one.name: one.value for one in advice if not one.name.startswith("toast.")}
+    return {**table.options, **own}
+
+
+def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
+    """The TOAST table's, those of the main table included where it has none of its own."""
+    kept = table.toast.options if table.toast else {}
+    own = {
+        one.name.removeprefix("toast."): one.value
+        for one in advice
+        if one.name.startswith("toast.")
+    }
+    return {**options_after(table, advice), **kept, **own}
+
+
+def _switched_off(table: Table) -> Advice:
+    return Advice(
+        name="autovacuum_enabled",
+        now=table.options["autovacuum_enabled"],
+        value="true",
+        because="autovacuum is switched off for this table: only wraparound vacuums it",
+        source="documentation: Automatic Vacuuming",
+    )
+
+
+def _same(one: Advice) -> bool:
+    try:
+        return one.now is not None and float(one.now) == float(one.value)
+    except ValueError:
+        return one.now == one.value
+
+
+def _main(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
+    if kind is Kind.APPEND_ONLY:
+        yield from _growing(table, rates, settings)
+    if kind not in _LADDERS or trigger(table.rows, settings, {}) <= _SOON:
+        return
+    if kind is Kind.MIXED and table.live < _LARGE:
+        return
+    ladder, source = _LADDERS[kind]
+    (scale, threshold), round_ = _tightest(table, rates, settings, ladder)
+    because = _because(table, rates, kind, round_)
+    yield _advice(table, SCALE, f"{scale:g}", because, source)
+    yield _advice(table, THRESHOLD, str(threshold), because, source)
+    if kind is Kind.QUEUE and table.pages + table.index_pages <= _SMALL:
+        why = "it is small: without sleeps its vacuum takes a moment, and dead rows slow every scan"
+        yield _advice(table, _DELAY, "0", why, _OURS)
+
+
+def _tightest(
+    table: Table, rates: Rates, settings: Mapping[str, str], ladder: Sequence[Pair]
+) -> tuple[Pair, Work]:
+    """The tightest pair at which one worker is not too busy with the table, else the loosest."""
+    for pair in ladder:
+        done = work_of(table, rates, settings, _with(table.options, pair))
+        if done.busy is None or done.busy <= BUSY:
+            return pair, done
+    return pair, done
+
+
+def _with(options: Mapping[str, str], pair: Pair) -> dict[str, str]:
+    return {**options, SCALE: str(pair[0]), THRESHOLD: str(pair[1])}
+
+
+def _because(table: Table, rates: Rates, kind: Kind, done: Work) -> str:
+    every = "" if done.produce is None else f", so a vacuum every {duration(done.produce)}"
+    if kind in {Kind.QUEUE, Kind.SHORT_LIVED}:
+        life = lifetime(table, rates) or 0.0
+        return (
+            f"rows live {duration(life)}: dead rows count, not their share of the table; "
+            f"{rates.dead:,.3g} a second{every}"
+        )
+    return f"{rates.dead:,.3g} dead rows a second in {table.rows:,} rows{every}"
+
+
+def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[Advice]:
+    """An hour's inserts at a time: the visibility map stays fresh, freezing stays small."""
+    hourly = round(rates.inserts * 3600)
+    wanted = min(_MOST, max(_FEWEST, hourly))
+    waits = float(settings.get(_INSERT_THRESHOLD, 1000)) + table.rows * float(
+        settings.get(_INSERT_SCALE, 0.2)
+    )
+    if waits <= wanted:
+        return
+    because = (
+        f"the server's settings wait for {waits:,.0f} inserts, "
+        f"{duration(waits / rates.inserts)}: then much is to be frozen at once"
+    )
+    yield _advice(table, _INSERT_SCALE, "0", because, _OURS)
+    yield _advice(table, _INSERT_THRESHOLD, str(wanted), because, _OURS)
+    why = "rows never change: frozen at their first vacuum, they are never visited again"
+    yield _advice(table, _FREEZE, "0", why, "documentation: Preventing Transaction ID Wraparound")
+
+
+def _toast(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
+    """The TOAST table takes the main table's parameters unless it has its own."""
+    toast = table.toast
+    if toast is None or kind not in _LADDERS or rates.toast_deletes <= 0:
+        return
+    if trigger(toast.live, settings, {}) <= _SOON:
+        return
+    each = max(1, round(toast.live / table.live)) if table.live else 1
+    ladder, source = _LADDERS[kind]
+    scaled = [(scale, floor * each if scale == 0 else floor) for scale, floor in ladder]
+    scale, threshold = _tightest_toast(table, rates, settings, scaled)
+    because = f"{rates.toast_deletes:,.3g} chunks die a second, {each} for a row on average"
+    yield _advice(table, f"toast.{SCALE}", f"{scale:g}", because, source)
+    yield _advice(table, f"toast.{THRESHOLD}", str(threshold), because, source)
+
+
+def _tightest_toast(
+    table: Table, rates: Rates, settings: Mapping[str, str], ladder: Sequence[Pair]
+) -> Pair:
+    for pair in ladder:
+        done = work_of_toast(table, rates, settings, _with(table.options, pair))
+        if done is None or done.busy is None or done.busy <= BUSY:
+            return pair
+    return pair
+
+
+def _advice(table: Table, name: str, value: str, because: str, source: str) -> Advice:
+    if name.startswith("toast."):
+        now = table.toast.options.get(name.removeprefix("toast.")) if table.toast else None
+    else:
+        now = table.options.get(name)
+    return Advice(name=name, now=now, value=value, because=because, source=source)

@@ -1,0 +1,62 @@
+"""The advice as commands that a person reads before running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mrtuner.vacuum.model import Table, TableReport
+
+if TYPE_CHECKING:
+    from mrtuner.vacuum.answer import Vacuum
+
+
+def identifier(name: str) -> str:
+    """A quoted name.
+
+    >>> identifier('odd"name')
+    '"odd""name"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def qualified(table: Table) -> str:
+    """A table's name with its schema, quoted."""
+    return f"{identifier(table.schema)}.{identifier(table.name)}"
+
+
+def commands(found: Vacuum) -> str:
+    """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; text ends in a newline.
+
+    ALTER TABLE … SET takes a SHARE UPDATE EXCLUSIVE lock: it waits for a running vacuum and
+    for other ALTERs, not for readers and writers.
+    """
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Vacuum) -> Iterator[str]:
+    yield _comment(f"Autovacuum settings for database {found.picture.database}")
+    yield "SET lock_timeout = '5s';"
+    for one in found.tables:
+        if one.advice:
+            yield from _alter(one)
+    for setting in found.settings:
+        yield ""
+        yield _comment(setting.because + ("; needs a restart" if setting.restart else ""))
+        yield f"ALTER SYSTEM SET {setting.name} = '{setting.value}';"
+    if any(not setting.restart for setting in found.settings):
+        yield "SELECT pg_reload_conf();"
+
+
+def _alter(one: TableReport) -> Iterator[str]:
+    yield ""
+    yield _comment(f"{one.kind}: {one.because}")
+    for because in dict.fromkeys(item.because for item in one.advice):
+        yield _comment(because)
+    body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
+    yield f"ALTER TABLE {qualified(one.table)} SET ({body});"
+
+
+def _comment(text: str) -> str:
+    """One line whatever the text holds: a table's name may hold a line break, and SQL after it."""
+    return f"-- {' '.join(text.split())}"

@@ -1,0 +1,133 @@
+"""A document of `mrtuner.vacuum/1` as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mrtuner.vacuum.classify import duration
+
+_TOP: Final = 20
+Row = Mapping[str, Any]
+
+
+def lines(told: Row, top: int = _TOP) -> Iterator[str]:
+    """What was found: capacity, blockers, wraparound, then tables; yields one line at a time.
+
+    Of tables with nothing to say only the number is told, and no more than `top` in full.
+    """
+    yield _headline(told)
+    gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
+    if gaps:
+        yield f"statistics of {gaps:,} of them were reset during the watch: a gap, left out"
+    yield from (f"not known: {one['name']}: {one['why']}" for one in told["missing"])
+    yield ""
+    yield told["capacity"]["words"]
+    for one in told["settings"]:
+        yield f"  {one['name']} = {one['value']}  (now {one['now']})" + _restart(one)
+        yield f"      {one['because']}"
+    yield from _blockers(told["blockers"])
+    yield ""
+    yield from map(_wraparound, told["wraparound"])
+    yield from _tables(told["tables"], top)
+
+
+def _headline(told: Row) -> str:
+    rates = (
+        "rates since the last reset of statistics: watch for today's"
+        if told["watched"] is None
+        else f"rates measured over {duration(told['watched'])}"
+    )
+    number = len(told["tables"])
+    return f"{told['database']}: {number:,} table{'s' * (number != 1)}, {rates}"
+
+
+def _restart(one: Row) -> str:
+    return ", needs a restart" if one["restart"] else ""
+
+
+def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
+    if not blockers:
+        return
+    yield ""
+    yield "keeps dead rows from being removed:"
+    for one in blockers:
+        yield f"  {one['what']}: {one['name']}{_how_old(one)}"
+        yield f"      {one['remedy']}"
+        if one["sql"]:
+            yield f"      {one['sql']}"
+
+
+def _how_old(one: Row) -> str:
+    parts = []
+    if one["seconds"] is not None:
+        parts.append(f"for {duration(one['seconds'])}")
+    if one["age"] is not None:
+        parts.append(f"{one['age']:,} transactions back")
+    return "".join(f", {part}" for part in parts)
+
+
+def _wraparound(one: Row) -> str:
+    said = f"{one['what']}: {one['age']:,} of {one['stops_at']:,} used (database {one['database']})"
+    if one["to_stop"] is None:
+        return f"{said}; pace {one['certainty'] if one['pace'] is None else 'nil'}"
+    return (
+        f"{said}; at {one['pace']:,.3g} a second forced vacuums begin in "
+        f"{duration(one['to_forced'])}, the server stops in {duration(one['to_stop'])} "
+        f"({one['certainty']})"
+    )
+
+
+def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
+    told = [one for one in tables if one["advice"] or one["hints"] or _suspected(one)]
+    for one in told[:top]:
+        yield ""
+        yield from _table(one)
+    yield ""
+    if len(told) > top:
+        yield f"{len(told) - top:,} more tables have something to say: --top, --json, --format sql"
+    yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
+
+
+def _kinds(tables: Sequence[Row], told: Sequence[Row]) -> str:
+    shown = {one["oid"] for one in told}
+    counts: dict[str, int] = {}
+    for one in tables:
+        if one["oid"] not in shown:
+            counts[one["kind"]] = counts.get(one["kind"], 0) + 1
+    return ": " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) if counts else ""
+
+
+def _suspected(one: Row) -> bool:
+    found = one["amplification"]
+    return bool(found and found["suspicion"])
+
+
+def _table(one: Row) -> Iterator[str]:
+    yield f"{one['schema']}.{one['name']}: {one['kind']}; {one['because']}"
+    yield from _pace(one)
+    because = None
+    for item in one["advice"]:
+        now = "" if item["now"] is None else f"  (now {item['now']})"
+        yield f"  {item['name']} = {item['value']}{now}"
+        if item["because"] != because:
+            because = item["because"]
+            yield f"      {because} [{item['source']}]"
+    yield from (f"  hint: {hint}" for hint in one["hints"])
+    if _suspected(one):
+        found = one["amplification"]
+        yield f"  TOAST: {found['suspicion']} ({found['chunks_an_hour']:,.0f} an hour)"
+        yield f"      {found['certainty']}"
+
+
+def _pace(one: Row) -> Iterator[str]:
+    then = one["then"]
+    if then["produce"] is None:
+        return
+    measured = "" if then["measured"] is None else f", measured {duration(then['measured'])}"
+    said = (
+        f"  vacuum at {one['now']['trigger']:,.0f} dead rows, then at {then['trigger']:,.0f}: "
+        f"produced in {duration(then['produce'])}, vacuumed in {duration(then['vacuum'])} at least"
+        f"{measured}"
+    )
+    yield said + ("" if then["busy"] < 1 else ": IT CANNOT KEEP UP")

@@ -1,0 +1,74 @@
+"""Large values that are written again although they did not change.
+
+An UPDATE that does not name a TOASTed column copies its pointer: no chunk is written. One that
+sends the value, the same or another, writes every chunk again and leaves the old ones dead.
+PostgreSQL does not compare. So chunks that die with updates tell that values are written; only
+a look at the rows can tell that they were the same.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from mrtuner.vacuum.model import Amplification, Rates, Table
+
+#: Updates seen, below which nothing is said.
+_FEW: Final = 100
+#: Share of updates that write the large values again, above which it is worth a look.
+_MUCH: Final = 0.5
+#: TOAST chunks written for each one that dies, within which values keep their size.
+_SAME_SIZE: Final = (0.9, 1.1)
+
+
+def chunks(size: int, chunk: int) -> int:
+    """Chunks of a value of `size` bytes as stored (after compression, if any).
+
+    >>> chunks(10_000, 1996), chunks(10_240, 1996), chunks(9_980, 1996)
+    (6, 6, 5)
+    """
+    return ceil(size / chunk)
+
+
+def amplification(table: Table, rates: Rates) -> Amplification | None:
+    """What updates do to the TOAST table; None where there is none or too little was seen.
+
+    Deleted rows take their chunks along; so many are taken off as the average row has.
+    """
+    toast = table.toast
+    updates = rates.updates * rates.seconds
+    if toast is None or updates < _FEW or not table.live:
+        return None
+    per_row = toast.live / table.live
+    dead = max(0.0, rates.toast_deletes - rates.deletes * per_row)
+    per_update = dead / rates.updates
+    rewritten = min(1.0, per_update / per_row) if per_row else (1.0 if per_update else 0.0)
+    return Amplification(
+        per_update=per_update,
+        per_row=per_row,
+        rewritten=rewritten,
+        chunks_an_hour=dead * 3600,
+        suspicion=_suspicion(rates, rewritten, per_update),
+        certainty=_CERTAINTY,
+    )
+
+
+_CERTAINTY: Final = (
+    "statistics tell that large values are written again, not whether they changed: compare the "
+    "rows, or look at the UPDATE statements for columns that nobody changed"
+)
+
+
+def _suspicion(rates: Rates, rewritten: float, per_update: float) -> str | None:
+    """Why it may be unchanged values that are written; None when there is no reason to think so."""
+    if rewritten < _MUCH:
+        return None
+    said = (
+        f"{rewritten:.0%} of its updates write the large values again: {per_update:.3g} dead "
+        "TOAST chunks for each updated row"
+    )
+    low, high = _SAME_SIZE
+    born = rates.toast_inserts / rates.toast_deletes
+    if rates.inserts < rates.updates / 10 and low <= born <= high:
+        return f"{said}, and as many chunks are born as die: values keep their size"
+    return said

@@ -1,0 +1,89 @@
+"""How far the transaction and multixact counters are from a forced vacuum and from the stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mrtuner.vacuum.model import Moment, Picture, Wraparound
+
+#: Half of the 32-bit circle: older than this would seem to lie in the future.
+_CIRCLE: Final = 2**31
+#: Before it the server refuses to assign more. Source: varsup.c, SetTransactionIdLimit:
+#: 3 million since 14, 1 million in 13; multixact.c, SetMultiXactIdLimit: the same.
+_MARGIN: Final = 3_000_000
+_MARGIN_13: Final = 1_000_000
+
+
+def wraparound(picture: Picture) -> tuple[Wraparound, ...]:
+    """The database nearest to each limit, as time where the pace is known."""
+    return tuple(_each(picture))
+
+
+def _each(picture: Picture) -> Iterator[Wraparound]:
+    if not picture.databases:
+        return
+    stop = _CIRCLE - (_MARGIN if picture.major >= 14 else _MARGIN_13)
+    moments = [sample.moment for sample in picture.samples]
+    name, age, _ = max(picture.databases, key=lambda one: one[1])
+    forced = _setting(picture.settings, "autovacuum_freeze_max_age", 200_000_000)
+    pace, certainty = _transactions(moments)
+    yield _one(
+        "transaction IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty
+    )
+    name, _, age = max(picture.databases, key=lambda one: one[2])
+    forced = _setting(picture.settings, "autovacuum_multixact_freeze_max_age", 400_000_000)
+    pace, certainty = _multixacts(moments)
+    yield _one("multixact IDs", name, age, forced=forced, stop=stop, pace=pace, certainty=certainty)
+
+
+def _one(
+    what: str,
+    database: str,
+    age: int,
+    *,
+    forced: int,
+    stop: int,
+    pace: float | None,
+    certainty: str,
+) -> Wraparound:
+    def until(limit: int) -> float | None:
+        return max(0, limit - age) / pace if pace else None
+
+    return Wraparound(
+        what=what,
+        database=database,
+        age=age,
+        forced_at=forced,
+        stops_at=stop,
+        pace=pace,
+        certainty=certainty,
+        to_forced=until(forced),
+        to_stop=until(stop),
+    )
+
+
+def _setting(settings: Mapping[str, str], name: str, default: int) -> int:
+    return int(settings.get(name, default))
+
+
+def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
+    """IDs used a second: measured over a watch, else bounded by the transactions counted."""
+    first, last = moments[0], moments[-1]
+    if last.at > first.at:
+        return (last.next_xid - first.next_xid) / (last.at - first.at), "measured"
+    window = last.at - (last.reset_at or last.started_at)
+    if window <= 0:
+        return None, "not known"
+    return last.transactions / window, (
+        "from the transactions of this database, those that only read included: watch for the "
+        "true pace"
+    )
+
+
+def _multixacts(moments: Sequence[Moment]) -> tuple[float | None, str]:
+    """IDs used a second, where the oldest stayed the same over a watch."""
+    first, last = moments[0], moments[-1]
+    if last.at <= first.at or first.oldest_multixact != last.oldest_multixact:
+        return None, "not known without a watch"
+    return (last.multixact_age - first.multixact_age) / (last.at - first.at), "measured"

@@ -1,0 +1,110 @@
+"""Storage parameters set and taken back on a real server, and what a killed run leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrtuner.errors import ApplyError
+from mrtuner.journal.record import State
+from mrtuner.journal.store import Journal
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.vacuum import Vacuum, judge
+from mrtuner.vacuum.apply import apply, recover, undo
+from mrtuner.vacuum.model import Advice
+from servers import sql
+from vacuum_tables import picture, sample, table
+
+SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
+OPTIONS = (
+    "SELECT c.reloptions, t.reloptions FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid "
+    "WHERE c.oid = '\"odd name\"'::regclass"
+)
+
+
+@pytest.fixture
+def dsn(embedded: Cluster) -> Iterator[str]:
+    """A database with one table that has a parameter of its own."""
+    sql(embedded.dsn(), "CREATE DATABASE altered")
+    where = embedded.dsn("altered")
+    sql(where, f'CREATE TABLE "odd name" (id int, note text) WITH ({SCALE} = 0.3)')
+    yield where
+    sql(embedded.dsn(), "DROP DATABASE altered WITH (FORCE)")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path) as book:
+        yield book
+
+
+def advised(**values: str) -> Vacuum:
+    """Advice for that table as a judgement would give it."""
+    found = judge(picture(sample(1_000.0, table(name="odd name"))))
+    (one,) = found.tables
+    advice = tuple(
+        Advice(name=name.replace("toast_", "toast."), now=None, value=value, because="", source="")
+        for name, value in values.items()
+    )
+    return replace(found, tables=(replace(one, advice=advice),))
+
+
+ADVICE = {SCALE: "0.01", THRESHOLD: "50", f"toast_{SCALE}": "0"}
+
+
+def options(dsn: str) -> Any:
+    return sql(dsn, OPTIONS)[0]
+
+
+def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journal) -> None:
+    done = apply(dsn, advised(**ADVICE), journal)
+    assert done.did == "applied"
+    assert done.changed[0] == f'"public"."odd name" {SCALE}'
+    assert options(dsn) == ([f"{SCALE}=0.01", f"{THRESHOLD}=50"], [f"{SCALE}=0"])
+    assert undo(dsn, journal).did == "undone"
+    assert options(dsn) == ([f"{SCALE}=0.3"], None)
+    assert undo(dsn, journal).did == "nothing"
+
+
+def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
+    assert apply(dsn, advised(**{SCALE: "0.3"}), journal).did == "nothing"
+
+
+def test_what_the_server_refuses_changes_nothing(dsn: str, journal: Journal) -> None:
+    with pytest.raises(ApplyError, match="nothing was changed"):
+        apply(dsn, advised(**{THRESHOLD: "50", SCALE: "101"}), journal)
+    assert options(dsn) == ([f"{SCALE}=0.3"], None)
+    assert recover(dsn, journal) is None
+
+
+def test_what_somebody_has_changed_since_is_left_to_them(dsn: str, journal: Journal) -> None:
+    apply(dsn, advised(**ADVICE), journal)
+    sql(dsn, f'ALTER TABLE "odd name" SET ({THRESHOLD} = 77)')
+    done = undo(dsn, journal)
+    assert done.left == (f'"public"."odd name" {THRESHOLD}',)
+    assert sorted(options(dsn)[0]) == [f"{SCALE}=0.3", f"{THRESHOLD}=77"]
+
+
+@pytest.mark.parametrize(("committed", "did"), [(True, "finished"), (False, "reverted")])
+def test_a_run_killed_around_the_commit_is_told_apart(
+    dsn: str, journal: Journal, committed: bool, did: str
+) -> None:
+    apply(dsn, advised(**ADVICE), journal)
+    (change,) = journal.changes()
+    if not committed:
+        undo(dsn, journal)
+    again = journal.begin(replace(change, id=0))
+    journal.note(again, State.WRITING, "killed here")
+    outcome = recover(dsn, journal)
+    assert outcome is not None
+    assert outcome.did == did
+
+
+def test_another_database_has_its_own_changes(dsn: str, journal: Journal) -> None:
+    apply(dsn, advised(**ADVICE), journal)
+    elsewhere = dsn.replace("altered", "postgres")
+    assert undo(elsewhere, journal).did == "nothing"

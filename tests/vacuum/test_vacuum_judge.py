@@ -1,0 +1,195 @@
+"""From a picture of a database to what is said of it: server, blockers, wraparound, TOAST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mrtuner.vacuum import Vacuum, judge
+from mrtuner.vacuum.blockers import feedback, prepared, sessions, slots
+from mrtuner.vacuum.model import Setting
+from mrtuner.vacuum.text import lines
+from mrtuner.vacuum.toast import amplification, chunks
+from mrtuner.vacuum.wraparound import wraparound
+from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
+
+HOUR = 3_600.0
+
+
+def busy(updates: int, **given: Any) -> Vacuum:
+    """A table of a million rows that was updated so often in 1,000 s."""
+    samples = sample(0.0, table()), sample(1_000.0, table(updated=updates))
+    return judge(picture(*samples, **given))
+
+
+def setting(found: Vacuum, name: str) -> Setting | None:
+    return next((one for one in found.settings if one.name == name), None)
+
+
+def test_the_limit_is_left_alone_while_half_of_it_is_free() -> None:
+    found = busy(100_000)
+    assert found.capacity.keeps_up
+    assert setting(found, "autovacuum_vacuum_cost_limit") is None
+
+
+def test_a_limit_that_is_too_low_is_raised_until_half_of_it_is_free() -> None:
+    slow = {**SETTINGS, "vacuum_cost_limit": "1"}
+    found = busy(1_000_000, settings=slow)
+    raised = setting(found, "autovacuum_vacuum_cost_limit")
+    assert raised is not None
+    assert (raised.now, raised.restart) == ("1", False)
+    assert found.capacity.used_then is not None
+    assert found.capacity.used_then <= 0.5
+
+
+def test_where_no_limit_is_enough_it_is_said() -> None:
+    hopeless = {**SETTINGS, "autovacuum_vacuum_cost_delay": "100"}
+    samples = [
+        sample(at, table(pages=10**8, index_pages=10**9, indexes=9, updated=updated))
+        for at, updated in ((0.0, 0), (1_000.0, 10**8))
+    ]
+    found = judge(picture(*samples, settings=hopeless))
+    assert not found.capacity.keeps_up
+    assert "lower autovacuum_vacuum_cost_delay" in found.capacity.words
+
+
+def test_without_a_throttle_there_is_no_limit_to_speak_of() -> None:
+    found = busy(100_000, settings={**SETTINGS, "autovacuum_vacuum_cost_delay": "0"})
+    assert (found.capacity.used, found.capacity.keeps_up) == (None, True)
+
+
+def test_autovacuum_switched_off_is_told_first() -> None:
+    found = busy(0, settings={**SETTINGS, "autovacuum": "off"})
+    assert (found.settings[0].name, found.settings[0].value) == ("autovacuum", "on")
+
+
+def test_a_queue_that_is_all_dead_rows_by_the_next_look_gets_a_shorter_nap() -> None:
+    """1,000 a second for 60 s are 60,000 dead rows beside 500 live ones."""
+    queue = {"rows": 500, "live": 500, "pages": 10, "index_pages": 5}
+    samples = [
+        sample(0.0, table(**queue)),
+        sample(100.0, table(**queue, inserted=100_000, deleted=100_000)),
+    ]
+    nap = setting(judge(picture(*samples)), "autovacuum_naptime")
+    assert nap is not None
+    assert (nap.now, nap.value) == ("60s", "15s")
+    assert "60,000 rows" in nap.because
+
+
+def test_the_distance_to_wraparound_is_a_time() -> None:
+    """1,000 IDs a second; 100 million to the forced vacuum, 2,044,483,648 to the stop."""
+    samples = sample(0.0, next_xid=0), sample(10.0, next_xid=10_000)
+    found, multixacts = wraparound(picture(*samples, databases=(("app", 100_000_000, 7),)))
+    assert (found.pace, found.certainty) == (1_000, "measured")
+    assert found.to_forced == 100_000
+    assert found.to_stop == pytest.approx((2**31 - 3_000_000 - 100_000_000) / 1_000)
+    assert (multixacts.age, multixacts.pace, multixacts.to_stop) == (7, 0, None)
+
+
+def test_postgresql_13_stops_a_million_before_the_end() -> None:
+    (found, _) = wraparound(picture(sample(0.0), version_num=130023))
+    assert found.stops_at == 2**31 - 1_000_000
+
+
+def test_without_a_watch_the_pace_is_bounded_by_the_transactions_counted() -> None:
+    (found, multixacts) = wraparound(picture(sample(1_000.0, transactions=50_000)))
+    assert found.pace == 50
+    assert "only read included" in found.certainty
+    assert (multixacts.pace, multixacts.to_forced) == (None, None)
+
+
+def test_a_value_of_10_kb_is_six_chunks() -> None:
+    assert (chunks(10_000, 1996), chunks(10_240, 1996), chunks(1_996, 1996)) == (6, 6, 1)
+
+
+def test_chunks_of_deleted_rows_are_not_the_updates_doing() -> None:
+    """Ten rows deleted a second take ten chunks each along; five more die by one update each."""
+    one = table(live=20_000, toast=toast())
+    seen = rates(updates=5, deletes=10, toast_deletes=105, toast_inserts=105)
+    found = amplification(one, seen)
+    assert found is not None
+    assert (found.per_row, found.per_update) == (10, 1)
+    assert found.rewritten == pytest.approx(0.1)
+    assert found.suspicion is None
+
+
+def test_a_handful_of_updates_says_nothing_about_toast() -> None:
+    assert amplification(table(toast=toast()), rates(updates=0.05)) is None
+    assert amplification(table(), rates(updates=100)) is None
+
+
+def session(**given: Any) -> dict[str, Any]:
+    plain = {
+        "pid": 42, "database": "app", "role": "web", "application": "shop", "state": "active",
+        "backend_type": "client backend", "seconds": 10.0, "in_state": 1.0, "age": 5,
+    }  # fmt: skip
+    return {**plain, **given}
+
+
+def test_a_session_is_in_the_way_when_it_is_old_by_time_or_by_transactions() -> None:
+    assert not list(sessions([session()], "app"))
+    (late,) = sessions([session(seconds=HOUR)], "app")
+    assert (late.what, late.name) == ("long transaction", "process 42 (shop)")
+    assert late.sql == "SELECT pg_terminate_backend(42);"
+    (idle,) = sessions([session(state="idle in transaction", age=10**6, database="x")], "app")
+    assert (idle.what, idle.name) == (
+        "session idle in transaction",
+        "process 42 (shop) in database x",
+    )
+
+
+def test_an_inactive_slot_is_named_before_it_does_harm() -> None:
+    row = {"name": "o'old", "type": "logical", "active": False, "database": "app",
+           "age": None, "catalog_age": 50}  # fmt: skip
+    (found,) = slots([row])
+    assert (found.what, found.serious) == ("logical replication slot, inactive", False)
+    assert found.name == "o'old (system catalogs only)"
+    assert found.sql == "SELECT pg_drop_replication_slot('o''old');"
+    assert not list(slots([{**row, "active": True}]))
+    (behind,) = slots([{**row, "active": True, "age": 10**6}])
+    assert (behind.serious, behind.sql) == (True, None)
+
+
+def test_prepared_transactions_and_feedback_are_named() -> None:
+    row = {"gid": "tx'1", "database": "app", "owner": "bank", "age": 3, "seconds": HOUR}
+    (waiting,) = prepared([row])
+    assert waiting.sql == "ROLLBACK PREPARED 'tx''1';"
+    (standby,) = feedback([{"application": "replica", "pid": 7, "age": 10**6}])
+    assert standby.name == "replica"
+    assert not list(feedback([{"application": "replica", "pid": 7, "age": 10}]))
+
+
+def test_names_are_quoted_and_reasons_are_comments() -> None:
+    odd = {"schema": 'my "odd"', "name": "select"}
+    samples = sample(0.0, table(**odd)), sample(1_000.0, table(**odd, updated=100_000))
+    told = judge(picture(*samples)).as_sql().splitlines()
+    assert told[-1] == (
+        'ALTER TABLE "my ""odd"""."select" SET '
+        "(autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 50);"
+    )
+    assert told[-2].startswith("-- 100 dead rows a second")
+
+
+def test_a_name_with_a_line_break_does_not_get_out_of_its_comment() -> None:
+    queue = {"name": "q\nDROP TABLE x; --", "rows": 500, "live": 500, "pages": 10}
+    samples = [
+        sample(0.0, table(**queue)),
+        sample(100.0, table(**queue, inserted=100_000, deleted=100_000)),
+    ]
+    told = judge(picture(*samples)).as_sql()
+    assert "rows of q DROP TABLE x; -- die" in told
+    assert not any(line.startswith("DROP") for line in told.splitlines())
+
+
+def test_text_tells_the_pace_before_and_after() -> None:
+    told = "\n".join(lines(busy(100_000).to_dict()))
+    assert "vacuum at 200,050 dead rows, then at 10,050: produced in 100 s" in told
+
+
+def test_more_tables_than_asked_for_are_counted() -> None:
+    def many(at: float, updated: int) -> Any:
+        return sample(at, *(table(oid=oid, updated=updated) for oid in range(30)))
+
+    told = list(lines(judge(picture(many(0.0, 0), many(1_000.0, 100_000))).to_dict(), 20))
+    assert "10 more tables have something to say: --top, --json, --format sql" in told

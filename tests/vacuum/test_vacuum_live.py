@@ -1,0 +1,120 @@
+"""`vacuum` on real servers: rates, TOAST, resets, locks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.vacuum import Kind, TableReport, Vacuum, vacuum
+from servers import binaries, sql
+
+TEN_KB = "repeat('abcdefghij', 1024)"  # 10,240 bytes; STORAGE EXTERNAL: not compressed
+
+
+#: Longer than any major takes to let others see what a session counted [s].
+SETTLED = 1.2
+
+
+@pytest.fixture(scope="module", params=[13, 16, 18], ids="pg{}".format)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """One for each variant of the queries; nothing is vacuumed behind our back."""
+    made = Cluster.create(binaries(request.param), scratch_directory(), {"autovacuum": "off"})
+    try:
+        with made:
+            yield made
+    finally:
+        made.remove()
+
+
+def watch(cluster: Cluster, *statements: str) -> Vacuum:
+    """Watch for one interval in which the statements run, and settle their counters."""
+    return vacuum(cluster.dsn(), watch=5, sleep=_running(cluster, *statements))
+
+
+def _running(cluster: Cluster, *statements: str) -> Callable[[float], None]:
+    def run(_seconds: float) -> None:
+        sql(cluster.dsn(), *statements)
+        time.sleep(SETTLED)
+
+    return run
+
+
+def report(found: Vacuum, name: str) -> TableReport:
+    return next(one for one in found.tables if one.table.name == name)
+
+
+def documents(cluster: Cluster) -> None:
+    sql(
+        cluster.dsn(),
+        "DROP TABLE IF EXISTS doc",
+        "CREATE TABLE doc (id int PRIMARY KEY, n int, body text)",
+        "ALTER TABLE doc ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO doc SELECT i, 0, {TEN_KB} FROM generate_series(1, 200) AS i",
+        "VACUUM ANALYZE doc",
+    )
+    time.sleep(SETTLED)
+
+
+def test_a_10_kb_value_sent_again_leaves_seven_dead_tuples_for_each_updated_row(
+    cluster: Cluster,
+) -> None:
+    """10,240 bytes in chunks of 1,996: five full ones and a rest, 6; and the row itself, 7."""
+    documents(cluster)
+    found = watch(cluster, f"UPDATE doc SET n = n + 1, body = {TEN_KB}")
+    assert found.picture.chunk == 1996
+    told = report(found, "doc").amplification
+    assert told is not None
+    assert told.per_update == pytest.approx(6)
+    assert told.suspicion is not None
+    assert "6 dead TOAST chunks" in told.suspicion
+    assert "not whether they changed" in told.certainty
+
+
+def test_updates_that_leave_the_large_value_alone_are_not_accused(cluster: Cluster) -> None:
+    documents(cluster)
+    told = report(watch(cluster, "UPDATE doc SET n = n + 1"), "doc").amplification
+    assert told is not None
+    assert told.per_update == 0
+    assert told.suspicion is None
+
+
+def test_statistics_reset_during_the_watch_are_a_gap(cluster: Cluster) -> None:
+    documents(cluster)
+    sql(cluster.dsn(), "UPDATE doc SET n = n + 1")
+    one = report(watch(cluster, "SELECT pg_stat_reset()"), "doc")
+    assert (one.rates.gaps, one.rates.seconds, one.rates.updates) == (1, 0, 0)
+    assert one.kind is Kind.UNKNOWN
+
+
+def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) -> None:
+    import psycopg
+
+    documents(cluster)
+    with psycopg.connect(cluster.dsn()) as conn:
+        conn.execute("LOCK TABLE doc IN ACCESS EXCLUSIVE MODE")
+        assert report(vacuum(cluster.dsn()), "doc").table.rows == 200
+
+
+def test_the_commands_are_taken_by_the_server_and_leave_nothing_to_say(cluster: Cluster) -> None:
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE account (id int PRIMARY KEY, n int)",
+        "CREATE INDEX ON account (n)",
+        "INSERT INTO account SELECT i, i FROM generate_series(1, 20000) AS i",
+        "VACUUM ANALYZE account",
+    )
+    time.sleep(SETTLED)
+    work = "UPDATE account SET n = n + 1"
+    found = watch(cluster, work)
+    one = report(found, "account")
+    assert one.kind is Kind.LONG_LIVED
+    assert [(item.name, item.value) for item in one.advice] == [
+        ("autovacuum_vacuum_scale_factor", "0.01"),
+        ("autovacuum_vacuum_threshold", "50"),
+    ]
+    commands = [text for text in found.as_sql().splitlines() if text.startswith("ALTER TABLE")]
+    sql(cluster.dsn(), *commands)
+    assert report(watch(cluster, work), "account").advice == ()

@@ -1,0 +1,75 @@
+"""Rates from samples: sums over intervals, resets left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrtuner.vacuum.rates import since_reset, watched
+from vacuum_tables import sample, table, toast
+
+
+def test_rates_are_what_grew_over_the_time_that_was_seen() -> None:
+    before = table(inserted=100, updated=200, hot_updated=100, deleted=10)
+    after = table(inserted=400, updated=1_200, hot_updated=850, deleted=70)
+    found = watched([sample(0.0, before), sample(10.0, after)])[1]
+    assert (found.inserts, found.updates, found.deletes) == (30, 100, 6)
+    assert found.hot_share == 0.75
+    assert found.events == 1_360
+    assert found.dead == pytest.approx(100 * 0.25 + 6)
+
+
+def test_an_interval_in_which_a_counter_fell_is_left_out() -> None:
+    """30 and 50 updates in the two whole intervals of 10 s; the reset one is not counted."""
+    samples = [
+        sample(0.0, table(updated=1_000)),
+        sample(10.0, table(updated=1_030)),
+        sample(20.0, table(updated=5)),
+        sample(30.0, table(updated=55)),
+    ]
+    found = watched(samples)[1]
+    assert (found.gaps, found.seconds, found.updates) == (1, 20, 4)
+
+
+def test_a_reset_that_the_counters_have_outgrown_is_seen_by_its_time() -> None:
+    samples = [
+        sample(0.0, table(updated=10), reset_at=None),
+        sample(10.0, table(updated=500), reset_at=5.0),
+    ]
+    found = watched(samples)[1]
+    assert (found.gaps, found.seconds, found.updates) == (1, 0, 0)
+
+
+def test_a_falling_toast_counter_is_a_gap_too() -> None:
+    samples = [
+        sample(0.0, table(updated=10, toast=toast(deleted=60))),
+        sample(10.0, table(updated=20, toast=toast(deleted=0))),
+    ]
+    assert watched(samples)[1].gaps == 1
+
+
+def test_a_table_made_during_the_watch_counts_from_when_it_was_seen() -> None:
+    samples = [
+        sample(0.0),
+        sample(10.0, table(inserted=1_000)),
+        sample(20.0, table(inserted=1_500)),
+    ]
+    found = watched(samples)[1]
+    assert (found.seconds, found.inserts, found.gaps) == (10, 50, 0)
+
+
+def test_a_table_dropped_during_the_watch_is_not_told() -> None:
+    assert watched([sample(0.0, table()), sample(10.0)]) == {}
+
+
+def test_without_a_watch_rates_are_averages_since_the_reset() -> None:
+    """4,000 rows in the 2,000 s from 500 to 2,500."""
+    found = since_reset(sample(2_500.0, table(inserted=4_000), reset_at=500.0))[1]
+    assert (found.seconds, found.inserts) == (2_000, 2)
+
+
+def test_a_vacuum_takes_the_mean_of_those_that_were_seen() -> None:
+    samples = [
+        sample(0.0, table(vacuums=2, vacuum_seconds=10.0)),
+        sample(10.0, table(vacuums=4, vacuum_seconds=16.0)),
+    ]
+    assert watched(samples)[1].vacuum_seconds == 3

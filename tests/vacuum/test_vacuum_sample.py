@@ -1,0 +1,103 @@
+"""Rows before and after: unchanged values written again are found, changed ones not accused."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import NewCluster
+from mrtuner.errors import UsageError
+from mrtuner.vacuum.sample import ColumnProof, Row, Value, Verdict, compare, sample
+from servers import sql
+
+Rows = dict[str, Row]
+
+
+def rows(version: str, digest: str, chunk: int | None, count: int = 100) -> Rows:
+    return {str(key): Row(version, {"body": Value(10_240, digest, chunk)}) for key in range(count)}
+
+
+def one(before: Rows, after: Rows, written_again: float | None = None) -> ColumnProof:
+    (proof,) = compare(before, after, written_again)
+    return proof
+
+
+def test_the_same_value_under_another_chunk_id_was_written_again() -> None:
+    proof = one(rows("1", "a", 10), rows("2", "a", 11))
+    assert (proof.updated, proof.same, proof.rewritten) == (100, 100, 100)
+    assert proof.verdict is Verdict.REWRITTEN
+
+
+def test_another_value_is_a_change_not_waste() -> None:
+    proof = one(rows("1", "a", 10), rows("2", "b", 11))
+    assert (proof.same, proof.rewritten, proof.verdict) == (0, 0, Verdict.CHANGED)
+
+
+def test_the_same_value_under_the_same_chunk_id_was_left_alone() -> None:
+    assert one(rows("1", "a", 10), rows("2", "a", 10)).verdict is Verdict.COPIED
+
+
+def test_rows_that_were_not_updated_do_not_count() -> None:
+    assert compare(rows("1", "a", 10), rows("1", "a", 10), None) == ()
+    half = {**rows("1", "a", 10), **rows("2", "a", 11, 40)}
+    assert one(rows("1", "a", 10), half).updated == 40
+
+
+def test_a_few_updated_rows_prove_nothing() -> None:
+    assert one(rows("1", "a", 10, 29), rows("2", "a", 11, 29)).verdict is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("digest", "written_again", "verdict"),
+    [
+        ("a", 1.0, Verdict.REWRITTEN),  # nothing changed, yet all was written
+        ("a", 0.0, Verdict.COPIED),
+        ("b", 1.0, Verdict.CHANGED),  # all was written, because all had changed
+        ("a", None, Verdict.UNDECIDED),
+    ],
+)
+def test_without_chunk_ids_the_statistics_stand_in(
+    digest: str, written_again: float | None, verdict: Verdict
+) -> None:
+    proof = one(rows("1", "a", None), rows("2", digest, None), written_again)
+    assert (proof.rewritten, proof.verdict) == (None, verdict)
+
+
+BODY = "repeat('abcdefghij', 1024)"
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (f"n = n + 1, body = {BODY}", Verdict.REWRITTEN),
+        ("n = n + 1, body = body || 'x'", Verdict.CHANGED),
+        ("n = n + 1", Verdict.COPIED),
+    ],
+)
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_server_shows_what_its_updates_did(
+    new_cluster: NewCluster, major: int, change: str, verdict: Verdict
+) -> None:
+    """On 16 the statistics say that the first two write every value again, the third none."""
+    dsn = new_cluster(major).dsn()
+    sql(
+        dsn,
+        'CREATE TABLE "a doc" (id bigint PRIMARY KEY, n int, body text)',
+        'ALTER TABLE "a doc" ALTER body SET STORAGE EXTERNAL',
+        f'INSERT INTO "a doc" SELECT i, 0, {BODY} FROM generate_series(1, 50) AS i',
+    )
+
+    def update(_seconds: float) -> None:
+        sql(dsn, f'UPDATE "a doc" SET {change}')
+
+    again = 0.0 if verdict is Verdict.COPIED else 1.0
+    proofs = sample(dsn, '"a doc"', 1.0, written_again=again, sleep=update)
+    assert [(proof.column, proof.verdict) for proof in proofs] == [("body", verdict)]
+
+
+def test_a_table_that_cannot_be_sampled_is_named(new_cluster: NewCluster) -> None:
+    dsn = new_cluster().dsn()
+    sql(dsn, "CREATE TABLE keyless (n int)")
+    with pytest.raises(UsageError, match="no primary key of a single column"):
+        sample(dsn, "keyless", 1.0, sleep=lambda _seconds: None)
+    with pytest.raises(UsageError, match="there is no table nowhere"):
+        sample(dsn, "nowhere", 1.0, sleep=lambda _seconds: None)
