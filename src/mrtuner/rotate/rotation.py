@@ -1,0 +1,249 @@
+"""A rotation from beginning to end, and on from wherever it was broken off.
+
+At every moment one credential works: the old role is not touched until the new one has logged in,
+its secret is where applications read it, and nobody has used the old one for a while.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import ApplyError, ConnectError, MissingPart, Refused
+from mrtuner.rotate import roles
+from mrtuner.rotate.model import DELIVERED, Credential, Group, Rotation, Session, Step
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+    from mrtuner.rotate.book import Book
+    from mrtuner.rotate.stores import Store
+
+_POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for the applications [s]."""
+
+    wait: float = 600.0  # at most, for the old role's sessions to go
+    quiet: float = 5.0  # without any session of it before it is disabled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Where a rotation stands, and who holds it up."""
+
+    rotation: Rotation
+    holders: tuple[Session, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotator:
+    """What a rotation works with. `dsn` is of a role that may administer the group's."""
+
+    dsn: str
+    conn: Connection
+    group: Group
+    book: Book
+    patience: Patience = Patience()
+    tell: Callable[[str], None] = lambda _text: None
+    stepped: Callable[[Step], None] = lambda _step: None  # after a step was written down
+
+    def last(self) -> Rotation | None:
+        """The latest rotation that the journal knows."""
+        return self.book.last(roles.system_identifier(self.conn), self.group.name)
+
+    def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
+        """The next rotation, nothing done yet. Refused when the role in use cannot be told."""
+        old = current or self._in_use(store)
+        return Rotation(
+            server=roles.system_identifier(self.conn), group=self.group.name, old=old,
+            new=self.group.after(old), to=to, began=_now(),
+        )  # fmt: skip
+
+    def run(self, rotation: Rotation, store: Store) -> Outcome:
+        """Go on from the step that the rotation is at, to the end or until patience ends."""
+        with roles.alone(self.conn, self.group):
+            if rotation.step is Step.ABORTING:
+                return self._abort(rotation, store)
+            notices: tuple[str, ...] = ()
+            if not self._delivered(rotation, store):
+                rotation, notices = self._hand_over(rotation, store)
+            return self._retire(rotation, notices)
+
+    def abort(self, rotation: Rotation, store: Store) -> Outcome:
+        """Back to the old role. Refused when the secret cannot be put back where it was."""
+        with roles.alone(self.conn, self.group):
+            return self._abort(rotation, store)
+
+    def _in_use(self, store: Store) -> str | None:
+        """The role that applications log in as: the only one that can, or the store's."""
+        there = roles.read_roles(self.conn, self.group)
+        able = [name for name, role in there.items() if role.login]
+        if len(able) <= 1:
+            return able[0] if able else None
+        stored = (store.read() or {}).get("username")
+        if stored in able:
+            return str(stored)
+        raise Refused(
+            f"more than one role of {self.group.name} can log in: {', '.join(sorted(able))}",
+            "Say which one the applications use: --current ROLE.",
+        )
+
+    def _delivered(self, rotation: Rotation, store: Store) -> bool:
+        """Whether applications have the new credential already, and it works.
+
+        A kill while it was being stored leaves that open. What can be read back is tried;
+        a store that cannot be read gets another password, for the old one is lost.
+        """
+        if rotation.step not in DELIVERED:
+            return False
+        if (found := store.read()) is None:
+            return rotation.step is not Step.STORING
+        if found.get("username") != rotation.new:
+            return False
+        credential = self._credential(rotation.new, str(found.get("password", "")))
+        try:
+            roles.try_login(self.dsn, credential, self.group)
+        except ConnectError:
+            return False
+        return True
+
+    def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
+        """A new credential, tried and stored. The old role is as it was."""
+        rotation = self._step(rotation, Step.PREPARING)
+        roles.prepare(self.conn, self.group, rotation.old)
+        rotation = self._step(rotation, Step.SETTING)
+        credential = self._credential(rotation.new, new_password())
+        roles.enable(self.conn, rotation.new, credential.password)
+        rotation = self._step(rotation, Step.VERIFYING)
+        asked = roles.try_login(self.dsn, credential, self.group)
+        rotation = self._step(rotation, Step.STORING)
+        store.write(credential)
+        return rotation, () if asked else (_NOT_ASKED,)
+
+    def _retire(self, rotation: Rotation, notices: tuple[str, ...]) -> Outcome:
+        """Wait until nobody uses the old role, then disable it."""
+        if rotation.old is None:
+            return Outcome(rotation=self._step(rotation, Step.DONE), notices=notices)
+        rotation = self._step(rotation, Step.WAITING)
+        rotation, holders = self._disable(rotation, rotation.old)
+        if holders:
+            return Outcome(rotation=rotation, holders=holders, notices=notices)
+        return Outcome(rotation=self._step(rotation, Step.DONE), notices=notices)
+
+    def _disable(self, rotation: Rotation, role: str) -> tuple[Rotation, tuple[Session, ...]]:
+        """NOLOGIN, then look again: whoever slipped in gets the role back, and we wait on."""
+        deadline = time.monotonic() + self.patience.wait
+        aborting = rotation.step is Step.ABORTING
+        while not (holders := self._until_quiet(role, deadline)):
+            rotation = rotation if aborting else self._step(rotation, Step.DISABLING)
+            roles.close(self.conn, role)
+            if not roles.sessions_of(self.conn, role):
+                roles.scramble(self.conn, role, new_password())
+                return rotation, ()
+            roles.open_again(self.conn, role)
+            rotation = rotation if aborting else self._step(rotation, Step.WAITING)
+        return rotation, holders
+
+    def _until_quiet(self, role: str, deadline: float) -> tuple[Session, ...]:
+        """Nobody after a while without any session; those that are there when patience ends."""
+        seen, said = time.monotonic(), 0
+        while True:
+            holders = roles.sessions_of(self.conn, role)
+            now = time.monotonic()
+            if holders:
+                seen = now
+            elif now - seen >= self.patience.quiet:
+                return ()
+            if holders and now >= deadline:
+                return holders
+            if holders and len(holders) != said:
+                said = len(holders)
+                self.tell(f"{said} session{'s' * (said != 1)} still use {role}")
+            time.sleep(min(_POLL_SECONDS, self.patience.quiet or _POLL_SECONDS))
+
+    def _abort(self, rotation: Rotation, store: Store) -> Outcome:
+        self._give_back(rotation, store)
+        rotation = self._step(rotation, Step.ABORTING)
+        if rotation.new not in roles.read_roles(self.conn, self.group):
+            return Outcome(rotation=self._step(rotation, Step.ABORTED))
+        rotation, holders = self._disable(rotation, rotation.new)
+        if holders:
+            return Outcome(rotation=rotation, holders=holders)
+        return Outcome(rotation=self._step(rotation, Step.ABORTED))
+
+    def _give_back(self, rotation: Rotation, store: Store) -> None:
+        """The old credential back into the store, if the new one is or may be there."""
+        if rotation.step not in DELIVERED:
+            return
+        if rotation.old is None:
+            raise Refused("there is no older credential to go back to", "Rotate again instead.")
+        roles.open_again(self.conn, rotation.old)
+        if (store.read() or {}).get("username") == rotation.old:
+            return
+        if not store.restore() or (store.read() or {}).get("username") != rotation.old:
+            raise Refused(
+                f"{rotation.to} cannot give the old secret back",
+                "Run rotate again to finish this rotation, and once more to leave its password.",
+            )
+
+    def _credential(self, role: str, password: str) -> Credential:
+        info = self.conn.info
+        return Credential(
+            username=role, password=password, host=info.host, port=info.port, dbname=info.dbname
+        )
+
+    def _step(self, rotation: Rotation, step: Step) -> Rotation:
+        rotation = rotation.at(step, _now())
+        self.book.write(rotation)
+        self.stepped(step)
+        self.tell(_WORDS[step].format(old=rotation.old, new=rotation.new, to=rotation.to))
+        return rotation
+
+
+def check_role(current: str | None, group: Group) -> None:
+    """Refuse a --current that is not one of the group. MissingPart."""
+    if current is not None and current not in group.roles:
+        raise MissingPart(
+            f"{current} is not a role of {group.name}", f"Name one of {', '.join(group.roles)}."
+        )
+
+
+def unfinished(rotation: Rotation | None) -> Rotation:
+    """The rotation that --abort ends. ApplyError without one."""
+    if rotation is None or rotation.finished:
+        raise ApplyError("no rotation is under way", "Look with --status.")
+    return rotation
+
+
+def new_password() -> str:
+    """256 random bits in letters that need no quoting in a URI, a shell or ~/.pgpass."""
+    return secrets.token_urlsafe(32)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+_NOT_ASKED: Final = (
+    "the server let the new role in without asking for a password (trust, peer or a certificate "
+    "in pg_hba.conf), so the login proves nothing"
+)
+_WORDS: Final = {
+    Step.PLANNED: "from {old} to {new}",
+    Step.PREPARING: "making {new} equal to {old}",
+    Step.SETTING: "giving {new} a new password",
+    Step.VERIFYING: "logging in as {new}",
+    Step.STORING: "writing the secret",
+    Step.WAITING: "waiting until nobody uses {old}",
+    Step.DISABLING: "disabling {old}",
+    Step.DONE: "{new} is in use",
+    Step.ABORTING: "going back to {old}",
+    Step.ABORTED: "{old} is in use, as before",
+}
