@@ -8,18 +8,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate
 
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.book import Book
 from mrtuner.rotate.model import Group, Step
-from mrtuner.rotate.rotation import Outcome, Patience, Rotator
+from mrtuner.rotate.rotation import Rotator
 from mrtuner.rotate.stores import File
 from servers import binaries, sql
-
-ADMIN = "correct horse battery staple"
-IMPATIENT = Patience(wait=0.5, quiet=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -34,44 +32,10 @@ def server() -> Iterator[Cluster]:
     cluster.remove()
 
 
-def admin(server: Cluster) -> str:
-    return f"{server.dsn(tcp=True)} password='{ADMIN}'"
-
-
-def login(secret: Path) -> str:
-    """The connection string of an application that has read its secret."""
-    found = json.loads(secret.read_text())
-    return " ".join(
-        f"{key}='{found[name]}'"
-        for key, name in (("host", "host"), ("port", "port"), ("dbname", "dbname"),
-                          ("user", "username"), ("password", "password"))
-    )  # fmt: skip
-
-
-def rotate(server: Cluster, group: str, secret: Path, patience: Patience = IMPATIENT) -> Outcome:
-    """What the command does: go on with what is unfinished, else begin anew."""
-    store = File(secret)
-    with connect(admin(server)) as conn:
-        rotator = Rotator(
-            dsn=admin(server), conn=conn, group=Group(group),
-            book=Book(secret.parent / "state"), patience=patience,
-        )  # fmt: skip
-        last = rotator.last()
-        going = last if last and not last.finished else rotator.plan(f"file:{secret}", store)
-        return rotator.run(going, store)
-
-
-def may_login(server: Cluster, group: str) -> set[str]:
-    rows = sql(
-        server.dsn(), f"SELECT rolname FROM pg_roles WHERE rolcanlogin AND rolname ^@ '{group}'"
-    )
-    return {name for (name,) in rows}
-
-
 def test_a_fresh_group_gets_three_roles_and_one_of_them_logs_in(
     server: Cluster, tmp_path: Path
 ) -> None:
-    outcome = rotate(server, "fresh", tmp_path / "secret")
+    outcome = rotate(admin(server), "fresh", tmp_path / "secret")
     assert outcome.rotation.step is Step.DONE
     assert outcome.notices == ()
     assert may_login(server, "fresh") == {"fresh_blue"}
@@ -85,13 +49,13 @@ def test_blue_and_green_take_turns_and_the_old_password_is_dead(
     server: Cluster, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
-    rotate(server, "turns", secret)
+    rotate(admin(server), "turns", secret)
     first = login(secret)
-    rotate(server, "turns", secret)
+    rotate(admin(server), "turns", secret)
     assert may_login(server, "turns") == {"turns_green"}
     with pytest.raises(psycopg.OperationalError):
         sql(first, "SELECT 1")
-    rotate(server, "turns", secret)
+    rotate(admin(server), "turns", secret)
     assert may_login(server, "turns") == {"turns_blue"}
     with pytest.raises(psycopg.OperationalError):
         sql(first, "SELECT 1")
@@ -110,7 +74,7 @@ def test_a_single_role_is_taken_over_with_all_that_it_owns(server: Cluster, tmp_
         "CREATE TABLE shop.orders (id int)",
         "ALTER TABLE shop.orders OWNER TO shop",
     )
-    outcome = rotate(server, "shop", secret)
+    outcome = rotate(admin(server), "shop", secret)
     assert (outcome.rotation.old, outcome.rotation.new) == ("shop", "shop_blue")
     assert may_login(server, "shop") == {"shop_blue"}
     shown = "SELECT current_setting('search_path'), current_setting('statement_timeout')"
@@ -118,7 +82,7 @@ def test_a_single_role_is_taken_over_with_all_that_it_owns(server: Cluster, tmp_
         ('"$user", "Odd, name", public', "7s", "it's")
     ]
     sql(login(secret), "INSERT INTO orders VALUES (1)", "CREATE TABLE more (id int)")
-    rotate(server, "shop", secret)
+    rotate(admin(server), "shop", secret)
     assert sql(
         login(secret),
         "SELECT session_user, statement_timeout FROM orders,"
@@ -134,23 +98,23 @@ def test_who_still_uses_the_old_role_is_named_and_nothing_is_taken_from_them(
     server: Cluster, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
-    rotate(server, "slow", secret)
+    rotate(admin(server), "slow", secret)
     with psycopg.connect(login(secret) + " application_name='nightly batch'") as batch:
-        outcome = rotate(server, "slow", secret)
+        outcome = rotate(admin(server), "slow", secret)
         assert outcome.rotation.step is Step.WAITING
         assert [holder.application for holder in outcome.holders] == ["nightly batch"]
         assert may_login(server, "slow") == {"slow_blue", "slow_green"}
         assert batch.execute("SELECT session_user").fetchall() == [("slow_blue",)]
-    assert rotate(server, "slow", secret).rotation.step is Step.DONE
+    assert rotate(admin(server), "slow", secret).rotation.step is Step.DONE
     assert may_login(server, "slow") == {"slow_green"}
 
 
 def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    rotate(server, "back", secret)
+    rotate(admin(server), "back", secret)
     before = secret.read_text()
     with psycopg.connect(login(secret)):
-        waiting = rotate(server, "back", secret)
+        waiting = rotate(admin(server), "back", secret)
         with connect(admin(server)) as conn:
             rotator = Rotator(
                 dsn=admin(server), conn=conn, group=Group("back"),
@@ -165,7 +129,7 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
 
 def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    rotate(server, "hush", secret)
+    rotate(admin(server), "hush", secret)
     password = json.loads(secret.read_text())["password"]
     log = server.log(100_000)
     assert 'ALTER ROLE "hush_blue" LOGIN PASSWORD' in log
@@ -177,5 +141,5 @@ def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_pa
 def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) -> None:
     sql(server.dsn(), "CREATE ROLE alien", "CREATE ROLE alien_blue LOGIN PASSWORD 'mine'")
     with pytest.raises(Refused, match="alien_blue that is not a member of alien"):
-        rotate(server, "alien", tmp_path / "secret")
+        rotate(admin(server), "alien", tmp_path / "secret")
     assert may_login(server, "alien") == {"alien_blue"}
