@@ -55,7 +55,7 @@ class Clients:
 
     def work(self, client: int) -> None:
         number = 0
-        while not self.over.wait(0.1):
+        while not self.over.wait(0.4):
             number += 1
             try:
                 with psycopg.connect(login(self.secret)) as conn:
@@ -70,7 +70,7 @@ def test_fifty_clients_reconnect_during_twenty_rotations_and_lose_nothing(
     server: Cluster, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
-    patience = Patience(wait=30, quiet=0.5)
+    patience = Patience(wait=30, quiet=0.4)
     rotate(admin(server), "load", secret, patience)
     sql(
         server.dsn(),

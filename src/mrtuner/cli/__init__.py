@@ -21,6 +21,7 @@ main = Commands(
         "limits": "Which hard limit was reached: instance, volume, network, CPU.",
         "demo": "Tune and measure a server of its own; leave a report.",
         "failover": "How long a failover hangs clients, and what bounds it.",
+        "rotate": "A new password for an application that goes on running.",
         "bench": "Measure variants against each other over a grid of loads.",
         "rds": "Amazon RDS and Aurora: what rdstune does.",
     },

@@ -35,9 +35,10 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Where a rotation stands, and who holds it up."""
+    """Where a rotation stands, who can log in now, and who holds it up."""
 
-    rotation: Rotation
+    rotation: Rotation | None  # None: the journal knows of none
+    enabled: tuple[str, ...] = ()
     holders: tuple[Session, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -56,13 +57,22 @@ class Rotator:
 
     def last(self) -> Rotation | None:
         """The latest rotation that the journal knows."""
-        return self.book.last(roles.system_identifier(self.conn), self.group.name)
+        return self.book.last(self.server, self.group.name)
+
+    @property
+    def server(self) -> str:
+        """Which server this is, whatever its address."""
+        return roles.system_identifier(self.conn)
+
+    def status(self, rotation: Rotation | None) -> Outcome:
+        """Where it stands, who can log in, who holds it up. Changes nothing."""
+        return self._outcome(rotation, () if rotation is None else self._holders(rotation))
 
     def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
         """The next rotation, nothing done yet. Refused when the role in use cannot be told."""
         old = current or self._in_use(store)
         return Rotation(
-            server=roles.system_identifier(self.conn), group=self.group.name, old=old,
+            server=self.server, group=self.group.name, old=old,
             new=self.group.after(old), to=to, began=_now(),
         )  # fmt: skip
 
@@ -103,15 +113,29 @@ class Rotator:
         """
         if rotation.step not in DELIVERED:
             return False
-        if (found := store.read()) is None:
-            return rotation.step is not Step.STORING
-        if found.get("username") != rotation.new:
+        found = store.read()
+        if found is not None and found.get("username") == rotation.new:
+            return self._accepted(rotation, str(found.get("password", "")))
+        if rotation.step is Step.STORING:
             return False
-        credential = self._credential(rotation.new, str(found.get("password", "")))
+        if found is not None:
+            raise Refused(
+                f"{rotation.to} holds the secret of {found.get('username')}, not {rotation.new}",
+                "Somebody has changed it since. Put it right, or go back with --abort.",
+            )
+        return True
+
+    def _accepted(self, rotation: Rotation, password: str) -> bool:
+        """Whether the stored password is the new role's; any other failure is raised.
+
+        Once applications use it, another must not be made, whatever keeps us from coming in.
+        """
         try:
-            roles.try_login(self.dsn, credential, self.group)
-        except ConnectError:
-            return False
+            roles.try_login(self.dsn, self._credential(rotation.new, password), self.group)
+        except ConnectError as error:
+            if rotation.step is Step.STORING and error.message.startswith(_TURNED_AWAY):
+                return False
+            raise
         return True
 
     def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
@@ -130,12 +154,12 @@ class Rotator:
     def _retire(self, rotation: Rotation, notices: tuple[str, ...]) -> Outcome:
         """Wait until nobody uses the old role, then disable it."""
         if rotation.old is None:
-            return Outcome(rotation=self._step(rotation, Step.DONE), notices=notices)
+            return self._outcome(self._step(rotation, Step.DONE), (), notices)
         rotation = self._step(rotation, Step.WAITING)
         rotation, holders = self._disable(rotation, rotation.old)
         if holders:
-            return Outcome(rotation=rotation, holders=holders, notices=notices)
-        return Outcome(rotation=self._step(rotation, Step.DONE), notices=notices)
+            return self._outcome(rotation, holders, notices)
+        return self._outcome(self._step(rotation, Step.DONE), (), notices)
 
     def _disable(self, rotation: Rotation, role: str) -> tuple[Rotation, tuple[Session, ...]]:
         """NOLOGIN, then look again: whoever slipped in gets the role back, and we wait on."""
@@ -172,26 +196,49 @@ class Rotator:
         self._give_back(rotation, store)
         rotation = self._step(rotation, Step.ABORTING)
         if rotation.new not in roles.read_roles(self.conn, self.group):
-            return Outcome(rotation=self._step(rotation, Step.ABORTED))
+            return self._outcome(self._step(rotation, Step.ABORTED))
         rotation, holders = self._disable(rotation, rotation.new)
         if holders:
-            return Outcome(rotation=rotation, holders=holders)
-        return Outcome(rotation=self._step(rotation, Step.ABORTED))
+            return self._outcome(rotation, holders)
+        return self._outcome(self._step(rotation, Step.ABORTED))
 
     def _give_back(self, rotation: Rotation, store: Store) -> None:
         """The old credential back into the store, if the new one is or may be there."""
         if rotation.step not in DELIVERED:
             return
+        if rotation.step is Step.DISABLING:
+            raise Refused(
+                f"{rotation.old} may have been disabled already", "Run rotate again to finish."
+            )
         if rotation.old is None:
             raise Refused("there is no older credential to go back to", "Rotate again instead.")
         roles.open_again(self.conn, rotation.old)
         if (store.read() or {}).get("username") == rotation.old:
             return
-        if not store.restore() or (store.read() or {}).get("username") != rotation.old:
+        if not store.restore(rotation.old):
             raise Refused(
                 f"{rotation.to} cannot give the old secret back",
                 "Run rotate again to finish this rotation, and once more to leave its password.",
             )
+
+    def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
+        """The sessions of the role that is to be disabled, while one is."""
+        going = {
+            Step.WAITING: rotation.old,
+            Step.DISABLING: rotation.old,
+            Step.ABORTING: rotation.new,
+        }.get(rotation.step)
+        return () if going is None else roles.sessions_of(self.conn, going)
+
+    def _outcome(
+        self,
+        rotation: Rotation | None,
+        holders: tuple[Session, ...] = (),
+        notices: tuple[str, ...] = (),
+    ) -> Outcome:
+        there = roles.read_roles(self.conn, self.group)
+        enabled = tuple(sorted(name for name, role in there.items() if role.login))
+        return Outcome(rotation=rotation, enabled=enabled, holders=holders, notices=notices)
 
     def _credential(self, role: str, password: str) -> Credential:
         info = self.conn.info
@@ -231,6 +278,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+_TURNED_AWAY: Final = "the password was not accepted"  # as postgres.connect words it
 _NOT_ASKED: Final = (
     "the server let the new role in without asking for a password (trust, peer or a certificate "
     "in pg_hba.conf), so the login proves nothing"

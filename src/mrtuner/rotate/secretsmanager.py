@@ -18,6 +18,7 @@ from mrtuner.rotate.model import Credential
 CURRENT: Final = "AWSCURRENT"
 PENDING: Final = "AWSPENDING"
 PREVIOUS: Final = "AWSPREVIOUS"
+_NO_VERSION: Final = "ResourceNotFoundException"  # of a secret or of a version, alike
 
 
 class Secret:
@@ -51,17 +52,22 @@ class Secret:
                 self.service, "get_secret_value", SecretId=self.arn, VersionStage=stage, **which
             )
         except AwsError as error:
-            if error.not_found and self.describe():  # the secret is there, this version is not
+            if (
+                error.code == _NO_VERSION and self.describe()
+            ):  # the secret is there, this version is not
                 return None
             raise
         return _contents(answer.get("SecretString", ""))
 
-    def restore(self) -> bool:
-        """Make the previous version current again."""
+    def restore(self, username: str) -> bool:
+        """Make the previous version current again, if it is of that role."""
         previous = self.holder(PREVIOUS)
-        return previous is not None and self.promote(previous)
+        if previous is None or (self.version(stage=PREVIOUS) or {}).get("username") != username:
+            return False
+        self.promote(previous)
+        return True
 
-    def promote(self, version: str) -> bool:
+    def promote(self, version: str) -> None:
         """Move AWSCURRENT to a version; AWS then moves AWSPREVIOUS itself."""
         current = self.holder(CURRENT)
         if current != version:
@@ -70,7 +76,6 @@ class Secret:
                 self.service, "update_secret_version_stage", SecretId=self.arn,
                 VersionStage=CURRENT, MoveToVersionId=version, **away,
             )  # fmt: skip
-        return True
 
     def holder(self, stage: str) -> str | None:
         """The version that a stage is attached to."""

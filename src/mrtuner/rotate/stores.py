@@ -34,8 +34,8 @@ class Store(Protocol):
     def read(self) -> dict[str, Any] | None:
         """What is there, with at least username and password; None if it cannot be read back."""
 
-    def restore(self) -> bool:
-        """Put back what the last write replaced; False if this store cannot."""
+    def restore(self, username: str) -> bool:
+        """Put back what was there before, if it is of that role; False if there is none."""
 
 
 def store(named: str, out: TextIO) -> Store:
@@ -110,11 +110,15 @@ class File:
         except (OSError, ValueError):
             return None
 
-    def restore(self) -> bool:
+    def restore(self, username: str) -> bool:
         """Put the previous file back in its place."""
-        if not self.previous.exists():
+        try:
+            text = self.previous.read_text(encoding="utf-8")
+            if (_object(text) or {}).get("username") != username:
+                return False
+            replace_file(self.path, text)
+        except (OSError, ValueError):
             return False
-        replace_file(self.path, self.previous.read_text(encoding="utf-8"))
         return True
 
 
@@ -133,7 +137,7 @@ class Stream:
         """What is gone is gone."""
         return None
 
-    def restore(self) -> bool:
+    def restore(self, username: str) -> bool:  # noqa: ARG002
         """What is gone is gone."""
         return False
 
@@ -161,7 +165,7 @@ class Command:
         """A command only takes."""
         return None
 
-    def restore(self) -> bool:
+    def restore(self, username: str) -> bool:  # noqa: ARG002
         """A command only takes."""
         return False
 
