@@ -14,7 +14,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rotate.model import Rotation
-    from mrtuner.rotate.rotation import Outcome, Rotator
+    from mrtuner.rotate.rotation import Outcome, Rotator, Standing
     from mrtuner.rotate.stores import Store
 
 SCHEMA: Final = "mrtuner.rotate/1"
@@ -87,7 +87,7 @@ def command(
         rotator = _rotator(dsn, conn, group, journal, wait, quiet)
         last = rotator.last()
         if status:
-            _show(rotator.status(last), as_json)
+            _show(rotator.status(), as_json)
             return
         with Journal(journal).hold(f"rotate {group} {rotator.server}"):
             outcome = (
@@ -147,7 +147,7 @@ def _store(named: str) -> Store:
     return store(named, sys.stdout)
 
 
-def _show(outcome: Outcome, as_json: bool) -> None:
+def _show(outcome: Standing, as_json: bool) -> None:
     if as_json:
         terminal.document(_document(outcome))
         return
@@ -155,7 +155,7 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         terminal.talk(line)
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: Standing) -> list[str]:
     rotation = outcome.rotation
     lines = [f"warning: {notice}" for notice in outcome.notices]
     if rotation is None:
@@ -166,7 +166,7 @@ def _lines(outcome: Outcome) -> list[str]:
     return [*lines, f"can log in: {', '.join(outcome.enabled) or 'none'}"]
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
+def _document(outcome: Standing) -> dict[str, Any]:
     rotation = outcome.rotation
     return {
         "schema": SCHEMA,

@@ -34,13 +34,20 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Where a rotation stands, who can log in now, and who holds it up."""
+class Standing:
+    """Where a group stands, who can log in now, and who holds a rotation up."""
 
-    rotation: Rotation | None  # None: the journal knows of none
-    enabled: tuple[str, ...] = ()
+    rotation: Rotation | None  # the latest; None: the journal knows of none
+    enabled: tuple[str, ...]
     holders: tuple[Session, ...] = ()
     notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Standing):
+    """Where a rotation has come to."""
+
+    rotation: Rotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +71,11 @@ class Rotator:
         """Which server this is, whatever its address."""
         return roles.system_identifier(self.conn)
 
-    def status(self, rotation: Rotation | None) -> Outcome:
+    def status(self) -> Standing:
         """Where it stands, who can log in, who holds it up. Changes nothing."""
-        return self._outcome(rotation, () if rotation is None else self._holders(rotation))
+        if (rotation := self.last()) is None:
+            return Standing(rotation=None, enabled=self._enabled())
+        return self._outcome(rotation, self._holders(rotation))
 
     def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
         """The next rotation, nothing done yet. Refused when the role in use cannot be told."""
@@ -153,10 +162,10 @@ class Rotator:
 
     def _retire(self, rotation: Rotation, notices: tuple[str, ...]) -> Outcome:
         """Wait until nobody uses the old role, then disable it."""
-        if rotation.old is None:
+        if (old := rotation.old) is None:
             return self._outcome(self._step(rotation, Step.DONE), (), notices)
         rotation = self._step(rotation, Step.WAITING)
-        rotation, holders = self._disable(rotation, rotation.old)
+        rotation, holders = self._disable(rotation, old)
         if holders:
             return self._outcome(rotation, holders, notices)
         return self._outcome(self._step(rotation, Step.DONE), (), notices)
@@ -232,13 +241,15 @@ class Rotator:
 
     def _outcome(
         self,
-        rotation: Rotation | None,
+        rotation: Rotation,
         holders: tuple[Session, ...] = (),
         notices: tuple[str, ...] = (),
     ) -> Outcome:
+        return Outcome(rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices)
+
+    def _enabled(self) -> tuple[str, ...]:
         there = roles.read_roles(self.conn, self.group)
-        enabled = tuple(sorted(name for name, role in there.items() if role.login))
-        return Outcome(rotation=rotation, enabled=enabled, holders=holders, notices=notices)
+        return tuple(sorted(name for name, role in there.items() if role.login))
 
     def _credential(self, role: str, password: str) -> Credential:
         info = self.conn.info
