@@ -87,8 +87,8 @@ def prepare(conn: Connection, group: Group, old: str | None) -> None:
                 _run(conn, "GRANT {} TO {}", _name(group.name), _name(name))
             if name != old:
                 _like(conn, name, old or group.name, group)
-        if old in {group.blue, group.green}:
-            _run(conn, "REASSIGN OWNED BY {} TO {}", _name(old), _name(group.name))
+        if old in {group.blue, group.green} and _owns(conn, old):
+            _reassign(conn, old, group.name)
 
 
 def enable(conn: Connection, role: str, password: str) -> None:
@@ -184,6 +184,33 @@ def _like(conn: Connection, role: str, model: str, group: Group) -> None:
         _copy_memberships(conn, role, model)
     _copy_settings(conn, role, model)
     _run(conn, "ALTER ROLE {} SET role TO {}", _name(role), _text(group.name))
+
+
+def _owns(conn: Connection, role: str) -> bool:
+    """Whether a role owns anything in this database; default privileges do not count."""
+    query = (
+        "SELECT EXISTS (SELECT FROM pg_shdepend d JOIN pg_database b ON b.oid = d.dbid"
+        " WHERE b.datname = current_database() AND d.deptype = 'o'"
+        "   AND d.refclassid = 'pg_authid'::regclass AND d.classid <> 'pg_default_acl'::regclass"
+        "   AND d.refobjid = (SELECT oid FROM pg_roles WHERE rolname = %s))"
+    )
+    return bool(_rows(conn, query, [role])[0][0])
+
+
+def _reassign(conn: Connection, old: str, new: str) -> None:
+    """REASSIGN OWNED, for which one has to be a member of both roles; for as long as it takes.
+
+    Who makes a role from PostgreSQL 16 on may administer it but does not inherit it.
+    """
+    query = "SELECT pg_has_role(%s, 'USAGE')"
+    lacking = [role for role in (old, new) if not _rows(conn, query, [role])[0][0]]
+    inherit = " WITH INHERIT TRUE" if conn.info.server_version >= 160000 else ""
+    by = " GRANTED BY CURRENT_USER" if inherit else ""
+    for role in lacking:
+        _run(conn, f"GRANT {{}} TO CURRENT_USER{inherit}{by}", _name(role))
+    _run(conn, "REASSIGN OWNED BY {} TO {}", _name(old), _name(new))
+    for role in lacking:
+        _run(conn, f"REVOKE {{}} FROM CURRENT_USER{by}", _name(role))
 
 
 def _copy_attributes(conn: Connection, role: str, model: str) -> None:
