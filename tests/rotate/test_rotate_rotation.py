@@ -143,3 +143,29 @@ def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) 
     with pytest.raises(Refused, match="alien_blue that is not a member of alien"):
         rotate(admin(server), "alien", tmp_path / "secret")
     assert may_login(server, "alien") == {"alien_blue"}
+
+
+def test_a_role_that_somebody_uses_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "used", secret)
+    sql(server.dsn(), "ALTER ROLE used_green LOGIN PASSWORD 'g'")
+    green = server.dsn(user="used_green", tcp=True) + " password=g application_name=nightly"
+    with psycopg.connect(green), pytest.raises(Refused, match="used_green is in use: nightly from"):
+        rotate(admin(server), "used", secret)
+    assert sql(green, "SELECT 1") == [(1,)]
+    assert sql(login(secret), "SELECT session_user") == [("used_blue",)]
+
+
+def test_a_rotation_that_another_machine_overtook_disables_nothing(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret, elsewhere = tmp_path / "secret", Book(tmp_path / "elsewhere")
+    rotate(admin(server), "twice", secret)
+    with psycopg.connect(login(secret)):
+        assert rotate(admin(server), "twice", secret).rotation.step is Step.WAITING
+    other = rotate(admin(server), "twice", secret, book=elsewhere).rotation
+    assert (other.old, other.new, other.step) == ("twice_green", "twice_blue", Step.DONE)
+    with pytest.raises(Refused, match="twice_green cannot log in any more"):
+        rotate(admin(server), "twice", secret)
+    assert may_login(server, "twice") == {"twice_blue"}
+    assert sql(login(secret), "SELECT session_user") == [("twice_blue",)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,6 @@ from mrtuner.cli import options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.rotate.model import Rotation
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
     from mrtuner.rotate.stores import Store
 
@@ -32,7 +31,9 @@ WAITED_FOR: Final = 3
 )  # fmt: skip
 @click.option("--status", is_flag=True, help="Show how far it is; change nothing.")
 @click.option("--abort", is_flag=True, help="Go back to the old credential.")
-@click.option("--current", metavar="ROLE", help="The role in use, where that cannot be told.")
+@click.option(
+    "--current", metavar="ROLE", help="The role in use, where that cannot be told; begins anew."
+)
 @click.option(
     "--wait", type=options.Duration(), default="10min", show_default=True,
     help="At most, for sessions of the old role to end.",
@@ -85,14 +86,11 @@ def command(
     options.careful(dsn)
     with terminal.gentle_end(), connect(dsn) as conn:
         rotator = _rotator(dsn, conn, group, journal, wait, quiet)
-        last = rotator.last()
         if status:
             _show(rotator.status(), as_json)
             return
-        with Journal(journal).hold(f"rotate {group} {rotator.server}"):
-            outcome = (
-                _aborted(rotator, last) if abort else _rotated(rotator, last, to, current, yes)
-            )
+        with Journal(journal) as book, book.hold(f"rotate {group} {rotator.server}"):
+            outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes)
     _show(outcome, as_json)
     if outcome.holders:
         ctx.exit(WAITED_FOR)
@@ -115,29 +113,28 @@ def _rotator(
     )
 
 
-def _rotated(
-    rotator: Rotator, last: Rotation | None, to: str | None, current: str | None, yes: bool
-) -> Outcome:
+def _rotated(rotator: Rotator, to: str | None, current: str | None, yes: bool) -> Outcome:
     from mrtuner.rotate.rotation import check_role
 
     check_role(current, rotator.group)
+    last = rotator.last()
     named = to or (last.to if last else None)
     if named is None:
         raise UsageError("nowhere to put the secret", "Say --to file:PATH, or another store.")
     where = _store(named)
-    if last and not last.finished:
+    if last and not last.finished and current is None:
         terminal.talk(f"going on with the rotation of {last.began}, at: {last.step}")
-        return rotator.run(last, where)
+        return rotator.run(replace(last, to=named), where)
     rotation = rotator.plan(named, where, current)
     terminal.talk(f"{rotation.old or 'a new group'} → {rotation.new}; the secret goes to {named}")
     terminal.agree("Rotate?", yes=yes)
     return rotator.run(rotation, where)
 
 
-def _aborted(rotator: Rotator, last: Rotation | None) -> Outcome:
+def _aborted(rotator: Rotator) -> Outcome:
     from mrtuner.rotate.rotation import unfinished
 
-    rotation = unfinished(last)
+    rotation = unfinished(rotator.last())
     return rotator.abort(rotation, _store(rotation.to))
 
 

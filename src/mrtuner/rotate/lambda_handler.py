@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import roles
-from mrtuner.rotate.model import Credential, Group
+from mrtuner.rotate.model import Credential, Group, Session
 from mrtuner.rotate.rotation import new_password
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
 
@@ -46,6 +46,7 @@ def _set(secret: Secret, token: str) -> None:
     current, pending = _needed(secret.read()), _pending(secret, token)
     group = _group(current)
     with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
+        _refuse_used(roles.sessions_of(conn, str(pending["username"])))
         roles.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))
 
@@ -90,6 +91,16 @@ def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
             "Set ADMIN_SECRET_ARN in the function's environment, or masterarn in the secret.",
         )
     return _needed(Secret(str(arn)).read())
+
+
+def _refuse_used(sessions: tuple[Session, ...]) -> None:
+    """Who still uses the other role could not come back; Secrets Manager tries again later."""
+    users = [each for each in sessions if each.application != roles.OURS]
+    if users:
+        raise Refused(
+            f"the role whose turn it is is in use: {users[0].words}",
+            "Let the application read the secret again; the next attempt goes on.",
+        )
 
 
 def _pending(secret: Secret, token: str) -> dict[str, Any]:

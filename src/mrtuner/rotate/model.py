@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.errors import BadValue
 
@@ -92,6 +93,17 @@ class Credential:
             "password": self.password,
         }
 
+    def within(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """A document with this user and password; what else it says (another host: a pooler's,
+        a replica's; keys of the application's own) stays.
+        """
+        return {
+            **self.document(),
+            **kept,
+            "username": self.username,
+            "password": self.password,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
@@ -137,6 +149,10 @@ class Rotation:
     def finished(self) -> bool:
         """Nothing remains to be done."""
         return self.step in FINISHED
+
+    def reached(self, step: Step) -> bool:
+        """Whether a step was ever begun."""
+        return any(taken.endswith(f" {step}") for taken in self.steps)
 
     def at(self, step: Step, when: str) -> Rotation:
         """The same, one step on."""

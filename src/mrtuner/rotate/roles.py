@@ -26,6 +26,8 @@ _LISTS: Final = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries",
     "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
 })  # fmt: skip
+#: The application_name of every session of ours. Source: postgres.connect.
+OURS: Final = "mrtuner"
 _ATTRIBUTES: Final = ("inherit", "createdb", "createrole", "replication", "bypassrls")
 
 
@@ -51,16 +53,17 @@ def read_roles(conn: Connection, group: Group) -> dict[str, Role]:
 
 
 def sessions_of(conn: Connection, role: str) -> tuple[Session, ...]:
-    """Who is logged in as a role, prepared transactions included."""
+    """Who is logged in as a role, whatever role was set since.
+
+    A prepared transaction is the group's, so that any login role of it may end it: none of these.
+    Source: pg_stat_get_activity (usesysid is the session's user), twophase.c (GetUserId).
+    """
     rows = _rows(
         conn,
         "SELECT pid, application_name, coalesce(host(client_addr), 'the socket'), datname,"
         "   coalesce(to_char(backend_start, 'YYYY-MM-DD HH24:MI:SS'), 'unknown')"
-        " FROM pg_stat_activity WHERE usename = %(role)s"
-        " UNION ALL SELECT 0, 'prepared transaction ' || gid, 'disk', database,"
-        "   to_char(prepared, 'YYYY-MM-DD HH24:MI:SS')"
-        " FROM pg_prepared_xacts WHERE owner = %(role)s ORDER BY 1",
-        {"role": role},
+        " FROM pg_stat_activity WHERE usename = %s ORDER BY pid",
+        [role],
     )
     return tuple(
         Session(pid=pid, application=name or "", address=address, database=database or "",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.errors import ApplyError, ConnectError, MissingPart, Refused
+from mrtuner.errors import ApplyError, BadValue, ConnectError, Refused
 from mrtuner.rotate import roles
 from mrtuner.rotate.model import DELIVERED, Credential, Group, Rotation, Session, Step
 
@@ -60,7 +60,6 @@ class Rotator:
     book: Book
     patience: Patience = Patience()
     tell: Callable[[str], None] = lambda _text: None
-    stepped: Callable[[Step], None] = lambda _step: None  # after a step was written down
 
     def last(self) -> Rotation | None:
         """The latest rotation that the journal knows."""
@@ -88,6 +87,7 @@ class Rotator:
     def run(self, rotation: Rotation, store: Store) -> Outcome:
         """Go on from the step that the rotation is at, to the end or until patience ends."""
         with roles.alone(self.conn, self.group):
+            self._refuse_overtaken(rotation)
             if rotation.step is Step.ABORTING:
                 return self._abort(rotation, store)
             notices: tuple[str, ...] = ()
@@ -114,11 +114,28 @@ class Rotator:
             "Say which one the applications use: --current ROLE.",
         )
 
+    def _refuse_overtaken(self, rotation: Rotation) -> None:
+        """Never disable a role when the one that is to stay cannot log in.
+
+        Another machine, with a journal of its own, may have rotated since this one broke off.
+        """
+        stays = {
+            Step.WAITING: rotation.new,
+            Step.DISABLING: rotation.new,
+            Step.ABORTING: rotation.old,
+        }.get(rotation.step)
+        if stays is not None and stays not in self._enabled():
+            raise Refused(
+                f"{stays} cannot log in any more: the group was changed after {rotation.began}",
+                "Begin anew: --current ROLE names the role that the applications use.",
+            )
+
     def _delivered(self, rotation: Rotation, store: Store) -> bool:
         """Whether applications have the new credential already, and it works.
 
-        A kill while it was being stored leaves that open. What can be read back is tried;
-        a store that cannot be read gets another password, for the old one is lost.
+        A kill while it was being stored leaves that open. What can be read back is tried. Of a
+        store that cannot be read, sessions of the new role say the same; without any it gets
+        another password, for the one before is lost.
         """
         if rotation.step not in DELIVERED:
             return False
@@ -126,13 +143,30 @@ class Rotator:
         if found is not None and found.get("username") == rotation.new:
             return self._accepted(rotation, str(found.get("password", "")))
         if rotation.step is Step.STORING:
-            return False
+            return found is None and bool(self._strangers(rotation.new))
         if found is not None:
             raise Refused(
                 f"{rotation.to} holds the secret of {found.get('username')}, not {rotation.new}",
                 "Somebody has changed it since. Put it right, or go back with --abort.",
             )
         return True
+
+    def _tried(self, credential: Credential, old: str | None) -> bool:
+        """Log in with a credential that nobody has yet; whether the password was asked for."""
+        try:
+            return roles.try_login(self.dsn, credential, self.group)
+        except ConnectError as error:
+            state = "nothing else was touched" if old is None else f"{old} is as it was"
+            raise ConnectError(
+                f"{credential.username} does not come in, {state}: {error.message}",
+                f"Let {credential.username} in as {old or self.group.name} is (pg_hba.conf: "
+                f"+{self.group.name}), then run again; or --abort.",
+            ) from None
+
+    def _strangers(self, role: str) -> tuple[Session, ...]:
+        """The sessions of a role that are not of a login that we tried."""
+        found = roles.sessions_of(self.conn, role)
+        return tuple(each for each in found if each.application != roles.OURS)
 
     def _accepted(self, rotation: Rotation, password: str) -> bool:
         """Whether the stored password is the new role's; any other failure is raised.
@@ -148,14 +182,23 @@ class Rotator:
         return True
 
     def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
-        """A new credential, tried and stored. The old role is as it was."""
+        """A new credential, tried and stored. The old role is as it was.
+
+        Refused while somebody uses the new role: with a new password they could not come back.
+        """
+        if users := self._strangers(rotation.new):
+            raise Refused(
+                f"{rotation.new} is in use: {users[0].words}",
+                "Its turn comes when its sessions have ended; if applications use it and not "
+                f"{rotation.old}, say --current {rotation.new}.",
+            )
         rotation = self._step(rotation, Step.PREPARING)
         roles.prepare(self.conn, self.group, rotation.old)
         rotation = self._step(rotation, Step.SETTING)
         credential = self._credential(rotation.new, new_password())
         roles.enable(self.conn, rotation.new, credential.password)
         rotation = self._step(rotation, Step.VERIFYING)
-        asked = roles.try_login(self.dsn, credential, self.group)
+        asked = self._tried(credential, rotation.old)
         rotation = self._step(rotation, Step.STORING)
         store.write(credential)
         return rotation, () if asked else (_NOT_ASKED,)
@@ -215,7 +258,7 @@ class Rotator:
         """The old credential back into the store, if the new one is or may be there."""
         if rotation.step not in DELIVERED:
             return
-        if rotation.step is Step.DISABLING:
+        if rotation.reached(Step.DISABLING):
             raise Refused(
                 f"{rotation.old} may have been disabled already", "Run rotate again to finish."
             )
@@ -260,15 +303,14 @@ class Rotator:
     def _step(self, rotation: Rotation, step: Step) -> Rotation:
         rotation = rotation.at(step, _now())
         self.book.write(rotation)
-        self.stepped(step)
-        self.tell(_WORDS[step].format(old=rotation.old, new=rotation.new, to=rotation.to))
+        self.tell(_WORDS[step].format(old=rotation.old or "none", new=rotation.new, to=rotation.to))
         return rotation
 
 
 def check_role(current: str | None, group: Group) -> None:
-    """Refuse a --current that is not one of the group. MissingPart."""
+    """Refuse a --current that is not one of the group. BadValue."""
     if current is not None and current not in group.roles:
-        raise MissingPart(
+        raise BadValue(
             f"{current} is not a role of {group.name}", f"Name one of {', '.join(group.roles)}."
         )
 

@@ -30,7 +30,7 @@ class Secret:
 
     def write(self, credential: Credential) -> None:
         """A new version, current at once."""
-        self.put({**(self.read() or {}), **credential.document()})
+        self.put(credential.within(self.read() or {}))
 
     def put(self, contents: dict[str, Any], *, token: str = "", stage: str = CURRENT) -> None:
         """A version with these contents; the same token again is the same version."""

@@ -93,7 +93,7 @@ class File:
         try:
             before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
             kept = json.loads(before) if before.strip() else {}
-            text = json.dumps({**kept, **credential.document()}, indent=1)
+            text = json.dumps(credential.within(kept), indent=1)
             if before and kept.get("username") != credential.username:
                 replace_file(self.previous, before)
             replace_file(self.path, text + "\n")
