@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.book import Book
 from mrtuner.rotate.model import Group
 from mrtuner.rotate.rotation import Outcome, Patience, Rotator
 from mrtuner.rotate.stores import File
-from servers import sql
+from servers import binaries, sql
 
 ADMIN = "correct horse battery staple"
 IMPATIENT = Patience(wait=0.5, quiet=0.2)
+
+
+@contextmanager
+def running(settings: Mapping[str, str | int | float] | None = None) -> Iterator[Cluster]:
+    """A server of 18 that asks for passwords over TCP."""
+    cluster = Cluster.create(
+        binaries(18), scratch_directory(), settings, listen=True, password=ADMIN
+    )
+    try:
+        with cluster:
+            yield cluster
+    finally:
+        cluster.remove()
 
 
 def admin(server: Cluster) -> str:
