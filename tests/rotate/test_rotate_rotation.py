@@ -169,3 +169,21 @@ def test_a_rotation_that_another_machine_overtook_disables_nothing(
         rotate(admin(server), "twice", secret)
     assert may_login(server, "twice") == {"twice_blue"}
     assert sql(login(secret), "SELECT session_user") == [("twice_blue",)]
+
+
+def test_a_grant_to_one_login_role_alone_is_not_lost_in_silence(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "alone", secret)
+    sql(server.dsn(), "CREATE TABLE priced ()", "GRANT SELECT ON priced TO alone_blue")
+    with pytest.raises(Refused, match="alone_blue has privileges .* in: postgres"):
+        rotate(admin(server), "alone", secret)
+    assert may_login(server, "alone") == {"alone_blue"}
+    sql(
+        server.dsn(),
+        "REVOKE SELECT ON priced FROM alone_blue",
+        "GRANT SELECT ON priced TO alone",
+    )
+    rotate(admin(server), "alone", secret)
+    assert sql(login(secret), "SELECT count(*) FROM priced") == [(0,)]

@@ -82,6 +82,8 @@ def prepare(conn: Connection, group: Group, old: str | None) -> None:
     with _permitted(), conn.transaction():
         there = read_roles(conn, group)
         _refuse_strangers(group, there)
+        if old in {group.blue, group.green}:
+            _refuse_grants_of_its_own(conn, old, group)
         for name in group.roles:
             if name not in there:
                 _run(conn, "CREATE ROLE {} NOLOGIN", _name(name))
@@ -178,6 +180,28 @@ def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
                 f"there is a role {role.name} that is not a member of {group.name}",
                 f"If it is the group's, run: GRANT {group.name} TO {role.name}.",
             )
+
+
+def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None:
+    """What one login role alone was granted, applications would miss when they log in as the other.
+
+    Source: pg_shdepend, which covers every database; deptype a: named in an object's ACL.
+    """
+    rows = _rows(
+        conn,
+        "SELECT DISTINCT coalesce(b.datname, 'all databases')"
+        " FROM pg_shdepend d LEFT JOIN pg_database b ON b.oid = d.dbid"
+        " WHERE d.deptype = 'a' AND d.refclassid = 'pg_authid'::regclass"
+        "   AND d.classid NOT IN ('pg_default_acl'::regclass, 'pg_auth_members'::regclass)"
+        "   AND d.refobjid = (SELECT oid FROM pg_roles WHERE rolname = %s) ORDER BY 1",
+        [role],
+    )
+    if rows:
+        where = ", ".join(database for (database,) in rows)
+        raise Refused(
+            f"{role} has privileges that {group.name} does not hold for both, in: {where}",
+            f"Grant them to {group.name} and revoke them from {role}, then run again.",
+        )
 
 
 def _like(conn: Connection, role: str, model: str, group: Group) -> None:
