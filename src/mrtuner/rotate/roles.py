@@ -199,7 +199,7 @@ def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None
     if rows:
         where = ", ".join(database for (database,) in rows)
         raise Refused(
-            f"{role} has privileges that {group.name} does not hold for both, in: {where}",
+            f"{role} has privileges of its own, not of {group.name}, in: {where}",
             f"Grant them to {group.name} and revoke them from {role}, then run again.",
         )
 
