@@ -1,0 +1,126 @@
+"""The rotation function of AWS Secrets Manager: its four steps, for a blue/green group.
+
+Source: Secrets Manager User Guide, "Lambda rotation functions" and "alternating users". The secret
+of the user who may administer the group is named by ADMIN_SECRET_ARN in the environment, or by the
+key masterarn of the secret itself, as in AWS's own functions. A function has minutes, applications
+may take hours: the role that was in use keeps its login until its next turn, or until
+`mrtuner rotate` disables it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mrtuner.errors import BadValue, Refused
+from mrtuner.postgres.connect import connect
+from mrtuner.rotate import roles
+from mrtuner.rotate.model import Credential, Group, Session
+from mrtuner.rotate.rotation import new_password
+from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
+
+
+def handler(event: Mapping[str, Any], context: object) -> None:  # noqa: ARG001 - Lambda
+    """What Secrets Manager calls, four times a rotation. Each step may be called again."""
+    step, token = str(event.get("Step")), str(event.get("ClientRequestToken"))
+    if step not in _STEPS:
+        raise BadValue(f"no rotation step is called {step!r}", f"One of {', '.join(_STEPS)}.")
+    secret = Secret(str(event.get("SecretId")))
+    if secret.holder(CURRENT) != token:  # else it is done already
+        _STEPS[step](secret, token)
+
+
+def _create(secret: Secret, token: str) -> None:
+    """createSecret: the other role and a new password, kept aside as AWSPENDING."""
+    if secret.version(stage=PENDING, token=token) is not None:
+        return
+    current = _needed(secret.read())
+    group = _group(current)
+    other = {"username": group.after(str(current["username"])), "password": new_password()}
+    secret.put({**current, **other}, token=token, stage=PENDING)
+
+
+def _set(secret: Secret, token: str) -> None:
+    """setSecret: make the other role equal, then give it the password and LOGIN."""
+    current, pending = _needed(secret.read()), _pending(secret, token)
+    group = _group(current)
+    with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
+        _refuse_used(roles.sessions_of(conn, str(pending["username"])))
+        roles.prepare(conn, group, str(current["username"]))
+        roles.enable(conn, str(pending["username"]), str(pending["password"]))
+
+
+def _test(secret: Secret, token: str) -> None:
+    """testSecret: log in with it."""
+    pending = _pending(secret, token)
+    credential = Credential(
+        username=str(pending["username"]),
+        password=str(pending["password"]),
+        host=str(pending["host"]),
+        port=int(pending.get("port", 5432)),
+        dbname=str(pending.get("dbname", "postgres")),
+    )
+    roles.try_login(_dsn(pending, at=pending), credential, _group(pending))
+
+
+def _finish(secret: Secret, token: str) -> None:
+    """finishSecret: AWSCURRENT moves to it."""
+    secret.promote(token)
+
+
+_STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
+    "createSecret": _create,
+    "setSecret": _set,
+    "testSecret": _test,
+    "finishSecret": _finish,
+}
+
+
+def _group(contents: Mapping[str, Any]) -> Group:
+    """The group: GROUP in the environment, else the user's name without its colour."""
+    name = str(contents["username"])
+    return Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
+
+
+def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
+    arn = os.environ.get("ADMIN_SECRET_ARN") or current.get("masterarn")
+    if not arn:
+        raise BadValue(
+            "no secret of an administrator is named",
+            "Set ADMIN_SECRET_ARN in the function's environment, or masterarn in the secret.",
+        )
+    return _needed(Secret(str(arn)).read())
+
+
+def _refuse_used(sessions: tuple[Session, ...]) -> None:
+    """Who still uses the other role could not come back; Secrets Manager tries again later."""
+    users = [each for each in sessions if each.application != roles.OURS]
+    if users:
+        raise Refused(
+            f"the role whose turn it is is in use: {users[0].words}",
+            "Let the application read the secret again; the next attempt goes on.",
+        )
+
+
+def _pending(secret: Secret, token: str) -> dict[str, Any]:
+    return _needed(secret.version(stage=PENDING, token=token))
+
+
+def _needed(contents: dict[str, Any] | None) -> dict[str, Any]:
+    missing = {"username", "password"} - (contents or {}).keys()
+    if contents is None or missing:
+        raise BadValue(
+            "the secret holds no username and password",
+            "Store both, and host, port and dbname, as key/value pairs.",
+        )
+    return contents
+
+
+def _dsn(who: Mapping[str, Any], *, at: Mapping[str, Any]) -> str:
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(
+        host=at.get("host"), port=at.get("port", 5432), dbname=at.get("dbname", "postgres"),
+        user=who["username"], password=who["password"],
+    )  # fmt: skip

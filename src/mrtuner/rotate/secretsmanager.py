@@ -1,0 +1,106 @@
+"""AWS Secrets Manager as a store.
+
+AWS moves the stage AWSCURRENT to a new version in one step and AWSPREVIOUS to the one before, so
+that a reader sees one or the other. Source: Secrets Manager API Reference, PutSecretValue.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from mrtuner.aws.calls import call
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.session import Account, client
+from mrtuner.errors import BadValue
+from mrtuner.rotate.model import Credential
+
+CURRENT: Final = "AWSCURRENT"
+PENDING: Final = "AWSPENDING"
+PREVIOUS: Final = "AWSPREVIOUS"
+_NO_VERSION: Final = "ResourceNotFoundException"  # of a secret or of a version, alike
+
+
+class Secret:
+    """A secret by its ARN or name. Other keys in it stay as they are."""
+
+    def __init__(self, arn: str, service: Any = None) -> None:
+        self.arn = arn
+        self.service = service or client("secretsmanager", Account(region=_region(arn)))
+
+    def write(self, credential: Credential) -> None:
+        """A new version, current at once."""
+        self.put(credential.within(self.read() or {}))
+
+    def put(self, contents: dict[str, Any], *, token: str = "", stage: str = CURRENT) -> None:
+        """A version with these contents; the same token again is the same version."""
+        version = {"ClientRequestToken": token} if token else {}
+        call(
+            self.service, "put_secret_value", SecretId=self.arn,
+            SecretString=json.dumps(contents), VersionStages=[stage], **version,
+        )  # fmt: skip
+
+    def read(self) -> dict[str, Any] | None:
+        """The current version; None while there is none."""
+        return self.version(stage=CURRENT)
+
+    def version(self, *, stage: str, token: str = "") -> dict[str, Any] | None:
+        """One version as an object; None without it. BadValue when it is no JSON object."""
+        which = {"VersionId": token} if token else {}
+        try:
+            answer = call(
+                self.service, "get_secret_value", SecretId=self.arn, VersionStage=stage, **which
+            )
+        except AwsError as error:
+            if (
+                error.code == _NO_VERSION and self.describe()
+            ):  # the secret is there, this version is not
+                return None
+            raise
+        return _contents(answer.get("SecretString", ""))
+
+    def restore(self, username: str) -> bool:
+        """Make the previous version current again, if it is of that role."""
+        previous = self.holder(PREVIOUS)
+        if previous is None or (self.version(stage=PREVIOUS) or {}).get("username") != username:
+            return False
+        self.promote(previous)
+        return True
+
+    def promote(self, version: str) -> None:
+        """Move AWSCURRENT to a version; AWS then moves AWSPREVIOUS itself."""
+        current = self.holder(CURRENT)
+        if current != version:
+            away = {"RemoveFromVersionId": current} if current else {}
+            call(
+                self.service, "update_secret_version_stage", SecretId=self.arn,
+                VersionStage=CURRENT, MoveToVersionId=version, **away,
+            )  # fmt: skip
+
+    def holder(self, stage: str) -> str | None:
+        """The version that a stage is attached to."""
+        versions = self.describe().get("VersionIdsToStages", {})
+        return next((name for name, stages in versions.items() if stage in stages), None)
+
+    def describe(self) -> Any:
+        """Everything of the secret but its contents."""
+        return call(self.service, "describe_secret", SecretId=self.arn)
+
+
+def _region(arn: str) -> str | None:
+    """The secret's own region: calls across regions have to go there."""
+    parts = arn.split(":")
+    return parts[3] if len(parts) > 6 and parts[0] == "arn" else None
+
+
+def _contents(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BadValue(
+            "the secret does not hold a JSON object",
+            "Store username and password as key/value pairs.",
+        )
+    return found

@@ -1,0 +1,190 @@
+"""Where a secret goes: the stores by name, and the three that need nothing else.
+
+A store of another package is an entry point of the group `mrtuner.rotate.stores`: its name is the
+scheme before the colon, its object a function that takes the text after it and gives a `Store`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
+
+from mrtuner.errors import ApplyError, UsageError
+from mrtuner.rotate.book import replace_file
+
+if TYPE_CHECKING:
+    from mrtuner.rotate.model import Credential
+
+ENTRY_POINTS: Final = "mrtuner.rotate.stores"
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):(\S+)")
+_COMMAND_SECONDS: Final = 60
+
+
+class Store(Protocol):
+    """Where applications find their credential. No method may put a password into an error."""
+
+    def write(self, credential: Credential) -> None:
+        """Put it where applications read it, at once and as a whole. ApplyError if it fails."""
+
+    def read(self) -> dict[str, Any] | None:
+        """What is there, with at least username and password; None if it cannot be read back."""
+
+    def restore(self, username: str) -> bool:
+        """Put back what was there before, if it is of that role; False if there is none."""
+
+
+def store(named: str, out: TextIO) -> Store:
+    """The store of `--to`: secretsmanager:ARN, file:PATH, stdout, a plug-in's, or a command.
+
+    UsageError for a scheme that nobody offers.
+    """
+    if named == "stdout":
+        return Stream(out)
+    if not (match := _SCHEME.fullmatch(named)):
+        return Command(_split(named))
+    scheme, rest = match.groups()
+    if scheme == "file":
+        return File(Path(rest).expanduser())
+    if scheme == "secretsmanager":
+        from mrtuner.rotate.secretsmanager import Secret
+
+        return Secret(rest)
+    return _plugged_in(scheme, rest)
+
+
+def _plugged_in(scheme: str, rest: str) -> Store:
+    offered = entry_points(group=ENTRY_POINTS)
+    if scheme not in offered.names:
+        known = ", ".join(f"{name}:" for name in ("secretsmanager", "file", *sorted(offered.names)))
+        raise UsageError(
+            f"no secret store is called {scheme!r}", f"Say stdout, a command, or one of {known}."
+        )
+    made: Store = offered[scheme].load()(rest)
+    return made
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if not words:
+        raise UsageError("the command of --to cannot be read", "Quote it as for a shell.")
+    return words
+
+
+class File:
+    """A file of JSON that only its owner can read; what else is in it stays.
+
+    What it held before lies beside it as PATH.previous, for the way back.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.previous = path.with_name(f"{path.name}.previous")
+
+    def write(self, credential: Credential) -> None:
+        """Replace the file in one piece: a reader sees the old or the new."""
+        try:
+            before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            kept = json.loads(before) if before.strip() else {}
+            text = json.dumps(credential.within(kept), indent=1)
+            if before and kept.get("username") != credential.username:
+                replace_file(self.previous, before)
+            replace_file(self.path, text + "\n")
+        except (OSError, ValueError, TypeError) as error:
+            raise ApplyError(
+                f"cannot write {self.path}: {_reason(error)}",
+                "It has to be missing, or a JSON object in a directory that we may write to.",
+            ) from None
+
+    def read(self) -> dict[str, Any] | None:
+        """The object in the file; None without one."""
+        try:
+            return _object(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def restore(self, username: str) -> bool:
+        """Put the previous file back in its place."""
+        try:
+            text = self.previous.read_text(encoding="utf-8")
+            if (_object(text) or {}).get("username") != username:
+                return False
+            replace_file(self.path, text)
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+class Stream:
+    """One line of JSON on a stream, for a person or a program that waits for it."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+
+    def write(self, credential: Credential) -> None:
+        """Write it and make sure that it is out."""
+        self.out.write(json.dumps(credential.document()) + "\n")
+        self.out.flush()
+
+    def read(self) -> dict[str, Any] | None:
+        """What is gone is gone."""
+        return None
+
+    def restore(self, username: str) -> bool:  # noqa: ARG002
+        """What is gone is gone."""
+        return False
+
+
+class Command:
+    """A program that reads the JSON from its standard input: no argument ever has a password."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+
+    def write(self, credential: Credential) -> None:
+        """Run it. What it prints is not shown, because it may be what it was given."""
+        given = json.dumps(credential.document()) + "\n"
+        try:
+            done = subprocess.run(
+                self.words, input=given, text=True, capture_output=True, check=False,
+                timeout=_COMMAND_SECONDS,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self._failed(_reason(error)) from None
+        if done.returncode != 0:
+            raise self._failed(f"exit code {done.returncode}")
+
+    def read(self) -> dict[str, Any] | None:
+        """A command only takes."""
+        return None
+
+    def restore(self, username: str) -> bool:  # noqa: ARG002
+        """A command only takes."""
+        return False
+
+    def _failed(self, reason: str) -> ApplyError:
+        return ApplyError(
+            f"{Path(self.words[0]).name} did not take the secret: {reason}",
+            "The old credential still works. Mend the command, then run again.",
+        )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    found = json.loads(text)
+    return found if isinstance(found, dict) else None
+
+
+def _reason(error: Exception) -> str:
+    """Why, without what was being written."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it took more than {_COMMAND_SECONDS} s"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "it does not hold a JSON object"

@@ -1,0 +1,142 @@
+"""`mrtuner rotate` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from mrtuner.cli import main
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from servers import binaries, sql
+
+ADMIN = "correct horse battery staple"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    cluster = Cluster.create(binaries(18), scratch_directory(), listen=True, password=ADMIN)
+    with cluster:
+        yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+def app(server: Cluster, tmp_path: Path) -> App:
+    return App(server, tmp_path)
+
+
+class App:
+    """The command against one server, with a secret and a journal of its own."""
+
+    def __init__(self, server: Cluster, place: Path) -> None:
+        self.server = server
+        self.secret = place / "secret"
+        self.state = place / "state"
+
+    def rotate(self, group: str, *more: str) -> Result:
+        return CliRunner().invoke(
+            main,
+            ["rotate", self.server.dsn(tcp=True), "--group", group, "--yes", "--quiet", "0.2s",
+             "--wait", "0.5s", *more],
+            env={"PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(self.state)},
+        )  # fmt: skip
+
+    def to_file(self, group: str, *more: str) -> Result:
+        return self.rotate(group, "--to", f"file:{self.secret}", *more)
+
+    def login(self) -> str:
+        found = json.loads(self.secret.read_text())
+        parts = ("host", "port", "dbname", "password")
+        shown = " ".join(f"{name}='{found[name]}'" for name in parts)
+        return f"{shown} user='{found['username']}'"
+
+
+def test_it_rotates_and_says_who_is_in_use_but_never_the_password(app: App) -> None:
+    assert app.to_file("say").exit_code == 0
+    done = app.rotate("say", "--json")
+    assert done.exit_code == 0
+    document = json.loads(done.stdout)
+    assert document["schema"] == "mrtuner.rotate/1"
+    assert document["enabled"] == ["say_green"]
+    assert document["rotation"]["step"] == "done"
+    assert json.loads(app.secret.read_text())["password"] not in done.output
+    assert sql(app.login(), "SELECT current_user") == [("say",)]
+
+
+def test_it_ends_with_three_while_somebody_stays_and_with_zero_after(app: App) -> None:
+    app.to_file("stay")
+    with psycopg.connect(app.login() + " application_name=nightly"):
+        waiting = app.to_file("stay")
+        assert waiting.exit_code == 3
+        assert "still there: nightly from 127.0.0.1 on postgres, pid" in waiting.output
+        status = json.loads(app.rotate("stay", "--status", "--json").stdout)
+        assert status["rotation"]["step"] == "waiting"
+        assert [holder["application"] for holder in status["holders"]] == ["nightly"]
+        assert status["enabled"] == ["stay_blue", "stay_green"]
+    assert app.rotate("stay").exit_code == 0
+
+
+def test_abort_gives_the_old_secret_back(app: App) -> None:
+    app.to_file("back")
+    before = app.secret.read_text()
+    with psycopg.connect(app.login()):
+        app.to_file("back")
+        assert app.secret.read_text() != before
+        aborted = app.rotate("back", "--abort")
+    assert aborted.exit_code == 0
+    assert app.secret.read_text() == before
+    assert sql(app.login(), "SELECT session_user") == [("back_blue",)]
+
+
+def test_a_command_gets_the_secret_on_its_standard_input(app: App) -> None:
+    done = app.rotate("piped", "--to", f"tee {app.secret}")
+    assert done.exit_code == 0
+    assert sql(app.login(), "SELECT session_user") == [("piped_blue",)]
+    assert json.loads(app.secret.read_text())["password"] not in done.output
+
+
+def test_a_command_that_fails_leaves_the_old_credential_in_force(app: App) -> None:
+    app.to_file("firm")
+    failed = app.rotate("firm", "--to", "false")
+    assert failed.exit_code == 1
+    assert "error: false did not take the secret: exit code 1" in failed.output
+    assert sql(app.login(), "SELECT session_user") == [("firm_blue",)]
+    assert app.rotate("firm", "--abort").exit_code == 4
+
+
+def test_stdout_gets_one_line(app: App) -> None:
+    shown = json.loads(app.rotate("lone", "--to", "stdout").stdout)
+    assert shown["username"] == "lone_blue"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--status", "--abort"], 2, "--status and --abort exclude each other"),
+        (["--to", "stdout", "--json"], 2, "stdout takes the secret or the document"),
+        (["--to", "valut:x"], 2, "no secret store is called 'valut'"),
+        ([], 2, "nowhere to put the secret"),
+        (["--abort"], 1, "no rotation is under way"),
+    ],
+)
+def test_what_cannot_be_done_is_said(app: App, options: list[str], code: int, message: str) -> None:
+    refused = app.rotate("nothing", *options)
+    assert (refused.exit_code, message in refused.output) == (code, True)
+
+
+def test_who_may_not_make_roles_is_told_what_is_missing(app: App) -> None:
+    sql(app.server.dsn(), "CREATE ROLE lesser LOGIN PASSWORD 'x'")
+    done = CliRunner().invoke(
+        main,
+        ["rotate", app.server.dsn(user="lesser", tcp=True), "--group", "g", "--yes", "--to",
+         f"file:{app.secret}"],
+        env={"PGPASSWORD": "x", "MRTUNER_STATE_DIR": str(app.state)},
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "not permitted: permission denied to create role" in done.output
+    assert "CREATEROLE" in done.output

@@ -1,0 +1,82 @@
+"""Fifty clients during twenty rotations: none is turned away, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from rotating import admin, login, rotate, running
+
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.rotate.model import Step
+from mrtuner.rotate.rotation import Patience
+from servers import sql
+
+CLIENTS = 50
+ROTATIONS = 20
+#: Longer than a client on a busy machine takes from reading its secret to the server.
+PATIENCE = Patience(wait=30, quiet=0.8)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with running({"fsync": "off"}) as cluster:
+        yield cluster
+
+
+class Clients:
+    """Applications that read their secret, log in, write one row, and leave; again and again."""
+
+    def __init__(self, secret: Path) -> None:
+        self.secret = secret
+        self.over = threading.Event()
+        self.failures: list[str] = []
+        self.acknowledged: list[tuple[int, int]] = []
+        self.threads = [threading.Thread(target=self.work, args=(n,)) for n in range(CLIENTS)]
+
+    def __enter__(self) -> Clients:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def work(self, client: int) -> None:
+        number = 0
+        while not self.over.wait(0.4):
+            number += 1
+            try:
+                with psycopg.connect(login(self.secret)) as conn:
+                    conn.execute("INSERT INTO ledger VALUES (%s, %s)", (client, number))
+            except psycopg.Error as error:
+                self.failures.append(str(error))
+            else:
+                self.acknowledged.append((client, number))
+
+
+def test_fifty_clients_reconnect_during_twenty_rotations_and_lose_nothing(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "load", secret, PATIENCE)
+    sql(
+        server.dsn(),
+        "CREATE SCHEMA load AUTHORIZATION load",
+        "CREATE TABLE load.ledger (client int, number int)",
+        "ALTER TABLE load.ledger OWNER TO load",
+        "ALTER ROLE load_blue SET search_path TO load",
+    )
+    with Clients(secret) as clients:
+        ended = [rotate(admin(server), "load", secret, PATIENCE) for _ in range(ROTATIONS)]
+    assert [outcome.rotation.step for outcome in ended] == [Step.DONE] * ROTATIONS
+    assert [outcome.rotation.new for outcome in ended] == ["load_green", "load_blue"] * 10
+    assert clients.failures == []
+    assert len(clients.acknowledged) > ROTATIONS * CLIENTS
+    rows = sql(server.dsn(), "SELECT client, number FROM load.ledger")
+    assert sorted(rows) == sorted(clients.acknowledged)

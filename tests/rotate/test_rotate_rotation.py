@@ -1,0 +1,189 @@
+"""One rotation against a real server that asks for passwords."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate
+
+from mrtuner.errors import Refused
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.connect import connect
+from mrtuner.rotate.book import Book
+from mrtuner.rotate.model import Group, Step
+from mrtuner.rotate.rotation import Rotator
+from mrtuner.rotate.stores import File
+from servers import binaries, sql
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    """A server that logs every statement and asks for passwords over TCP."""
+    settings = {"log_statement": "all", "log_connections": "on"}
+    cluster = Cluster.create(
+        binaries(18), scratch_directory(), settings, listen=True, password=ADMIN
+    )
+    with cluster:
+        yield cluster
+    cluster.remove()
+
+
+def test_a_fresh_group_gets_three_roles_and_one_of_them_logs_in(
+    server: Cluster, tmp_path: Path
+) -> None:
+    outcome = rotate(admin(server), "fresh", tmp_path / "secret")
+    assert outcome.rotation.step is Step.DONE
+    assert outcome.notices == ()
+    assert may_login(server, "fresh") == {"fresh_blue"}
+    assert sql(login(tmp_path / "secret"), "SELECT session_user, current_user") == [
+        ("fresh_blue", "fresh")
+    ]
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_blue_and_green_take_turns_and_the_old_password_is_dead(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "turns", secret)
+    first = login(secret)
+    rotate(admin(server), "turns", secret)
+    assert may_login(server, "turns") == {"turns_green"}
+    with pytest.raises(psycopg.OperationalError):
+        sql(first, "SELECT 1")
+    rotate(admin(server), "turns", secret)
+    assert may_login(server, "turns") == {"turns_blue"}
+    with pytest.raises(psycopg.OperationalError):
+        sql(first, "SELECT 1")
+
+
+def test_a_single_role_is_taken_over_with_all_that_it_owns(server: Cluster, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    sql(
+        server.dsn(),
+        "CREATE ROLE shop LOGIN PASSWORD 'old' CONNECTION LIMIT 40",
+        "CREATE SCHEMA shop AUTHORIZATION shop",
+        'ALTER ROLE shop SET search_path TO "$user", "Odd, name", public',
+        "ALTER ROLE shop IN DATABASE postgres SET statement_timeout TO '7s'",
+        "ALTER ROLE shop SET shop.note TO 'it''s'",
+        "ALTER DEFAULT PRIVILEGES FOR ROLE shop GRANT SELECT ON TABLES TO pg_monitor",
+        "CREATE TABLE shop.orders (id int)",
+        "ALTER TABLE shop.orders OWNER TO shop",
+    )
+    outcome = rotate(admin(server), "shop", secret)
+    assert (outcome.rotation.old, outcome.rotation.new) == ("shop", "shop_blue")
+    assert may_login(server, "shop") == {"shop_blue"}
+    shown = "SELECT current_setting('search_path'), current_setting('statement_timeout')"
+    assert sql(login(secret), shown + ", current_setting('shop.note')") == [
+        ('"$user", "Odd, name", public', "7s", "it's")
+    ]
+    sql(login(secret), "INSERT INTO orders VALUES (1)", "CREATE TABLE more (id int)")
+    rotate(admin(server), "shop", secret)
+    assert sql(
+        login(secret),
+        "SELECT session_user, statement_timeout FROM orders,"
+        " current_setting('statement_timeout') statement_timeout",
+    ) == [("shop_green", "7s")]
+    made = "SELECT tableowner, has_table_privilege('pg_monitor', 'shop.more', 'SELECT')"
+    assert sql(server.dsn(), made + " FROM pg_tables WHERE tablename = 'more'") == [("shop", True)]
+    limit = "SELECT rolconnlimit FROM pg_roles WHERE rolname = 'shop_green'"
+    assert sql(server.dsn(), limit) == [(40,)]
+
+
+def test_who_still_uses_the_old_role_is_named_and_nothing_is_taken_from_them(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "slow", secret)
+    with psycopg.connect(login(secret) + " application_name='nightly batch'") as batch:
+        outcome = rotate(admin(server), "slow", secret)
+        assert outcome.rotation.step is Step.WAITING
+        assert [holder.application for holder in outcome.holders] == ["nightly batch"]
+        assert may_login(server, "slow") == {"slow_blue", "slow_green"}
+        assert batch.execute("SELECT session_user").fetchall() == [("slow_blue",)]
+    assert rotate(admin(server), "slow", secret).rotation.step is Step.DONE
+    assert may_login(server, "slow") == {"slow_green"}
+
+
+def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "back", secret)
+    before = secret.read_text()
+    with psycopg.connect(login(secret)):
+        waiting = rotate(admin(server), "back", secret)
+        with connect(admin(server)) as conn:
+            rotator = Rotator(
+                dsn=admin(server), conn=conn, group=Group("back"),
+                book=Book(tmp_path / "state"), patience=IMPATIENT,
+            )  # fmt: skip
+            outcome = rotator.abort(waiting.rotation, File(secret))
+    assert outcome.rotation.step is Step.ABORTED
+    assert secret.read_text() == before
+    assert may_login(server, "back") == {"back_blue"}
+    assert sql(login(secret), "SELECT session_user") == [("back_blue",)]
+
+
+def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "hush", secret)
+    password = json.loads(secret.read_text())["password"]
+    log = server.log(100_000)
+    assert 'ALTER ROLE "hush_blue" LOGIN PASSWORD' in log
+    assert "SCRAM-SHA-256$" in log
+    assert password not in log
+    assert [password in path.read_text() for path in (tmp_path / "state").iterdir()] == [False]
+
+
+def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) -> None:
+    sql(server.dsn(), "CREATE ROLE alien", "CREATE ROLE alien_blue LOGIN PASSWORD 'mine'")
+    with pytest.raises(Refused, match="alien_blue that is not a member of alien"):
+        rotate(admin(server), "alien", tmp_path / "secret")
+    assert may_login(server, "alien") == {"alien_blue"}
+
+
+def test_a_role_that_somebody_uses_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "used", secret)
+    sql(server.dsn(), "ALTER ROLE used_green LOGIN PASSWORD 'g'")
+    green = server.dsn(user="used_green", tcp=True) + " password=g application_name=nightly"
+    with psycopg.connect(green), pytest.raises(Refused, match="used_green is in use: nightly from"):
+        rotate(admin(server), "used", secret)
+    assert sql(green, "SELECT 1") == [(1,)]
+    assert sql(login(secret), "SELECT session_user") == [("used_blue",)]
+
+
+def test_a_rotation_that_another_machine_overtook_disables_nothing(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret, elsewhere = tmp_path / "secret", Book(tmp_path / "elsewhere")
+    rotate(admin(server), "twice", secret)
+    with psycopg.connect(login(secret)):
+        assert rotate(admin(server), "twice", secret).rotation.step is Step.WAITING
+    other = rotate(admin(server), "twice", secret, book=elsewhere).rotation
+    assert (other.old, other.new, other.step) == ("twice_green", "twice_blue", Step.DONE)
+    with pytest.raises(Refused, match="twice_green cannot log in any more"):
+        rotate(admin(server), "twice", secret)
+    assert may_login(server, "twice") == {"twice_blue"}
+    assert sql(login(secret), "SELECT session_user") == [("twice_blue",)]
+
+
+def test_a_grant_to_one_login_role_alone_is_not_lost_in_silence(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "alone", secret)
+    sql(server.dsn(), "CREATE TABLE priced ()", "GRANT SELECT ON priced TO alone_blue")
+    with pytest.raises(Refused, match="alone_blue has privileges of its own"):
+        rotate(admin(server), "alone", secret)
+    assert may_login(server, "alone") == {"alone_blue"}
+    sql(
+        server.dsn(),
+        "REVOKE SELECT ON priced FROM alone_blue",
+        "GRANT SELECT ON priced TO alone",
+    )
+    rotate(admin(server), "alone", secret)
+    assert sql(login(secret), "SELECT count(*) FROM priced") == [(0,)]
