@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from vacuum_tables import SETTINGS, rates, table, toast
+
 from mrtuner.vacuum.model import Advice, Kind, Rates, Table
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
-from vacuum_tables import SETTINGS, rates, table, toast
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
 

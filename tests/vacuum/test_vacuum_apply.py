@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from vacuum_tables import picture, sample, table
 
 from mrtuner.errors import ApplyError
 from mrtuner.journal.record import State
@@ -17,7 +18,6 @@ from mrtuner.vacuum import Vacuum, judge
 from mrtuner.vacuum.apply import apply, recover, undo
 from mrtuner.vacuum.model import Advice
 from servers import sql
-from vacuum_tables import picture, sample, table
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
 OPTIONS = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from vacuum_tables import rates, table
 
 from mrtuner.vacuum.classify import classify, lifetime
 from mrtuner.vacuum.model import Kind, Rates, Table
-from vacuum_tables import rates, table
 
 #: Live rows, and inserts, updates, deletes a second; the lifetime is live rows over deletes.
 CASES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 from mrtuner.vacuum import Vacuum, judge
 from mrtuner.vacuum.blockers import feedback, prepared, sessions, slots
@@ -12,7 +13,6 @@ from mrtuner.vacuum.model import Setting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification, chunks
 from mrtuner.vacuum.wraparound import wraparound
-from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 HOUR = 3_600.0
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import e
 
 import pytest
+from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Work
 from mrtuner.vacuum.pace import (
@@ -19,7 +20,6 @@ from mrtuner.vacuum.pace import (
     work_of,
     work_of_toast,
 )
-from vacuum_tables import SETTINGS, rates, table, toast
 
 PRICES = Throttle(hit=1, miss=2, dirty=20, limit=200, delay_ms=2)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from vacuum_tables import sample, table, toast
 
 from mrtuner.vacuum.rates import since_reset, watched
-from vacuum_tables import sample, table, toast
 
 
 def test_rates_are_what_grew_over_the_time_that_was_seen() -> None:
