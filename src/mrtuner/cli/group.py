@@ -33,7 +33,7 @@ class Command(click.Command):
 
 
 class Commands(click.Group):
-    """Commands by name; module NAME of `package` holds the `command` of that name."""
+    """Commands by name; module NAME of `package` holds the `command` of that name (- is _)."""
 
     def __init__(
         self,
@@ -59,7 +59,8 @@ class Commands(click.Group):
         """Load the command's module; None for a name we do not have."""
         if cmd_name not in self.summaries:
             return None
-        command: click.Command = importlib.import_module(f"{self.package}.{cmd_name}").command
+        module = f"{self.package}.{cmd_name.replace('-', '_')}"
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def format_commands(

@@ -1,0 +1,29 @@
+"""The commands of `mrtuner failover`: one file a command."""
+
+from __future__ import annotations
+
+from mrtuner.cli.group import Commands
+
+__all__ = ["command"]
+
+command = Commands(
+    "failover",
+    {
+        "predict": "Seconds that each of five cases hangs a client, and why.",
+        "settings": "A ready snippet for a client stack that bounds a hang.",
+        "audit": "What is really in force on live connections.",
+        "self-test": "Hold the predictions against this machine's kernel.",
+    },
+    package="mrtuner.cli.failover",
+    help="""How long a failover hangs clients, which settings bound it, and what is really in force.
+
+    \b
+    Examples:
+      mrtuner failover predict                        libpq on this machine
+      mrtuner failover predict --client pgjdbc --sysctl app-host.txt --rtt 1ms
+      mrtuner failover predict 'postgresql://app@db/shop?tcp_user_timeout=8500'
+      mrtuner failover settings --for psycopg --within 20s
+      mrtuner failover audit --port 5432
+      mrtuner failover self-test                      predicted against measured, here
+    """,
+)

@@ -1,0 +1,85 @@
+"""`mrtuner failover audit`: what is really in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import MrTunerError, UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.failover.audit import Audit
+
+SCHEMA: Final = "mrtuner.failover.audit/1"
+FOUND: Final = 3
+
+
+@options.command("audit")
+@click.argument("target", required=False, metavar="[DSN|PID]")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="PORT",
+    help="Every connection from this machine to that port.",
+)  # fmt: skip
+@click.option(
+    "--within", type=options.Duration(), default="60s", show_default=True, metavar="TIME",
+    help="A longer hang is a finding.",
+)  # fmt: skip
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, target: str | None, port: int | None, within: float, as_json: bool
+) -> None:
+    """What is really in force on live connections, at the server, and in between.
+
+    \b
+    Examples:
+      mrtuner failover audit --port 5432              all that are open from here
+      mrtuner failover audit 4711                     of one process
+      mrtuner failover audit postgresql://app@db/shop as this string connects; the server too
+
+    Options and timers are read from the sockets, not from files. Sockets of other users need root.
+    A connection string leads to one connection and one query of ours. Ends with 3 when a silent
+    server would hang a connection longer than --within, or when nothing ends ghost backends.
+    """
+    from mrtuner.failover import words
+
+    if (target is None) is (port is None):
+        raise UsageError("nothing to look at", "Give a connection string, a PID, or --port 5432.")
+    done = _audited(target, port, within)
+    if as_json:
+        terminal.document({"schema": SCHEMA, **done.to_dict()})
+    else:
+        for line in words.audit(done):
+            click.echo(line)
+    if done.found:
+        ctx.exit(FOUND)
+
+
+def _audited(target: str | None, port: int | None, within: float) -> Audit:
+    from mrtuner.failover import live
+    from mrtuner.failover.audit import audit as judged
+    from mrtuner.failover.kernel import local
+
+    if target is not None and not target.isdigit():
+        return _session(target, within)
+    found = live.to_port(port) if port is not None else live.of_process(int(target or 0))
+    if not found:
+        whose = f"to port {port}" if port is not None else f"of process {target}"
+        raise MrTunerError(
+            f"no TCP connection {whose} is open here",
+            "Containers have networks of their own: nsenter -t PID -n mrtuner failover audit …",
+        )
+    return judged(found, local(), within)
+
+
+def _session(dsn: str, within: float) -> Audit:
+    """A connection of ours, as this string makes it, and what its server says."""
+    from mrtuner.failover.audit import audit as judged
+    from mrtuner.failover.kernel import local
+    from mrtuner.failover.session import look
+
+    options.careful(dsn)
+    seen = look(dsn)
+    return judged([seen.connection], local(), within, server=seen.settings, between=seen.between)

@@ -1,0 +1,30 @@
+"""The client machine of a prediction, from what the command line says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrtuner.cli import terminal
+from mrtuner.errors import MrTunerError
+
+if TYPE_CHECKING:
+    from mrtuner.failover.kernel import Kernel
+
+
+def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
+    """The client machine's kernel."""
+    from mrtuner.failover.kernel import ASSUMED_HZ, from_text, local
+
+    if source == "local":
+        return local()
+    try:
+        text = Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MrTunerError(
+            f"cannot read {source}: {getattr(error, 'strerror', None) or 'not text'}",
+            "Write it on the client machine: sysctl -a > FILE.",
+        ) from error
+    if hz is None:
+        terminal.talk(f"HZ is not in {source}: {ASSUMED_HZ} is assumed, --hz tells it")
+    return from_text(text, source, hz=hz or ASSUMED_HZ, release=release)

@@ -1,0 +1,126 @@
+"""`mrtuner failover predict`: seconds for each case, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.failover import machine
+
+if TYPE_CHECKING:
+    from mrtuner.failover.client import Client
+    from mrtuner.failover.sockets import Options
+    from mrtuner.failover.traces import Path
+
+SCHEMA: Final = "mrtuner.failover.predict/1"
+
+
+@options.command("predict")
+@click.argument("dsn", required=False)
+@click.option("--client", metavar="NAME", help="The driver or pooler.  [default: libpq]")
+@click.option(
+    "--sysctl", metavar="FILE", default="local", show_default=True,
+    help="The client machine's settings: what sysctl -a prints there.",
+)  # fmt: skip
+@click.option("--rtt", type=options.Duration(), metavar="TIME", help="Round trip to the server.")
+@click.option("--kernel", metavar="VERSION", help="With --sysctl FILE: its uname -r.")
+@click.option("--hz", type=int, metavar="N", help="With --sysctl FILE: its ticks a second.")
+@click.option(
+    "--user-timeout", type=options.Duration(), metavar="TIME",
+    help="A TCP_USER_TIMEOUT set by other means than the connection string.",
+)  # fmt: skip
+@click.option(
+    "--read-timeout", type=options.Duration(), metavar="TIME",
+    help="The client's own limit on each answer, such as pgjdbc's socketTimeout.",
+)  # fmt: skip
+@click.option("--dns-ttl", type=options.Duration(), metavar="TIME", help="Of the server's name.")
+@click.option(
+    "--away", type=options.Duration(), metavar="TIME",
+    help="Tell when the client notices if the address answers again after that.",
+)  # fmt: skip
+@options.json_option
+def command(
+    dsn: str | None,
+    client: str | None,
+    sysctl: str,
+    rtt: float | None,
+    kernel: str | None,
+    hz: int | None,
+    as_json: bool,
+    **limits: float | None,
+) -> None:
+    """Seconds that each of five cases hangs a client, what decides it, and why.
+
+    \b
+    Examples:
+      mrtuner failover predict
+      mrtuner failover predict --client pgjdbc --read-timeout 30s
+      mrtuner failover predict --sysctl app-host.txt --kernel 5.14 --hz 1000 --rtt 1ms
+      mrtuner failover predict postgresql://app@db/shop --away 169s
+
+    With a connection string and no --rtt it connects, and takes the round trip, the retransmission
+    timeout and the options in force from the live socket. Nothing is changed anywhere.
+    """
+    from mrtuner.failover import words
+    from mrtuner.failover.predict import Situation
+    from mrtuner.failover.predict import predict as predicted
+
+    options.careful(dsn)
+    away = limits.pop("away")
+    here = machine.kernel(sysctl, kernel, hz)
+    who, way = _client(client, dsn, rtt)
+    situation = Situation(kernel=here, client=_limited(who, limits), path=way, away=away)
+    cases = predicted(situation)
+    if as_json:
+        terminal.document(
+            {
+                "schema": SCHEMA,
+                "kernel": situation.kernel.to_dict(),
+                "client": situation.client.to_dict(),
+                "path": situation.path.to_dict(),
+                "away": away,
+                "cases": [case.to_dict() for case in cases],
+            }
+        )
+        return
+    for line in words.prediction(situation, cases):
+        click.echo(line)
+
+
+def _client(name: str | None, dsn: str | None, rtt: float | None) -> tuple[Client, Path]:
+    """The client, and its way to the server: told, measured, or that of a local network."""
+    from mrtuner.failover.client import configured, defaults
+    from mrtuner.failover.traces import Path
+
+    if dsn is None:
+        return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt)
+    from mrtuner.failover.client import parameters_of
+
+    client = configured(name or "libpq", parameters_of(dsn))
+    if rtt is not None:
+        return client, Path(rtt=rtt)
+    live = _live(dsn)
+    return client, Path(rtt=live.rtt, rto=live.rto)
+
+
+def _live(dsn: str) -> Options:
+    """The options of a connection of ours to that server."""
+    from mrtuner.failover.sockets import options as read
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn, through_pooler=True) as conn:
+        return read(conn.fileno())
+
+
+def _limited(client: Client, limits: dict[str, float | None]) -> Client:
+    """With the limits given as options."""
+    from dataclasses import replace
+
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    if "user_timeout" in given:
+        given["user_timeout"] = round(given["user_timeout"] * 1000)
+    names = {"user_timeout": "tcp_user_timeout"}
+    told = {names.get(name, name): "command line" for name in given}
+    return replace(client, **given, origin={**client.origin, **told})

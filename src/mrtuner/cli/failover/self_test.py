@@ -1,0 +1,40 @@
+"""`mrtuner failover self-test`: predicted against measured, on this kernel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from mrtuner.cli import options, terminal
+
+SCHEMA: Final = "mrtuner.failover.selftest/1"
+FAILED: Final = 1
+
+
+@options.command("self-test")
+@options.json_option
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool) -> None:
+    """Hold a part of the predictions against this machine's kernel: some 7 s, no root needed.
+
+    \b
+    Examples:
+      mrtuner failover self-test
+      mrtuner failover self-test --json
+
+    A client, a router and a server in network namespaces of our own; the router drops everything.
+    Nothing of the machine changes and nothing is left. Ends with 1 when a hang lies outside its
+    band by more than 0.1 s: then do not trust the predictions for this kernel.
+    """
+    from mrtuner.failover import selftest
+
+    terminal.talk("measuring, some 7 s ...")
+    done = selftest.run()
+    if as_json:
+        terminal.document({"schema": SCHEMA, **done.to_dict()})
+    else:
+        for line in done.lines():
+            click.echo(line)
+    if not done.fits:
+        ctx.exit(FAILED)

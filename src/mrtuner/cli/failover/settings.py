@@ -1,0 +1,71 @@
+"""`mrtuner failover settings`: a snippet that bounds a hang."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.failover import machine
+
+SCHEMA: Final = "mrtuner.failover.settings/1"
+
+
+@options.command("settings")
+@click.option("--for", "stack", required=True, metavar="STACK", help="The client; below.")
+@click.option(
+    "--within", type=options.Duration(), required=True, metavar="TIME",
+    help="No case that can be bounded may hang longer.",
+)  # fmt: skip
+@click.option(
+    "--longest-query", type=options.Duration(), metavar="TIME",
+    help="The longest legal query: needed for a limit on answers.",
+)  # fmt: skip
+@click.option(
+    "--hosts", type=click.IntRange(1), default=1, show_default=True,
+    help="Addresses in the connection string.",
+)  # fmt: skip
+@click.option(
+    "--sysctl", metavar="FILE", default="local", show_default=True,
+    help="The client machine's settings: what sysctl -a prints there.",
+)  # fmt: skip
+@click.option("--rtt", type=options.Duration(), metavar="TIME", help="Round trip to the server.")
+@click.option("--kernel", metavar="VERSION", help="With --sysctl FILE: its uname -r.")
+@click.option("--hz", type=int, metavar="N", help="With --sysctl FILE: its ticks a second.")
+@options.json_option
+def command(
+    stack: str,
+    within: float,
+    longest_query: float | None,
+    hosts: int,
+    sysctl: str,
+    rtt: float | None,
+    kernel: str | None,
+    hz: int | None,
+    as_json: bool,
+) -> None:
+    """A ready snippet for a client stack that bounds a hang, with what that costs.
+
+    \b
+    Examples:
+      mrtuner failover settings --for psycopg --within 20s
+      mrtuner failover settings --for pgjdbc --within 20s --longest-query 15s
+      mrtuner failover settings --for pgbouncer --within 10s --sysctl app-host.txt
+
+    Stacks: libpq, psycopg, sqlalchemy, django, rails, pgjdbc, hikaricp, wildfly, pgx,
+    node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout, what it gives
+    and costs to stderr. What cannot be had is refused with the reason.
+    """
+    from mrtuner.failover import words
+    from mrtuner.failover.settings import settings as chosen
+    from mrtuner.failover.traces import Path
+
+    here, way = machine.kernel(sysctl, kernel, hz), Path() if rtt is None else Path(rtt=rtt)
+    made = chosen(stack, within, here, way, hosts=hosts, longest_query=longest_query)
+    if as_json:
+        terminal.document({"schema": SCHEMA, **made.to_dict()})
+        return
+    click.echo(made.text + made.sysctl, nl=False)
+    for line in words.settings(made):
+        terminal.talk(line)
