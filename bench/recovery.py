@@ -17,12 +17,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
-from instance import inside, memory_limit, volume
 from worth import SCENARIOS, advised
 
+from mrtuner.bench.instance import inside, memory_limit, volume
 from mrtuner.bench.pgbench import Load, initialise, run
 from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
-from mrtuner.units import pretty_bytes
+from mrtuner.units import Bytes, pretty_bytes
 
 
 def main() -> None:
@@ -37,9 +37,9 @@ def main() -> None:
     with ExitStack() as stack:
         disk, place, group = None, scratch_directory() / "pg", None
         if options.iops:
-            disk = stack.enter_context(volume(24, options.iops))
+            disk = stack.enter_context(volume(Bytes(24 * 2**30)))
             place = disk.place / "pg"
-            group = stack.enter_context(memory_limit("recovery", scenario.memory))
+            group = stack.enter_context(memory_limit("recovery", Bytes(scenario.memory)))
         cluster = Cluster.create(binaries, place, advised(scenario))
         stack.callback(cluster.stop, "immediate")
         with inside(group):

@@ -27,20 +27,21 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from instance import Volume, huge_pages, inside, memory_limit, volume
 
 import mrtuner
+from mrtuner.bench.instance import inside, memory_limit, volume
 from mrtuner.bench.order import blocks
 from mrtuner.bench.pgbench import BUILTIN, Load, Run, initialise, run, run_logged
 from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries
 from mrtuner.stats.paired import compare
-from mrtuner.units import parse_bytes
+from mrtuner.units import Bytes, parse_bytes
 
 GIB = 2**30
 
@@ -169,8 +170,10 @@ def main() -> None:
         arms = {name: arms[name] for name in options.arms.split(",")}
     with ExitStack() as stack:
         stack.enter_context(huge_pages(options.huge_pages))
-        disk = stack.enter_context(volume(options.gib, scenario.iops))
-        servers = _servers(stack, disk, scenario, arms)
+        disk = stack.enter_context(volume(Bytes(options.gib * GIB)))
+        servers = _servers(stack, disk.place, scenario, arms)
+        if scenario.iops:
+            disk.throttle(scenario.iops)
         rows = _measure(servers, scenario, options)
     Path(options.output).write_text(
         json.dumps({"scenario": vars(scenario), "arms": arms, "runs": rows}, indent=1)
@@ -179,22 +182,25 @@ def main() -> None:
 
 
 def _servers(
-    stack: ExitStack, disk: Volume, scenario: Scenario, arms: dict[str, dict[str, str]]
+    stack: ExitStack, place: Path, scenario: Scenario, arms: dict[str, dict[str, str]]
 ) -> list[Arm]:
     """A server for each arm on a copy of the same data, started inside its own limit."""
     binaries = find_binaries()
-    template = _template(binaries, disk.place / "template", scenario.scale)
+    template = _template(binaries, place / "template", scenario.scale)
     servers = []
     for name, settings in arms.items():
-        cluster = _copy(template, disk.place / name)
+        cluster = _copy(template, place / name)
         cluster.configure(settings | {"port": cluster.port})
-        group = stack.enter_context(memory_limit(name, scenario.memory)) if scenario.iops else None
+        group = (
+            stack.enter_context(memory_limit(name, Bytes(scenario.memory)))
+            if scenario.iops
+            else None
+        )
         with inside(group):
             cluster.start()
         stack.callback(cluster.stop)
         servers.append(Arm(name, cluster))
     shutil.rmtree(template.directory)
-    disk.throttle(disk.iops)
     return servers
 
 
@@ -294,6 +300,22 @@ def _tell(rows: list[dict[str, Any]], names: list[str]) -> None:
                     f"{other} / {base} {key:8} {found.ratio:.2f} "
                     f"({found.low:.2f} to {found.high:.2f}, {len(pairs)} pairs) {found.verdict}\n"
                 )
+
+
+@contextmanager
+def huge_pages(count: int) -> Iterator[None]:
+    """Reserve so many huge pages meanwhile; RuntimeError when the kernel cannot find them."""
+    knob = Path("/proc/sys/vm/nr_hugepages")
+    before = knob.read_text() if count else ""
+    try:
+        if count:
+            knob.write_text(str(count))
+            if int(knob.read_text()) < count:
+                raise RuntimeError(f"only {knob.read_text().strip()} huge pages to be had")
+        yield
+    finally:
+        if count:
+            knob.write_text(before)
 
 
 def _say(text: str) -> None:
