@@ -63,9 +63,10 @@ class Collector(threading.Thread):
             self.cost = time.thread_time() + cpu_of(session.info.backend_pid)
 
     def finish(self) -> Collected:
-        """Stop, and hand over what was seen."""
+        """Stop, and hand over what was seen: nothing, if it was never started."""
         self.over.set()
-        self.join(timeout=5)
+        if self.ident is not None:
+            self.join(timeout=5)
         names = sorted({name for rate in self.rates for name in rate})
         series = {
             name: tuple(round(rate.get(name, 0.0), 3) for rate in self.rates) for name in names

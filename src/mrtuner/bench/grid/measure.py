@@ -110,7 +110,8 @@ def measured(
         postmaster = postmaster_of(session.info.backend_pid) if local else None
         collector = Collector(dsn, postmaster, server.data)
         reading, before, stats = read(postmaster), counters(session), statistics(session)
-        collector.start()
+        if files.plan.variant(place.variant).collect:
+            collector.start()
         try:
             outcome, log = run_logged(
                 dsn, load, options, seed=seed,

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from mrtuner.bench.durability import DURABILITY
 from mrtuner.bench.pgbench import BUILTIN, Protocol
-from mrtuner.bench.proof import DURABILITY
 from mrtuner.bench.record import fresh_seed
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
@@ -86,6 +86,7 @@ class Variant:
     stop: str | None = None  # a command that stops it; without one the first is ended
     dsn: str | None = field(default=None, repr=False)
     bound: bool = False  # shows what at most could be had, such as fsync = off: never advice
+    collect: bool = True  # sample the machine and the server once a second meanwhile
 
     def __post_init__(self) -> None:
         _check_name("variant", self.name)

@@ -20,7 +20,7 @@ _WORKLOAD: Final = frozenset({"name", "builtin", "scripts", "protocol", "setup"}
 _SCRIPT: Final = frozenset({"file", "weight"})
 _VARIANT: Final = frozenset({
     "name", "settings", "file", "server_bin", "connect", "memory", "iops", "disk", "start", "stop",
-    "dsn", "bound",
+    "dsn", "bound", "collect",
 })  # fmt: skip
 _SHARES: Final = ("delta", "steal_limit", "foreign_limit")
 
@@ -70,6 +70,7 @@ settings = { shared_buffers = "512MB", max_wal_size = "4GB" }
 # start = "./my-server.sh"                  # any server: a command that stays while it runs
 # dsn = "host=127.0.0.1 port=6432 user=postgres dbname=postgres"
 # bound = true                              # risks data: shows at most how much, never advice
+# collect = false                           # without collectors, to see what they cost
 """
 
 
