@@ -68,8 +68,8 @@ class Network(AbstractContextManager["Network"]):
 
     def __enter__(self) -> Network:
         with ExitStack() as stack:
-            self._router = stack.enter_context(_Peer(["cat"])).pid
-            server = stack.enter_context(_Peer(self._command)).pid
+            self._router = stack.enter_context(Peer(["cat"])).pid
+            server = stack.enter_context(Peer(self._command)).pid
             self._connect(server)
             self._stack = stack.pop_all()
         return self
@@ -85,24 +85,24 @@ class Network(AbstractContextManager["Network"]):
     def silence(self) -> None:
         """Drop every packet from now on, both ways, and tell nobody."""
         for address in (SERVER, CLIENT):
-            _ip("route", "add", "blackhole", f"{address}/32", inside=self._router)
+            ip("route", "add", "blackhole", f"{address}/32", inside=self._router)
 
     def _connect(self, server: int) -> None:
         router = self._router
-        _ip("link", "add", "client0", "type", "veth", "peer", "name", "router0", "netns",
+        ip("link", "add", "client0", "type", "veth", "peer", "name", "router0", "netns",
             str(router))  # fmt: skip
-        _ip("link", "add", "router1", "type", "veth", "peer", "name", "server0", "netns",
+        ip("link", "add", "router1", "type", "veth", "peer", "name", "server0", "netns",
             str(server), inside=router)  # fmt: skip
-        _address("client0", CLIENT)
-        _address("router0", _ROUTER[0], inside=router)
-        _address("router1", _ROUTER[1], inside=router)
-        _address("server0", SERVER, inside=server)
-        _ip("route", "add", "default", "via", _ROUTER[0])
-        _ip("route", "add", "default", "via", _ROUTER[1], inside=server)
-        _within(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        address("client0", CLIENT)
+        address("router0", _ROUTER[0], inside=router)
+        address("router1", _ROUTER[1], inside=router)
+        address("server0", SERVER, inside=server)
+        ip("route", "add", "default", "via", _ROUTER[0])
+        ip("route", "add", "default", "via", _ROUTER[1], inside=server)
+        within(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
 
-class _Peer(AbstractContextManager["_Peer"]):
+class Peer(AbstractContextManager["Peer"]):
     """A process in a network namespace of its own; it ends when its stdin does."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -139,19 +139,22 @@ def _namespace(pid: int) -> str:
         return ""
 
 
-def _address(link: str, address: str, inside: int | None = None) -> None:
-    _ip("address", "add", f"{address}/24", "dev", link, inside=inside)
-    _ip("link", "set", link, "up", inside=inside)
+def address(link: str, at: str, inside: int | None = None) -> None:
+    """Give the link its address (of a /24) and bring it up."""
+    ip("address", "add", f"{at}/24", "dev", link, inside=inside)
+    ip("link", "set", link, "up", inside=inside)
 
 
-def _ip(*words: str, inside: int | None = None) -> None:
+def ip(*words: str, inside: int | None = None) -> None:
+    """iproute2, here or in the network namespace of a process."""
     if inside is None:
         _run(["ip", *words])
     else:
-        _within(inside, "ip", *words)
+        within(inside, "ip", *words)
 
 
-def _within(pid: int, *words: str) -> None:
+def within(pid: int, *words: str) -> None:
+    """Run a program in the network namespace of a process."""
     _run(["nsenter", "--target", str(pid), "--net", "--", *words])
 
 
