@@ -53,7 +53,7 @@ def require() -> None:
 
 
 def run(place: Path, options: str) -> tuple[str, str]:
-    """What `mrtuner cpu --json` says in the guest with these options; and with siblings off-line."""
+    """What `mrtuner cpu --json` says in the guest, first with siblings and then without."""
     kernel, tree = _unpacked(place)
     _furnish(tree, options)
     answers = (place / "threads.json", place / "cores.json")
