@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from mrtuner.bench.durability import DURABILITY
+from mrtuner.bench.grid.programs import Command, Sysbench
 from mrtuner.bench.pgbench import BUILTIN, Protocol
 from mrtuner.bench.record import fresh_seed
 from mrtuner.errors import BadValue
@@ -39,25 +40,57 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the clients do: a script that pgbench brings, or some of one's own with weights."""
+    """What the clients do: a script of pgbench's, some of one's own, or another program's work."""
 
     name: str
     builtin: str | None = None  # tpcb, select, simple-update
     scripts: tuple[Script, ...] = ()
+    sysbench: Sysbench | None = None
+    command: Command | None = None
     protocol: Protocol = "prepared"
     setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
 
     def __post_init__(self) -> None:
         _check_name("workload", self.name)
-        if (self.builtin is None) is not bool(self.scripts):
+        kinds = (self.builtin, self.scripts, self.sysbench, self.command)
+        if sum(1 for kind in kinds if kind) != 1:
             raise BadValue(
-                f"workload {self.name} needs a builtin or scripts, and not both",
+                f"workload {self.name} needs a builtin or scripts, sysbench or a command, and"
+                " only one of them",
                 f"Give builtin = one of {', '.join(BUILTIN)}, or scripts.",
             )
         if self.builtin is not None and self.builtin not in BUILTIN:
             raise BadValue(f"no workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}.")
         if self.protocol not in ("simple", "extended", "prepared"):
             raise BadValue(f"no protocol {self.protocol!r}", "Give simple, extended or prepared.")
+        if self.sysbench is not None and self.protocol == "extended":
+            raise BadValue("sysbench has no extended protocol", "Give simple or prepared.")
+
+    @property
+    def own_tables(self) -> bool:
+        """Whether it makes tables beside pgbench's, and so needs a template of its own."""
+        return self.setup is not None or self.prepared
+
+    @property
+    def prepared(self) -> bool:
+        """Whether another program fills its tables; pgbench's are then there at scale 1 only."""
+        return self.sysbench is not None or (
+            self.command is not None and self.command.prepare is not None
+        )
+
+    def space(self, scale: int) -> int:
+        """Disk [bytes] that the tables take which another program fills."""
+        if self.sysbench is not None:
+            return self.sysbench.space(scale)
+        return (self.command.per_scale or 0) * scale if self.command is not None else 0
+
+    def threads(self, wanted: int, clients: int) -> int:
+        """Threads that put the load on; sysbench has one a client, of a command nothing is known.
+
+        `wanted` is what the plan tells pgbench.
+        """
+        pgbench = self.sysbench is None and self.command is None
+        return min(wanted, clients) if pgbench else clients
 
     @property
     def reads_only(self) -> bool:
@@ -185,6 +218,12 @@ class GridPlan:
                 "a rate in percent of capacity needs the capacity",
                 'Add the rate "", which is full speed, to rates.',
             )
+        untimed = next((one.name for one in self.workloads if one.command is not None), None)
+        if untimed is not None and any(self.rates):
+            raise BadValue(
+                f"workload {untimed} cannot be run at given rates",
+                "A command tells no latencies, which such cells are judged by: one plan for it.",
+            )
         if len(self.variants) < 2:
             raise BadValue("a grid needs two variants or more", "Add a second [[variant]].")
         if min(self.blocks, self.seconds) < 1 or min(self.calibrate, self.warmup_seconds) < 0:
@@ -238,8 +277,14 @@ def from_dict(document: Mapping[str, Any]) -> GridPlan:
 
 
 def _workload(document: Mapping[str, Any]) -> Workload:
-    scripts = tuple(Script(**script) for script in document["scripts"])
-    return Workload(**{**document, "scripts": scripts})
+    """Records of before there were other programs lack their keys."""
+    sysbench, command = document.get("sysbench"), document.get("command")
+    return Workload(**{
+        **document,
+        "scripts": tuple(Script(**script) for script in document["scripts"]),
+        "sysbench": None if sysbench is None else Sysbench(**sysbench),
+        "command": None if command is None else Command(**command),
+    })  # fmt: skip
 
 
 def _check_name(what: str, name: str) -> None:

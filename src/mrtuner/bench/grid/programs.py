@@ -1,0 +1,122 @@
+"""Programs other than pgbench that can be a workload: what a plan says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+from mrtuner.errors import BadValue
+
+#: What stands in braces in a command and is filled in for every run; no password among them.
+PLACES: Final = (
+    "seconds", "clients", "threads", "scale", "rate", "seed",
+    "host", "port", "user", "database", "dsn",
+)  # fmt: skip
+#: Rows of sysbench's table for each scale: as many as pgbench has accounts.
+ROWS_PER_SCALE: Final = 100_000
+#: Of a row of sysbench's with its share of two indexes; 25.5 MB for 100,000 measured on 18.
+_ROW_BYTES: Final = 256
+#: Of a warehouse of the TPC-C-like scripts; a guess on the high side.
+_WAREHOUSE_BYTES: Final = 120 * 2**20
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Any program that runs for a given time and prints its throughput."""
+
+    run: str
+    throughput: str | None = None  # a regular expression; its group is transactions a second
+    throughput_key: str | None = None  # or where it stands in JSON: result.tps
+    prepare: str | None = None  # makes its tables, once for every scale
+    per_scale: int | None = None  # bytes that its tables take for each scale
+
+    def __post_init__(self) -> None:
+        check_places(text for text in (self.run, self.prepare) if text)
+        if (self.throughput is None) is (self.throughput_key is None):
+            raise BadValue(
+                "a command needs throughput or throughput_key, and not both",
+                "Say how to read transactions a second from what it prints.",
+            )
+        if self.throughput is not None and _groups(self.throughput) != 1:
+            raise BadValue(
+                f"throughput {self.throughput!r} needs one group",
+                r"Write throughput = 'tps: ([\d.]+)', with the number in brackets.",
+            )
+        if self.prepare is not None and self.per_scale is None:
+            raise BadValue(
+                "a command with prepare needs per_scale",
+                'Say how much disk its tables take for each scale: per_scale = "20MB".',
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sysbench:
+    """One of sysbench's OLTP scripts by its name, or any other by its path."""
+
+    script: str
+    options: Mapping[str, str] = field(default_factory=dict)  # without the leading dashes
+
+    def __post_init__(self) -> None:
+        check_places(self.options.values())
+        secret = next((name for name in self.options if "password" in name), None)
+        if secret is not None:
+            raise BadValue(f"{secret} may not stand in a plan", "Keep it in PGPASSWORD.")
+        for name, text in self.sized(1).items():
+            if name in ("tables", "table_size", "scale") and not text.isdecimal():
+                raise BadValue(f"{name} = {text!r} is not a whole number", "Give one from 1 up.")
+
+    @property
+    def own(self) -> bool:
+        """Whether the script is somebody's own rather than one that sysbench brings."""
+        return "/" in self.script
+
+    def arguments(self, scale: int) -> list[str]:
+        """Its options on a command line, `{scale}` filled in."""
+        return [f"--{name}={text}" for name, text in self.sized(scale).items()]
+
+    def sized(self, scale: int) -> dict[str, str]:
+        """The options at a scale; without any size one table grows with it."""
+        given = {
+            name.replace("-", "_"): filled(text, {"scale": scale})
+            for name, text in self.options.items()
+        }
+        return given if self.own else {"table_size": str(scale * ROWS_PER_SCALE)} | given
+
+    def space(self, scale: int) -> int:
+        """Disk [bytes] that its tables take; an estimate."""
+        given = self.sized(scale)
+        tables = int(given.get("tables", 1))
+        if self.own:
+            return tables * int(given.get("scale", scale)) * _WAREHOUSE_BYTES
+        return tables * int(given["table_size"]) * _ROW_BYTES
+
+
+def filled(text: str, known: Mapping[str, object]) -> str:
+    """The text with the places filled that are known.
+
+    >>> filled("run {seconds} {host}", {"seconds": 5})
+    'run 5 {host}'
+    """
+    return _PLACE.sub(lambda match: str(known.get(match[1], match[0])), text)
+
+
+def check_places(texts: Iterable[str]) -> None:
+    """BadValue for a place that nobody fills."""
+    for place in (match[1] for text in texts for match in _PLACE.finditer(text)):
+        if place not in PLACES:
+            close = get_close_matches(place, PLACES, n=1)
+            meant = f"did you mean {{{close[0]}}}?" if close else f"known: {', '.join(PLACES)}"
+            raise BadValue(f"nobody fills {{{place}}}, {meant}", "Put the rest into a script.")
+
+
+def _groups(pattern: str) -> int:
+    try:
+        return re.compile(pattern, re.MULTILINE).groups
+    except re.error as error:
+        raise BadValue(
+            f"{pattern!r} is no regular expression: {error}", "Try it in Python's re."
+        ) from None
