@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from conftest import PASSWORD, NewCluster
+from mrtuner.bench.durability import unequal_durability
+from mrtuner.bench.events import Event, Stage
 from mrtuner.bench.pgbench import Load, find_pgbench
-from mrtuner.bench.proof import Arm, Event, Stage, prove, unequal_durability
+from mrtuner.bench.proof import Arm, prove
 from mrtuner.bench.record import Plan, Record, from_dict
 from mrtuner.bench.scratch import size_of
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused

@@ -22,6 +22,8 @@ from mrtuner.stats.histogram import Histogram
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
 Protocol = Literal["simple", "extended", "prepared"]
 
+#: Above this the log itself becomes a load; a sample of it tells the percentiles as well.
+_LOGGED_TRANSACTIONS: Final = 5_000_000
 #: A client waits for its last transaction; this long beyond the planned end something hangs.
 _PATIENCE_S: Final = 600
 
@@ -109,6 +111,19 @@ def find_pgbench(binaries: Binaries | None = None) -> Path:
     return Path(found)
 
 
+def pgbench_version(program: Path) -> str:
+    """18.6"""
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return printed.stdout.strip().removeprefix("pgbench (PostgreSQL) ")
+
+
+def sampling_for(expected: float) -> float:
+    """The share of so many transactions to log, one figure."""
+    if expected <= _LOGGED_TRANSACTIONS:
+        return 1.0
+    return float(f"{_LOGGED_TRANSACTIONS / expected:.0e}")
+
+
 def initialise(
     dsn: str, scale: int, *, program: Path | None = None, fillfactor: int | None = None
 ) -> None:
@@ -163,10 +178,10 @@ def run_logged(
         options.append(f"--sampling-rate={sampling}")
     with TemporaryDirectory(prefix="mrtuner-pgbench-") as logs:
         options.append(f"--log-prefix={logs}/log")
-        began, cpu_before = time.monotonic(), _children_cpu()
+        began, cpu_before = time.monotonic(), children_cpu()
         patience = load.seconds + _PATIENCE_S
         printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
-        wall, cpu = time.monotonic() - began, _children_cpu() - cpu_before
+        wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
         log = digest(_lines(Path(logs)), sampling)
     summary = read_summary(printed)
     measured = Run(
@@ -212,7 +227,7 @@ def _lines(directory: Path) -> Iterator[bytes]:
 
 def _call(program: Path, options: list[str], dsn: str, timeout: float | None) -> str:
     """Run pgbench to its end and return its stdout."""
-    target, environment = _without_secrets(dsn)
+    target, environment = without_secrets(dsn)
     try:
         done = subprocess.run(
             [program, *options, target],
@@ -241,7 +256,7 @@ def _call(program: Path, options: list[str], dsn: str, timeout: float | None) ->
     return done.stdout
 
 
-def _without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
+def without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     """The conninfo for the command line, which everybody can read, and the environment.
 
     PGPASSWORD carries the password: only the same user can read another process's environment.
@@ -269,6 +284,7 @@ def _without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     return make_conninfo("", **parts), environment
 
 
-def _children_cpu() -> float:
+def children_cpu() -> float:
+    """CPU seconds of the programs that this process ran and that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from mrtuner.bench.output import Latency
@@ -20,6 +21,11 @@ from mrtuner.host.model import Host
 SCHEMA: Final = "mrtuner.proof/1"
 Phase = Literal["calibration", "comparison"]
 Order = tuple[tuple[str, ...], ...]
+
+
+def now() -> str:
+    """The moment in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def fresh_seed() -> int:

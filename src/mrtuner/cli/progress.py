@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.cli import terminal
 
 if TYPE_CHECKING:
-    from mrtuner.bench.proof import Event
+    from mrtuner.bench.events import Event
 
 #: What is worth a line that stays; the rest only moves the bar.
 _LASTING: Final = frozenset({"announced", "measured", "repeating", "note"})

@@ -1,9 +1,8 @@
-"""One run of one variant: warm up until settled, a checkpoint, the load, a timed checkpoint."""
+"""One run of one variant: a warm-up that is dropped, then the load between two checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,20 +11,15 @@ from mrtuner.bench.grid.cells import Block
 from mrtuner.bench.grid.collect import Collector, differences, statistics
 from mrtuner.bench.grid.plan import Cell, GridPlan
 from mrtuner.bench.grid.record import Taken
-from mrtuner.bench.grid.servers import Server
 from mrtuner.bench.machine import canary, noise_between, postmaster_of, read
-from mrtuner.bench.pgbench import BUILTIN, Load, run_logged
-from mrtuner.bench.proof import now, sampling_for
-from mrtuner.bench.record import Plan, Sample
+from mrtuner.bench.pgbench import BUILTIN, Load, run_logged, sampling_for
+from mrtuner.bench.record import Plan, Sample, now
 from mrtuner.bench.server import counted_checkpoint, counters, timed_checkpoint
-from mrtuner.postgres.connect import connect
 from mrtuner.stats.steady import mser5
 
 if TYPE_CHECKING:
-    pass
+    from mrtuner.postgres.connect import Connection
 
-#: So often a warm-up is lengthened by its own length before an unsettled one has to do.
-_LENGTHENED: Final = 2
 #: In shorter warm-ups nothing can be said of settling.
 _TELLING_S: Final = 15
 
@@ -48,6 +42,8 @@ class RunFiles:
     plan: GridPlan
     directory: Path
     program: Path
+    #: So often a warm-up is lengthened by its own length before an unsettled one has to do.
+    patience: int = 2
 
     @cached_property
     def rules(self) -> Plan:
@@ -55,6 +51,10 @@ class RunFiles:
         return Plan(
             load=Load(), steal_limit=self.plan.steal_limit, foreign_limit=self.plan.foreign_limit
         )
+
+    def seed(self, place: Place) -> int:
+        """pgbench's: the same draws for all variants of a block, others in every block."""
+        return self.plan.seed + place.block.number
 
     def script(self, workload: str, scale: int) -> list[str]:
         """pgbench's options for what is to run."""
@@ -88,69 +88,75 @@ class RunFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _WarmUp:
-    seconds: int
-    settled: bool
-    tps: float | None
+class Target:
+    """What a run is aimed at."""
+
+    dsn: str = field(repr=False)  # may hold a password
+    data: Path | None  # the server's files, where they are ours to see
+    local: bool
+    rate: float | None  # transactions a second to ask for
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What was run before, and dropped."""
+
+    seconds: int = 0
+    settled: bool = False
+    tps: float | None = None
+
+
+def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
+    """Run the load until MSER-5 finds a steady part in what is dropped, or patience ends."""
+    length, cell = files.plan.warmup_seconds, place.block.cell
+    if not length:
+        return WarmUp()
+    load, options = files.load(cell, length), files.options(cell, target.rate)
+    series: list[int] = []
+    tps = 0.0
+    for turn in range(1 + files.patience):
+        # Another seed each time: the same draws would touch the same rows again.
+        seed = (~files.seed(place) & 0x7FFFFFFF) ^ turn
+        run, _ = run_logged(target.dsn, load, options, seed=seed, program=files.program)
+        tps = run.tps
+        series += run.per_second
+        if length < _TELLING_S or mser5(series) is not None:
+            return WarmUp(length * (turn + 1), settled=length >= _TELLING_S, tps=tps)
+    return WarmUp(length * (1 + files.patience), settled=False, tps=tps)
 
 
 def measured(
-    files: RunFiles, place: Place, dsn: str, server: Server, rate: float | None, *, local: bool
+    files: RunFiles, place: Place, target: Target, warm: WarmUp, session: Connection
 ) -> Taken:
-    """Measure; MrTunerError with pgbench's own words when it dies."""
-    cell, started = place.block.cell, now()
-    # The same draws for all variants of a block, others in every block.
-    seed = files.plan.seed + place.block.number
-    options = files.options(cell, rate)
-    warm = _warm_up(files, cell, dsn, options, ~seed & 0x7FFFFFFF)
-    pace = canary()
+    """A checkpoint, the load, a timed checkpoint; MrTunerError with pgbench's words if it dies."""
+    cell, started, pace = place.block.cell, now(), canary()
     load = files.load(cell, files.plan.seconds)
-    with connect(dsn) as session:
-        counted_checkpoint(session)
-        postmaster = postmaster_of(session.info.backend_pid) if local else None
-        collector = Collector(dsn, postmaster, server.data)
-        reading, before, stats = read(postmaster), counters(session), statistics(session)
-        if files.plan.variant(place.variant).collect:
-            collector.start()
-        try:
-            outcome, log = run_logged(
-                dsn, load, options, seed=seed,
-                sampling=sampling_for((warm.tps or 0) * load.seconds), program=files.program,
-            )  # fmt: skip
-        finally:
-            collected = collector.finish()
-        noise = noise_between(reading, read(postmaster))
-        after, moved = counters(session), differences(stats, statistics(session))
-        checkpoint = timed_checkpoint(session)
+    counted_checkpoint(session)
+    postmaster = postmaster_of(session.info.backend_pid) if target.local else None
+    collector = Collector(target.dsn, postmaster, target.data)
+    reading, before, stats = read(postmaster), counters(session), statistics(session)
+    if files.plan.variant(place.variant).collect:
+        collector.start()
+    try:
+        outcome, log = run_logged(
+            target.dsn, load, files.options(cell, target.rate), seed=files.seed(place),
+            sampling=sampling_for((warm.tps or 0) * load.seconds), program=files.program,
+        )  # fmt: skip
+    finally:
+        collected = collector.finish()
+    noise = noise_between(reading, read(postmaster))
+    after, moved = counters(session), differences(stats, statistics(session))
     sample = Sample(
         phase=place.block.phase, block=place.block.number, attempt=place.attempt,
-        position=place.position, label=place.label, arm=place.variant, seed=seed, started=started,
-        warmup_tps=warm.tps, run=outcome, checkpoint=checkpoint, wal_bytes=after.wal - before.wal,
-        checkpoints_timed=after.timed - before.timed,
+        position=place.position, label=place.label, arm=place.variant, seed=files.seed(place),
+        started=started, warmup_tps=warm.tps, run=outcome, checkpoint=timed_checkpoint(session),
+        wal_bytes=after.wal - before.wal, checkpoints_timed=after.timed - before.timed,
         checkpoints_requested=after.requested - before.requested,
         steal=noise.steal, foreign=noise.foreign,
     )  # fmt: skip
     return Taken(
         cell=cell, sample=sample, times=log.times, slowest=log.slowest, skipped=log.skipped,
-        rate=rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
+        rate=target.rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
         series=collected.series, deltas=moved, waits=collected.waits,
         collector_cpu=collected.cost,
     )  # fmt: skip
-
-
-def _warm_up(files: RunFiles, cell: Cell, dsn: str, options: Sequence[str], seed: int) -> _WarmUp:
-    """Run the load until MSER-5 finds a steady part in what was dropped, or patience ends."""
-    length = files.plan.warmup_seconds
-    if not length:
-        return _WarmUp(0, settled=False, tps=None)
-    load = files.load(cell, length)
-    series: list[int] = []
-    tps = 0.0
-    for turn in range(1 + _LENGTHENED):
-        # Another seed each time: the same draws would touch the same rows again.
-        run, _ = run_logged(dsn, load, options, seed=seed ^ turn, program=files.program)
-        tps = run.tps
-        series += run.per_second
-        if length < _TELLING_S or mser5(series) is not None:
-            return _WarmUp(length * (turn + 1), settled=length >= _TELLING_S, tps=tps)
-    return _WarmUp(length * (1 + _LENGTHENED), settled=False, tps=tps)
