@@ -12,7 +12,7 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
-from mrtuner.failover.observed import Gap, Kind, Observation
+from mrtuner.failover.observed import USUAL, Gap, Kind, Observation
 from mrtuner.failover.probes import SCHEMA_PREFIX, Probes, Schedule
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -62,7 +62,7 @@ def test_a_quiet_server_has_no_gap_and_is_left_as_it_was(embedded: Cluster) -> N
     assert seen.ledger is not None
     assert seen.ledger.lost == ()
     assert seen.ledger.acknowledged == seen.ledger.found > 3
-    assert {one.kind for one in seen.attempts} == set(Kind)
+    assert {one.kind for one in seen.attempts} == set(USUAL)
     assert schemas(embedded.dsn()) == []
 
 
@@ -79,7 +79,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
         assert probes.wait_until_steady(0.5, patience=20)
         seen = probes.finish()
     assert seen.restarted
-    for kind in Kind:
+    for kind in USUAL:
         gap = longest(seen, kind)
         assert gap.most is not None
         assert gap.last_answer is not None

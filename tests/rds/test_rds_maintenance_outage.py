@@ -14,7 +14,7 @@ from mrtuner.rds.outage import (
     of_change,
     of_failover,
 )
-from mrtuner.rds.production import production_tag
+from mrtuner.failover.production import production_tag
 
 
 def instance(

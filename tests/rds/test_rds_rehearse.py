@@ -12,7 +12,7 @@ import pytest
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import client
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
-from mrtuner.failover.observed import Attempt, Kind, Observation, Server, balanced
+from mrtuner.failover.observed import USUAL, Attempt, Kind, Observation, Server, balanced
 from mrtuner.failover.probes import Schedule
 from mrtuner.rds import lessons
 from mrtuner.rds.lab import Lab
@@ -54,7 +54,7 @@ def test_a_reboot_is_timed_from_the_clients_side(multi_az: tuple[Lab, Any]) -> N
     assert run.settled
     assert run.observation.restarted
     figures = lessons.phases(run)
-    assert {one.kind for one in figures.outlooks} == set(Kind)
+    assert {one.kind for one in figures.outlooks} == set(USUAL)
     for one in figures.outlooks:
         assert one.most is not None
         assert 0.2 < one.most < 15
@@ -199,12 +199,12 @@ def attempt(kind: Kind, due: float, error: str | None, server: Server) -> Attemp
 def run(bad: set[int], after: Server = AFTER, marks: tuple[Mark, ...] = ()) -> Run:
     attempts = [
         attempt(kind, n, "refused" if n in bad else None, after if n > max(bad or {4}) else BEFORE)
-        for kind in Kind
+        for kind in USUAL
         for n in range(12)
     ]
     seen = Observation(
         began=datetime(2026, 1, 3, tzinfo=UTC), seconds=12.5, interval=1, timeout=5,
-        kinds=tuple(Kind), attempts=tuple(attempts), skipped=0,
+        kinds=USUAL, attempts=tuple(attempts), skipped=0,
         ledger=balanced(9, set(range(1, 9)), set(range(1, 10))),
     )  # fmt: skip
     return Run(asked=2, accepted=2.1, settled=True, observation=seen, marks=marks, zone=None)

@@ -7,7 +7,8 @@ a hang once, however many clients it met.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -23,6 +24,8 @@ class Kind(StrEnum):
 
     READ = "read"  # a new connection, then a query
     HELD = "held"  # a query on a connection that stays open; a new one when it is lost
+    FLIGHT = "flight"  # a query that takes its time, so that some are always in flight
+    HELD_WRITE = "held-write"  # an INSERT on a connection that stays open
     WRITE = "write"  # a new connection, then an INSERT that the server acknowledges
 
     @property
@@ -30,12 +33,29 @@ class Kind(StrEnum):
         """For people."""
         return _WORDS[self]
 
+    @property
+    def writes(self) -> bool:
+        """Whether it needs the ledger."""
+        return self in {Kind.WRITE, Kind.HELD_WRITE}
+
+    @property
+    def held(self) -> bool:
+        """Whether it asks over connections that stay open."""
+        return self in {Kind.HELD, Kind.HELD_WRITE}
+
 
 _WORDS: Final = {
     Kind.READ: "new connection, read",
     Kind.HELD: "held connection, read",
+    Kind.FLIGHT: "query in flight",
+    Kind.HELD_WRITE: "held connection, write",
     Kind.WRITE: "new connection, write",
 }
+
+#: Three kinds that see every outage; the others tell how each sort of client meets it.
+USUAL: Final = (Kind.READ, Kind.HELD, Kind.WRITE)
+#: The SQLSTATE of a write that a read-only server refuses.
+READ_ONLY: Final = "25006"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,9 @@ class Server:
     started: datetime  # pg_postmaster_start_time()
     standby: bool  # pg_is_in_recovery()
     address: str | None = None  # that the client spoke to; None for a Unix socket
+    own: str | None = None  # inet_server_addr() and port, by which a proxy does not hide it
+    timeline: int | None = None  # of its WAL; None on a standby, or where it may not be asked
+    system: int | None = None  # system_identifier of its cluster, where it may be asked
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -52,6 +75,9 @@ class Server:
             "started": self.started.isoformat(),
             "standby": self.standby,
             "address": self.address,
+            "own": self.own,
+            "timeline": self.timeline,
+            "system": None if self.system is None else str(self.system),
         }
 
 
@@ -60,11 +86,15 @@ class Attempt:
     """One probe: answered when `error` is None."""
 
     kind: Kind
-    due: float  # when the schedule wanted it
+    due: float  # when the schedule wanted it; of a query in flight, when it wanted the answer
     sent: float  # when it was made
     ended: float  # when the answer, the error or the end of patience came
     error: str | None = None
     server: Server | None = None
+    sqlstate: str | None = None  # of the server's error, where it sent one
+    given_up: bool = False  # by us, from outside: the client itself would have waited on
+    fresh: bool = True  # over a new connection; of a held one, because it had been lost
+    asked: float | None = None  # when the query went out; None: it never came to that
 
     @property
     def answered(self) -> bool:
@@ -178,6 +208,7 @@ class Ledger:
     found: int
     lost: tuple[int, ...]  # acknowledged, yet not there
     unacknowledged: int  # there, though the client never heard: a blind retry writes them twice
+    duplicated: tuple[int, ...] = ()  # there more than once, though sent once
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -187,17 +218,20 @@ class Ledger:
             "found": self.found,
             "lost": list(self.lost),
             "unacknowledged": self.unacknowledged,
+            "duplicated": list(self.duplicated),
         }
 
 
-def balanced(sent: int, acknowledged: set[int], found: set[int]) -> Ledger:
-    """The ledger of `sent` writes, numbered from one."""
+def balanced(sent: int, acknowledged: set[int], rows: Collection[int]) -> Ledger:
+    """The ledger of `sent` writes, numbered from one; `rows` is what the table holds."""
+    found = set(rows)
     return Ledger(
         sent=sent,
         acknowledged=len(acknowledged),
         found=len(found),
         lost=tuple(sorted(acknowledged - found)),
         unacknowledged=len(found - acknowledged),
+        duplicated=tuple(sorted(one for one, times in Counter(rows).items() if times > 1)),
     )
 
 
@@ -265,12 +299,16 @@ class Observation:
             "gaps": [gap.to_dict() for gap in self.all_gaps()],
             "ledger": None if self.ledger is None else self.ledger.to_dict(),
             "left_behind": self.left_behind,
-            "columns": ["kind", "due", "sent", "ended", "error"],
-            "attempts": [
-                [str(one.kind), *map(_rounded, (one.due, one.sent, one.ended)), one.error]
-                for one in self.attempts
-            ],
+            "columns": ["kind", "due", "sent", "asked", "ended", "error", "server"],
+            "attempts": list(self._rows()),
         }
+
+    def _rows(self) -> Iterator[list[Any]]:
+        places = {server: place for place, server in enumerate(self.servers)}
+        for one in self.attempts:
+            times = map(_rounded, (one.due, one.sent, one.asked, one.ended))
+            who = None if one.server is None else places[one.server]
+            yield [str(one.kind), *times, one.error, who]
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -14,44 +14,33 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 
-from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.failover.observed import (
-    Attempt,
-    Kind,
-    Ledger,
-    Observation,
-    Server,
-    balanced,
-    steady,
-)
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.errors import MrTunerError
+from mrtuner.failover.ledger import SCHEMA_PREFIX, Book
+from mrtuner.failover.observed import USUAL, Attempt, Kind, Observation, Server, steady
+from mrtuner.failover.who import Who, permitted, server
+from mrtuner.postgres.connect import connect
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
-APPLICATION_NAME: Final = "mrtuner-probe"
-SCHEMA_PREFIX: Final = "mrtuner_probe_"
+__all__ = ["APPLICATION_NAME", "SCHEMA_PREFIX", "Probes", "Schedule"]
 
-#: One round trip that also tells which server answers.
-_WHO: Final[LiteralString] = "SELECT pg_postmaster_start_time(), pg_is_in_recovery()"
-_INSERT: Final[LiteralString] = (
-    "INSERT INTO {table} VALUES (%s) RETURNING pg_postmaster_start_time(), pg_is_in_recovery()"
-)
+APPLICATION_NAME: Final = "mrtuner-probe"
+
 #: How long the end of a probe may take beyond its timeout [s].
 _GRACE: Final = 5.0
 
@@ -62,7 +51,9 @@ class Schedule:
 
     interval: float = 0.2  # s between two attempts of one kind
     timeout: float = 10.0  # s after which an attempt is given up and counts as failed
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    kinds: tuple[Kind, ...] = USUAL
+    held: int = 1  # connections that each held kind keeps open and asks in turn
+    flight: float = 1.0  # s that a query in flight takes when all is well
     #: Unanswered attempts of one kind at once. More are left out and counted: a server that
     #: comes back must not find every slot of max_connections taken by probes.
     at_once: int = 20
@@ -79,22 +70,21 @@ class Probes:
     def __init__(self, dsn: str, schedule: Schedule | None = None) -> None:
         self.dsn = dsn
         self.schedule = schedule or Schedule()
-        self._schema = SCHEMA_PREFIX + secrets.token_hex(4)
+        self.book = Book(dsn)
         self._loop: asyncio.AbstractEventLoop | None = None  # while the thread runs
         self._stop = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._began, self._began_at = time.monotonic(), datetime.now(UTC)
         self._attempts: list[Attempt] = []
         self._skipped = 0
-        self._numbers = count(1)
-        self._sent = 0
-        self._acknowledged: set[int] = set()
-        self._held: Connection | None = None
+        self._held: dict[Kind, deque[Connection | None]] = {
+            kind: deque([None] * self.schedule.held) for kind in Kind if kind.held
+        }
+        self._who = Who()
         self._broken: BaseException | None = None
-        self._made = False
 
     def __enter__(self) -> Probes:
-        self._make_ledger()
+        self._prepare()
         self._loop = asyncio.new_event_loop()
         self._began, self._began_at = time.monotonic(), datetime.now(UTC)
         self._thread = threading.Thread(target=self._work, args=(self._loop,), daemon=True)
@@ -109,7 +99,13 @@ class Probes:
     ) -> None:
         self._halt()
         with suppress(MrTunerError):
-            self._drop_ledger()
+            self.book.drop()
+
+    def _prepare(self) -> None:
+        with connect(self.dsn, through_pooler=True) as conn:
+            self._who = permitted(conn)
+        if any(kind.writes for kind in self.schedule.kinds):
+            self.book.make()
 
     def now(self) -> float:
         """Seconds since the probes began."""
@@ -138,7 +134,7 @@ class Probes:
         """Stop, count the ledger, drop the schema, and give everything that was seen."""
         self._halt()
         seconds = self.now()
-        ledger, left_behind = self._closed_ledger()
+        ledger, left_behind = self.book.close()
         return Observation(
             began=self._began_at,
             seconds=seconds,
@@ -149,46 +145,6 @@ class Probes:
             skipped=self._skipped,
             ledger=ledger,
             left_behind=left_behind,
-        )
-
-    # The ledger, over a session of its own.
-
-    def _make_ledger(self) -> None:
-        with connect(self.dsn, through_pooler=True) as conn, translated():
-            if Kind.WRITE not in self.schedule.kinds:
-                return
-            conn.execute(
-                self._named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int PRIMARY KEY)")
-            )
-            self._made = True
-
-    def _closed_ledger(self) -> tuple[Ledger | None, str | None]:
-        """The count, if it could be taken, and the schema's name, if it is still there."""
-        ledger = None
-        try:
-            ledger = self._counted() if self._made else None
-            self._drop_ledger()
-        except ConnectError:
-            return ledger, self._schema
-        return ledger, None
-
-    def _counted(self) -> Ledger:
-        with connect(self.dsn, through_pooler=True) as conn, translated():
-            rows = conn.execute(self._named("SELECT id FROM {table}")).fetchall()
-        return balanced(self._sent, self._acknowledged, {row[0] for row in rows})
-
-    def _drop_ledger(self) -> None:
-        if not self._made:
-            return
-        with connect(self.dsn, through_pooler=True) as conn, translated():
-            conn.execute(self._named("DROP SCHEMA IF EXISTS {schema} CASCADE"))
-        self._made = False
-
-    def _named(self, statement: LiteralString) -> Any:
-        from psycopg.sql import SQL, Identifier
-
-        return SQL(statement).format(
-            schema=Identifier(self._schema), table=Identifier(self._schema, "ledger")
         )
 
     # The thread.
@@ -222,14 +178,14 @@ class Probes:
 
     async def _ask_regularly(self, kind: Kind, offset: float, group: asyncio.TaskGroup) -> None:
         """Keep the schedule of one kind: attempt n is due at offset + n * interval."""
-        limit = 1 if kind is Kind.HELD else self.schedule.at_once
+        limit = self.schedule.held if kind.held else self.schedule.at_once
         under_way: Counter[Kind] = Counter()
         for number in count():
             due = offset + number * self.schedule.interval
             if await self._stopped_before(due):
                 return
             if under_way[kind] >= limit:
-                self._skipped += kind is not Kind.HELD  # one session can ask one thing at a time
+                self._skipped += not kind.held  # one session can ask one thing at a time
                 continue
             under_way[kind] += 1
             task = group.create_task(self._attempt(kind, due))
@@ -247,61 +203,78 @@ class Probes:
     async def _attempt(self, kind: Kind, due: float) -> None:
         import psycopg
 
-        sent = self.now()
-        server, error = None, None
+        one = _Asking(sent=self.now())
+        error, sqlstate, given_up = None, None, False
         try:
-            server = await self._asker(kind)()
+            await self._ask(kind, one)
         except TimeoutError:
-            error = f"no answer within {self.schedule.timeout:g} s"
+            error, given_up = f"no answer within {self.schedule.timeout:g} s", True
         except (psycopg.Error, OSError) as problem:
-            error = _said(problem)
+            error, sqlstate = _said(problem), getattr(problem, "sqlstate", None)
         self._attempts.append(
             Attempt(
-                kind=kind, due=due, sent=sent, ended=self.now(), error=error, server=server
+                kind=kind, due=due + self._owed(kind), sent=one.sent, asked=one.asked,
+                ended=self.now(), error=error, server=one.server, sqlstate=sqlstate,
+                given_up=given_up, fresh=one.fresh,
             )
         )  # fmt: skip
 
-    def _asker(self, kind: Kind) -> Callable[[], Awaitable[Server]]:
-        match kind:
-            case Kind.READ:
-                return self._read
-            case Kind.HELD:
-                return self._read_held
-            case Kind.WRITE:
-                return self._write
+    def _owed(self, kind: Kind) -> float:
+        """Seconds that the query takes when all is well."""
+        return self.schedule.flight if kind is Kind.FLIGHT else 0.0
 
-    async def _read(self) -> Server:
+    async def _ask(self, kind: Kind, one: _Asking) -> None:
+        """Connect if need be, ask, and note on `one` how far it came."""
+        if kind.held:
+            async with self._lent(kind, one) as conn:
+                await self._put(kind, conn, one)
+            return
         conn = await self._connect()
         try:
-            return await self._query(conn, _WHO)
+            await self._put(kind, conn, one)
         finally:
             await conn.close()
 
-    async def _write(self) -> Server:
-        number = next(self._numbers)
-        conn = await self._connect()
+    @asynccontextmanager
+    async def _lent(self, kind: Kind, one: _Asking) -> AsyncIterator[Connection]:
+        """As a pool without a check would: only a failure makes it connect anew."""
+        pool = self._held[kind]
+        conn = pool.popleft()
+        one.fresh = conn is None
         try:
-            self._sent += 1
-            server = await self._query(conn, self._named(_INSERT), (number,))
-        finally:
-            await conn.close()
-        self._acknowledged.add(number)
-        return server
-
-    async def _read_held(self) -> Server:
-        """As a pool without a check would: ask, and only a failure makes it connect anew."""
-        if self._held is None:
-            self._held = await self._connect()
-        try:
-            return await self._query(self._held, _WHO)
+            conn = conn or await self._connect()
+            yield conn
         except BaseException:
-            await self._let_go()
+            if conn is not None:
+                await conn.close()
+            conn = None
             raise
+        finally:
+            pool.append(conn)
+
+    async def _put(self, kind: Kind, conn: Connection, one: _Asking) -> None:
+        """The question of this kind, over a connection."""
+        one.asked = self.now()
+        columns = self._who.columns
+        if kind.writes:
+            number = self.book.number()
+            insert: LiteralString = "INSERT INTO {table} VALUES (%s) RETURNING "
+            statement = self.book.named(insert + columns)
+            self.book.sent += 1
+            one.server = await self._query(conn, statement, (number,))
+            self.book.acknowledge(number)
+        elif kind is Kind.FLIGHT:
+            asleep = f"SELECT {columns} FROM pg_sleep(%s)"  # noqa: S608 - columns are ours
+            owed = self.schedule.flight
+            one.server = await self._query(conn, asleep, (owed,), owed=owed)
+        else:
+            one.server = await self._query(conn, "SELECT " + columns)
 
     async def _let_go(self) -> None:
-        if self._held is not None:
-            await self._held.close()
-            self._held = None
+        for pool in self._held.values():
+            while pool:
+                if (conn := pool.popleft()) is not None:
+                    await conn.close()
 
     async def _connect(self) -> Connection:
         from psycopg import AsyncConnection
@@ -313,23 +286,37 @@ class Probes:
             )  # fmt: skip
 
     async def _query(
-        self, conn: Connection, statement: Any, values: tuple[Any, ...] = ()
+        self,
+        conn: Connection,
+        statement: Any,
+        values: tuple[Any, ...] = (),
+        *,
+        owed: float = 0.0,
     ) -> Server:
         """One answer. Patience ends by hanging up: a cancel would wait for the server again."""
         import psycopg
 
-        began = self.now()
-        guard = asyncio.get_running_loop().call_later(self.schedule.timeout, _hang_up, conn)
+        began, patience = self.now(), self.schedule.timeout + owed
+        guard = asyncio.get_running_loop().call_later(patience, _hang_up, conn)
         try:
             row = await (await conn.execute(statement, values or None)).fetchone()
         except psycopg.Error:
-            if self.now() - began >= self.schedule.timeout:
+            if self.now() - began >= patience:
                 raise TimeoutError from None
             raise
         finally:
             guard.cancel()
-        started, standby = row or (None, None)
-        return Server(started, bool(standby), conn.info.hostaddr or None)
+        return server(row, conn.info.hostaddr or None)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """How far an attempt has come."""
+
+    sent: float
+    fresh: bool = True
+    asked: float | None = None
+    server: Server | None = None
 
 
 def _hang_up(conn: Connection) -> None:

@@ -47,11 +47,14 @@ def look(dsn: str) -> Seen:
                 options=options(session.fileno()),
             ),
             settings={str(name): str(setting) for name, setting in rows},
-            between=_between(session),
+            between=between(session),
         )
 
 
-def _between(session: Session) -> str | None:
-    """A server tells its backend's process id at log-in; a pooler has to make one up."""
+def between(session: Session) -> str | None:
+    """Who answers in the server's place, if somebody does.
+
+    A server tells its backend's process id at log-in; a pooler has to make one up.
+    """
     row = session.execute("SELECT pg_backend_pid()").fetchone()
     return None if row and row[0] == session.info.backend_pid else "a pooler"

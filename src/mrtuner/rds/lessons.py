@@ -6,47 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.failover.observed import Gap, Kind, Observation
+from mrtuner.failover.observed import Kind, Observation
+from mrtuner.failover.outlook import Outlook, outlooks
 from mrtuner.rds.outage import FAILOVERS, Deployment
 from mrtuner.rds.rehearse import AVAILABLE, Plan, Run
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """What one kind of client met, in seconds from the moment RDS was asked.
-
-    `least` and `most` bound the time without an answer, all its gaps together; `most` is None
-    when it was still without one at the end.
-    """
-
-    kind: Kind
-    last_success: float | None
-    first_failure: float | None  # None: it only waited
-    first_success: float | None
-    least: float
-    most: float | None
-    gaps: int
-    failed: int
-    late: int
-    errors: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "kind": str(self.kind),
-            "words": self.kind.words,
-            "last_success": _rounded(self.last_success),
-            "first_failure": _rounded(self.first_failure),
-            "first_success": _rounded(self.first_success),
-            "least": _rounded(self.least),
-            "most": _rounded(self.most),
-            "gaps": self.gaps,
-            "failed": self.failed,
-            "late": self.late,
-            "errors": list(self.errors),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +49,7 @@ def _length(one: Outlook) -> float:
 def phases(run: Run) -> Phases:
     """The figures of one run."""
     seen = run.observation
-    outlooks = {kind: _outlook(seen.gaps(kind), run.asked) for kind in seen.kinds}
-    noticed = {kind: one for kind, one in outlooks.items() if one is not None}
+    noticed = {one.kind: one for one in outlooks(seen, run.asked)}
     began = [gap.began - run.asked for gap in seen.all_gaps()]
     failures = [one.first_failure for one in noticed.values() if one.first_failure is not None]
     return Phases(
@@ -96,33 +60,6 @@ def phases(run: Run) -> Phases:
         available=_available(run),
         outlooks=tuple(noticed.values()),
     )
-
-
-def _outlook(gaps: Sequence[Gap], asked: float) -> Outlook | None:
-    if not gaps:
-        return None
-    first, last = gaps[0], gaps[-1]
-    most = [gap.most for gap in gaps]
-    return Outlook(
-        kind=first.kind,
-        last_success=_since(first.last_answer, asked),
-        first_failure=min((_at(gap, asked) for gap in gaps if gap.failed), default=None),
-        first_success=_since(last.answer, asked),
-        least=sum(gap.least for gap in gaps),
-        most=None if None in most else sum(one for one in most if one is not None),
-        gaps=len(gaps),
-        failed=sum(gap.failed for gap in gaps),
-        late=sum(gap.late for gap in gaps),
-        errors=tuple(dict.fromkeys(error for gap in gaps for error in gap.errors)),
-    )
-
-
-def _at(gap: Gap, asked: float) -> float:
-    return (gap.began if gap.first_failure is None else gap.first_failure) - asked
-
-
-def _since(moment: float | None, asked: float) -> float | None:
-    return None if moment is None else moment - asked
 
 
 def _available(run: Run) -> float | None:

@@ -8,24 +8,25 @@ saw. Refused on an instance tagged production.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Event, Instance
 from mrtuner.errors import MrTunerError, Refused, UsageError
-from mrtuner.failover.observed import Observation
+from mrtuner.failover import rehearse as rehearsal
 from mrtuner.failover.probes import Probes, Schedule
+from mrtuner.failover.production import production_tag
+from mrtuner.failover.rehearse import Mark, News, Patience, Tell
 from mrtuner.rds import outage
 from mrtuner.rds.outage import Deployment, Outage
-from mrtuner.rds.production import production_tag
+
+__all__ = ["AVAILABLE", "Mark", "Patience", "Plan", "Reboot", "Run", "leads_elsewhere", "plan",
+           "rehearse"]  # fmt: skip
 
 AVAILABLE: Final = "available"
-#: RDS abandons a failover that comes too soon after one (RDS-EVENT-0034); how soon is not said.
-BETWEEN: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,64 +55,17 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long to wait for what [s]."""
-
-    before: float = 5.0  # of steady answers before anything is done
-    settle: float = 5.0  # of steady answers after which the outage counts as over
-    quiet: float = 120.0  # for anything to happen at all
-    whole: float = 3600.0  # for the instance to be available again
-    between: float = BETWEEN  # from the end of one run to the next
-    poll: float = 1.0  # between two questions to RDS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Something that RDS said, in seconds since the probes began.
-
-    `at` is where it belongs on the line: by AWS's clock where that fits with ours, else when we
-    read it. Both come to the second or so.
-    """
-
-    at: float
-    text: str
-    origin: Literal["status", "event"]
-    by_aws_clock: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "at": round(self.at, 3),
-            "text": self.text,
-            "origin": self.origin,
-            "by_aws_clock": self.by_aws_clock,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(rehearsal.Run):
     """One time that the instance went away, or was to."""
 
-    asked: float  # when the call to RDS was made, in seconds since the probes began
-    accepted: float  # when RDS had taken it
-    settled: bool  # the instance was available and well again before patience ended
-    observation: Observation
-    marks: tuple[Mark, ...]
     zone: str | None  # availability zone afterwards
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "asked": round(self.asked, 3),
-            "accepted": round(self.accepted, 3),
-            "settled": self.settled,
-            "marks": [mark.to_dict() for mark in self.marks],
-            "zone": self.zone,
-            "observation": self.observation.to_dict(),
-        }
-
-
-Tell = Callable[[str], None]
+        """For JSON; the schema's own name for the clock of an event is AWS's."""
+        told = rehearsal.Run.to_dict(self)
+        names = {"by_their_clock": "by_aws_clock"}
+        marks = [{names.get(key, key): mark[key] for key in mark} for mark in told["marks"]]
+        return {**told, "marks": marks, "zone": self.zone}
 
 
 def plan(
@@ -229,99 +183,63 @@ def rehearse(
 def _run(
     client: Any, dsn: str, drawn: Plan, schedule: Schedule, patience: Patience, tell: Tell
 ) -> Run:
-    with Probes(dsn, schedule) as probes:
-        tell("probing; waiting for steady answers")
-        if not probes.wait_until_steady(patience.before, patience=patience.before + 30):
-            raise MrTunerError(
-                "the server did not answer every probe well before anything was done",
-                "Nothing was rebooted. See what it is busy with, or probe less often: --every.",
-            )
-        watch = _Watch(client, drawn, probes, patience, tell)
-        watch.fire()
-        settled = watch.until_settled()
-        observation = probes.finish()
+    trigger = Reboot(client, drawn)
+    (run,) = rehearsal.rehearse(trigger, [Probes(dsn, schedule)], patience=patience, tell=tell)
     return Run(
-        asked=watch.asked,
-        accepted=watch.accepted,
-        settled=settled,
-        observation=observation,
-        marks=tuple(watch.marks),
-        zone=watch.instance.zone,
+        asked=run.asked,
+        accepted=run.accepted,
+        settled=run.settled,
+        observation=run.observation,
+        marks=run.marks,
+        zone=trigger.instance.zone,
     )
 
 
-class _Watch:
-    """RDS's side of one run: what it was asked, and what it said from then on."""
+class Reboot:
+    """RDS's side of one run: what it is asked, and what it says from then on."""
 
-    def __init__(
-        self, client: Any, drawn: Plan, probes: Probes, patience: Patience, tell: Tell
-    ) -> None:
-        self.client, self.plan, self.probes = client, drawn, probes
-        self.patience, self.tell = patience, tell
+    def __init__(self, client: Any, drawn: Plan) -> None:
+        self.client, self.plan = client, drawn
         self.instance = drawn.instance
-        self.marks: list[Mark] = []
-        self.asked = self.accepted = 0.0
+        self._status = drawn.instance.status
         self._since = datetime.now(UTC) - timedelta(minutes=1)  # AWS's clock may differ
         self._known = set(self._events())
+
+    @property
+    def words(self) -> str:
+        """What RDS is asked for."""
+        return f"RDS, {self.plan.what}, {self.plan.instance.identifier}"
+
+    @property
+    def over(self) -> bool:
+        """Whether the instance is available, as RDS says."""
+        return self.instance.status == AVAILABLE
+
+    def check(self) -> None:
+        """The plan was checked when it was drawn."""
 
     def fire(self) -> None:
         """Ask RDS; from here on things happen."""
         name, arn = self.instance.identifier, self.instance.arn
-        self.asked = self.probes.now()
         if self.plan.action is not None:
             rds.opt_in(self.client, arn, self.plan.action, "immediate")
         else:
-            self._see(rds.reboot(self.client, name, failover=self.plan.failover))
-        self.accepted = self.probes.now()
-        self.tell(f"asked RDS: {self.plan.what}, {name}")
+            self.instance = rds.reboot(self.client, name, failover=self.plan.failover)
 
-    def until_settled(self) -> bool:
-        """Look until all is well again, or nothing has happened for long; False: patience ended."""
-        while self.probes.now() - self.asked < self.patience.whole:
-            self._look()
-            if self._over():
-                self._look()  # an event may be later than the status that it explains
-                return True
-            time.sleep(self.patience.poll)
-        return False
-
-    def _look(self) -> None:
-        """What RDS says now. That it cannot be asked does not end a measurement under way."""
-        try:
-            self._read()
-        except AwsError as error:
-            self.tell(f"RDS could not be asked: {error.message}")
-
-    def _over(self) -> bool:
-        if self.instance.status != AVAILABLE:
-            return False
-        waited = self.probes.now() - self.accepted
-        if waited < self.patience.settle or not self._answers_well():
-            return False
-        return self._something_happened() or waited >= self.patience.quiet
-
-    def _answers_well(self) -> bool:
-        return self.probes.wait_until_steady(self.patience.settle, patience=0.0)
-
-    def _something_happened(self) -> bool:
-        """To clients: the status alone may say so long before, or after, it is true."""
-        attempts = self.probes.attempts()
-        started = {one.server.started for one in attempts if one.server is not None}
-        return len(started) > 1 or any(not one.good for one in attempts)
-
-    def _read(self) -> None:
-        """The status and new events."""
-        self._see(rds.instance(self.client, self.instance.identifier))
+    def news(self) -> Iterator[News]:
+        """The status, where it is another one, and new events."""
+        yield from self._changed()
+        self.instance = rds.instance(self.client, self.instance.identifier)
+        yield from self._changed()
         for event in self._events():
             if event not in self._known:
                 self._known.add(event)
-                self._mark_event(event)
+                yield News(event.message, "event", event.at)
 
-    def _see(self, instance: Instance) -> None:
-        if instance.status != self.instance.status:
-            self.marks.append(Mark(at=self.probes.now(), text=instance.status, origin="status"))
-            self.tell(f"status {instance.status}")
-        self.instance = instance
+    def _changed(self) -> Iterator[News]:
+        if self.instance.status != self._status:
+            self._status = self.instance.status
+            yield News(self._status, "status")
 
     def _events(self) -> Sequence[Event]:
         return list(
@@ -332,12 +250,3 @@ class _Watch:
                 since=self._since,
             )
         )
-
-    def _mark_event(self, event: Event) -> None:
-        now = self.probes.now()
-        ours = now - (datetime.now(UTC) - event.at).total_seconds()
-        fits = self.asked - 2 <= ours <= now
-        self.marks.append(
-            Mark(at=ours if fits else now, text=event.message, origin="event", by_aws_clock=fits)
-        )
-        self.tell(f"event: {event.message}")

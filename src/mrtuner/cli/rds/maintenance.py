@@ -124,7 +124,7 @@ def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: in
 
 def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
     """Production and primaries keep their windows if they can."""
-    from mrtuner.rds.production import production_tag
+    from mrtuner.failover.production import production_tag
     from mrtuner.rds.stagger import places
 
     rows = [item.instance for item in found]
@@ -275,10 +275,10 @@ def _require_report() -> None:
 
 
 def _schedule(given: dict[str, Any]) -> Any:
-    from mrtuner.failover.observed import Kind
+    from mrtuner.failover.observed import USUAL
     from mrtuner.failover.probes import Schedule
 
-    kinds = tuple(kind for kind in Kind if kind is not Kind.WRITE or not given["no_write"])
+    kinds = tuple(kind for kind in USUAL if not (kind.writes and given["no_write"]))
     return Schedule(interval=given["every"], timeout=given["give_up"], kinds=kinds)
 
 

@@ -1,4 +1,4 @@
-"""Which instances are production, by what their owners say of them: their tags."""
+"""Which servers are production, by what their owners say of them: their tags."""
 
 from __future__ import annotations
 
