@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,10 +53,15 @@ def test_json_is_one_document_and_nothing_else(dsn: str) -> None:
     assert json.loads(run(dsn, "--format", "json").stdout).keys() == told.keys()
 
 
+def described(schema: str) -> set[str]:
+    section = PAGE.read_text(encoding="utf-8").split(f"## `{schema}`\n")[1]
+    return set(re.findall(r"`([\w.]+)`", section.split("\n## ")[0]))
+
+
 def test_every_key_is_described(dsn: str) -> None:
-    section = PAGE.read_text(encoding="utf-8").split("## `mrtuner.vacuum/1`\n")[1]
-    described = set(re.findall(r"`([\w.]+)`", section.split("\n## ")[0]))
-    assert set(keys(json.loads(run(dsn, "--json").stdout))) - described == set()
+    told = json.loads(run(dsn, "--watch", "1s", "--sample", "account", "--yes", "--json").stdout)
+    assert told["proofs"][0]["table"] == "account"
+    assert set(keys(told)) - described("mrtuner.vacuum/1") == set()
 
 
 def keys(document: Any) -> Iterator[str]:
@@ -90,6 +98,84 @@ def test_a_watch_is_given_as_people_write_minutes() -> None:
     assert done.exit_code == 1
     assert "nothing listens there" in done.stderr
     assert run("host=127.0.0.1", "--watch", "soon").exit_code == 2
+
+
+@pytest.fixture
+def neglected(dsn: str) -> Iterator[str]:
+    """Autovacuum is switched off for its table: something to set without any load."""
+    sql(dsn, "ALTER TABLE account SET (autovacuum_enabled = false)")
+    yield dsn
+    sql(dsn, "ALTER TABLE account RESET (autovacuum_enabled)")
+
+
+def options(dsn: str) -> Any:
+    return sql(dsn, "SELECT reloptions FROM pg_class WHERE oid = 'account'::regclass")[0][0]
+
+
+def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_path: Path) -> None:
+    done = run(neglected, "--apply", "--journal", str(tmp_path))
+    assert done.exit_code == 4
+    assert re.search(r'"public"."account" autovacuum_enabled +false +true', done.stderr)
+    assert "this is not a terminal" in done.stderr
+    assert "autovacuum_enabled=false" in options(neglected)
+
+
+def test_apply_and_undo_and_their_documents(neglected: str, tmp_path: Path) -> None:
+    journal = ("--journal", str(tmp_path), "--yes", "--json")
+    applied = json.loads(run(neglected, "--apply", *journal).stdout)
+    name = '"public"."account" autovacuum_enabled'
+    assert applied["plan"] == [{"name": name, "before": "false", "after": "true"}]
+    assert (applied["outcome"]["did"], applied["outcome"]["changed"]) == ("applied", [name])
+    assert "autovacuum_enabled=true" in options(neglected)
+    assert applied["undo"].endswith(f"--undo --journal {tmp_path}")
+    undone = json.loads(run(neglected, "--undo", *journal).stdout)
+    assert undone["outcome"]["did"] == "undone"
+    assert "autovacuum_enabled=false" in options(neglected)
+    assert set(keys(applied)) - described("mrtuner.vacuum.change/1") == set()
+    assert undone.keys() == applied.keys()
+    assert run(neglected, "--undo", *journal[:3]).stdout == "nothing to change\n"
+
+
+def test_settings_of_the_server_go_to_apply_as_a_file(dsn: str) -> None:
+    done = run(dsn, "--format", "conf")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("# Autovacuum settings of the server")
+
+
+def test_rows_are_not_read_without_consent(dsn: str) -> None:
+    done = run(dsn, "--watch", "1s", "--sample", "account")
+    assert done.exit_code == 4
+    assert "up to 10,000 rows" in done.stderr
+    assert run(dsn, "--sample", "account", "--yes").exit_code == 2
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize(("more", "said"), [((), "vacuumed: 1 table"), (("--apply", "--yes"), "")])
+def test_ctrl_c_tells_what_was_seen_and_sets_nothing(
+    neglected: str, tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "vacuum", neglected]
+    with subprocess.Popen(
+        [*program, "--watch", "1h", "--journal", str(tmp_path), *more],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        assert child.stderr.readline() == "watching for 3,600 s; Ctrl-C ends it early\n"
+        child.send_signal(signal.SIGINT)
+        told, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert told.startswith(said)
+    assert bool(told) == bool(said)
+    assert "autovacuum_enabled=false" in options(neglected)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--apply", "--undo"), ("--apply", "--check"), ("--undo", "--format", "sql")]
+)
+def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...]) -> None:
+    done = run("host=127.0.0.1 port=1", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "stand alone" in done.stderr
 
 
 def test_json_and_sql_exclude_each_other() -> None:

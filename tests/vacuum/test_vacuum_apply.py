@@ -15,7 +15,7 @@ from mrtuner.journal.record import State
 from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.apply import apply, recover, undo
+from mrtuner.vacuum.apply import Outcome, apply, plan, recover, undo
 from mrtuner.vacuum.model import Advice
 from servers import sql
 
@@ -56,12 +56,16 @@ def advised(**values: str) -> Vacuum:
 ADVICE = {SCALE: "0.01", THRESHOLD: "50", f"toast_{SCALE}": "0"}
 
 
+def put(dsn: str, journal: Journal, **values: str) -> Outcome:
+    return apply(dsn, plan(dsn, advised(**values)), journal)
+
+
 def options(dsn: str) -> Any:
     return sql(dsn, OPTIONS)[0]
 
 
 def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journal) -> None:
-    done = apply(dsn, advised(**ADVICE), journal)
+    done = put(dsn, journal, **ADVICE)
     assert done.did == "applied"
     assert done.changed[0] == f'"public"."odd name" {SCALE}'
     assert options(dsn) == ([f"{SCALE}=0.01", f"{THRESHOLD}=50"], [f"{SCALE}=0"])
@@ -71,18 +75,18 @@ def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journ
 
 
 def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
-    assert apply(dsn, advised(**{SCALE: "0.3"}), journal).did == "nothing"
+    assert put(dsn, journal, **{SCALE: "0.3"}).did == "nothing"
 
 
 def test_what_the_server_refuses_changes_nothing(dsn: str, journal: Journal) -> None:
     with pytest.raises(ApplyError, match="nothing was changed"):
-        apply(dsn, advised(**{THRESHOLD: "50", SCALE: "101"}), journal)
+        put(dsn, journal, **{THRESHOLD: "50", SCALE: "101"})
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
     assert recover(dsn, journal) is None
 
 
 def test_what_somebody_has_changed_since_is_left_to_them(dsn: str, journal: Journal) -> None:
-    apply(dsn, advised(**ADVICE), journal)
+    put(dsn, journal, **ADVICE)
     sql(dsn, f'ALTER TABLE "odd name" SET ({THRESHOLD} = 77)')
     done = undo(dsn, journal)
     assert done.left == (f'"public"."odd name" {THRESHOLD}',)
@@ -93,7 +97,7 @@ def test_what_somebody_has_changed_since_is_left_to_them(dsn: str, journal: Jour
 def test_a_run_killed_around_the_commit_is_told_apart(
     dsn: str, journal: Journal, committed: bool, did: str
 ) -> None:
-    apply(dsn, advised(**ADVICE), journal)
+    put(dsn, journal, **ADVICE)
     (change,) = journal.changes()
     if not committed:
         undo(dsn, journal)
@@ -105,6 +109,6 @@ def test_a_run_killed_around_the_commit_is_told_apart(
 
 
 def test_another_database_has_its_own_changes(dsn: str, journal: Journal) -> None:
-    apply(dsn, advised(**ADVICE), journal)
+    put(dsn, journal, **ADVICE)
     elsewhere = dsn.replace("altered", "postgres")
     assert undo(elsewhere, journal).did == "nothing"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import options, storage, terminal, watching
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
 
 FOUND: Final = 3
+INTERRUPTED: Final = 130
 
 
 class _Watch(options.Duration):
@@ -37,12 +38,18 @@ class _Watch(options.Duration):
     help="Measure rates for so long, such as 15m.  [default: since the last reset]",
 )
 @click.option(
+    "--sample",
+    multiple=True,
+    metavar="TABLE",
+    help="Compare rows of it before and after the watch: are values rewritten unchanged?",
+)
+@click.option(
     "--format",
     "form",
-    type=click.Choice(("text", "json", "sql")),
+    type=click.Choice(("text", "json", "sql", "conf")),
     default="text",
     show_default=True,
-    help="How to tell it.",
+    help="How to tell it; conf has the server's settings alone.",
 )
 @click.option(
     "--top",
@@ -53,6 +60,10 @@ class _Watch(options.Duration):
     help="Tables told in full.",
 )
 @click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
+@click.option("--apply", "applies", is_flag=True, help="Set what is advised for tables.")
+@click.option("--undo", "undoes", is_flag=True, help="Take the last --apply back, measure nothing.")
+@options.journal_option
+@options.yes_option
 @options.json_option
 @click.pass_context
 def command(
@@ -60,9 +71,14 @@ def command(
     /,
     dsn: str,
     watch: float | None,
+    sample: tuple[str, ...],
     form: str,
     top: int,
     check: bool,
+    applies: bool,
+    undoes: bool,
+    journal: Path | None,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Settings for autovacuum, table by table, from measured rates; what stands in its way.
@@ -72,40 +88,55 @@ def command(
       mrtuner vacuum postgresql://postgres@db/app --watch 15m
       mrtuner vacuum postgresql://postgres@db/app              averages since the last reset
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --format sql > vacuum.sql
+      mrtuner vacuum postgresql://postgres@db/app --watch 15m --apply
+      mrtuner vacuum postgresql://postgres@db/app --undo
+      mrtuner vacuum postgresql://postgres@db/app --watch 15m --sample public.document
       mrtuner vacuum postgresql://postgres@db/app --check --json
 
-    One database at a time. It reads only, takes no lock on a table, and changes nothing: run
-    what --format sql writes when you have read it. Values written again unchanged (TOAST) are
-    suspected from statistics, not proven.
+    One database at a time. Without --apply it reads only, and takes no lock on a table but those
+    in --sample. Ctrl-C ends a watch early and tells what was seen until then. --apply sets all
+    tables or none, the plan first; settings of the server are for mrtuner apply --from, with
+    --format conf. Values written again unchanged (TOAST) are suspected from statistics, proven by
+    --sample.
     """
-    from mrtuner.vacuum import vacuum
-
-    if as_json and form == "sql":
-        raise UsageError("--json and --format sql exclude each other", "Leave one of them away.")
+    if as_json and form != "text":
+        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
+    if (applies or undoes) and (check or form != "text" or applies == undoes):
+        raise UsageError(
+            "--apply and --undo stand alone, with --json at most", "Leave the other away."
+        )
     options.careful(dsn)
     with terminal.gentle_end():
-        found = vacuum(dsn, watch=watch, tell=_progress())
+        if undoes:
+            storage.take_back(dsn, journal, yes=yes, as_json=as_json)
+            return
+        _consent(sample, yes)
+        if applies:
+            storage.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
+            return
+        found, interrupted = watching.watched(dsn, watch, sample)
     _tell(found, "json" if as_json else form, top)
+    if interrupted:
+        ctx.exit(INTERRUPTED)
     if check and found.to_do:
         ctx.exit(FOUND)
 
 
-def _progress() -> Any:
-    """A line that counts down, on a terminal."""
-    if not terminal.animated(sys.stderr):
-        return None
+def _consent(tables: tuple[str, ...], yes: bool) -> None:
+    """Ask before rows are read: values may be many, and somebody's."""
+    if tables:
+        from mrtuner.vacuum.sample import ROWS
 
-    def tell(seconds: float) -> None:
-        click.echo(f"\r  watching: {seconds:,.0f} s remain ", nl=False, err=True)
-        if seconds <= 0:
-            terminal.talk()
-
-    return tell
+        terminal.talk(
+            f"of {', '.join(tables)} up to {ROWS:,} rows each are read twice; their values are "
+            "compared in the server and do not leave it"
+        )
+        terminal.agree("Read them?", yes=yes)
 
 
 def _tell(found: Vacuum, form: str, top: int) -> None:
-    if form == "sql":
-        click.echo(found.as_sql(), nl=False)
+    if form in {"sql", "conf"}:
+        click.echo(found.as_sql() if form == "sql" else found.as_conf(), nl=False)
         return
     told = found.to_dict()
     if form == "json":

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from mrtuner.vacuum.answer import SCHEMA, Vacuum, judge, vacuum
 from mrtuner.vacuum.model import Kind, TableReport
+from mrtuner.vacuum.read import Enough
 
-__all__ = ["SCHEMA", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]
+__all__ = ["SCHEMA", "Enough", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]

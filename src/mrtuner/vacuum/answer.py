@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from mrtuner.errors import UsageError
 from mrtuner.vacuum.classify import classify, lifetime
 from mrtuner.vacuum.model import (
     Kind,
@@ -20,6 +21,7 @@ from mrtuner.vacuum.model import (
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import since_reset, watched
+from mrtuner.vacuum.sample import TableProof, prove, take
 from mrtuner.vacuum.server import LIMIT, Capacity, capacity
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
@@ -42,6 +44,7 @@ class Vacuum:
     settings: tuple[Setting, ...]
     capacity: Capacity
     wraparound: tuple[Wraparound, ...]
+    proofs: tuple[TableProof, ...] = ()  # of the tables whose rows were compared
 
     @property
     def to_do(self) -> bool:
@@ -59,25 +62,42 @@ class Vacuum:
 
         return commands(self)
 
+    def as_conf(self) -> str:
+        """The advice for the server alone, as a configuration file for `mrtuner apply --from`."""
+        from mrtuner.vacuum.sql import conf
+
+        return conf(self)
+
 
 def vacuum(
     dsn: str,
     *,
     watch: float | None = None,
+    sample: Sequence[str] = (),
     sleep: Callable[[float], None] = time.sleep,
-    tell: Callable[[float], None] | None = None,
 ) -> Vacuum:
     """Advise autovacuum settings for the database behind `dsn`, from rates.
 
     With `watch` [s] rates are measured over that time; without, they are averages since the
-    last reset of statistics. Reads only, and takes no lock on a table. Raises ConnectError
-    without a usable session and UsageError for a string that cannot be read.
+    last reset of statistics. Reads only. It takes no lock on a table but those in `sample`,
+    written as in SQL: of these, rows with large values are read before and after the watch and
+    compared; name them on their owner's consent only. Raises ConnectError without a usable
+    session, UsageError for a string or a table that cannot be read.
     """
     from mrtuner.postgres.connect import connect
     from mrtuner.vacuum.read import read
 
+    if sample and watch is None:
+        raise UsageError(
+            "rows are compared before and after a watch, and none was asked for",
+            "Add one, such as --watch 5min (Python: watch=300).",
+        )
     with connect(dsn) as conn:
-        return judge(read(conn, watch, sleep=sleep, tell=tell))
+        taken = [take(conn, table) for table in sample]
+        found = judge(read(conn, watch, sleep=sleep))
+        again = {one.table.oid: one.amplification.rewritten
+                 for one in found.tables if one.amplification}  # fmt: skip
+        return replace(found, proofs=tuple(prove(conn, one, again) for one in taken))
 
 
 def judge(picture: Picture) -> Vacuum:
@@ -192,6 +212,7 @@ def _document(found: Vacuum) -> dict[str, Any]:
         "tables": [_table(one) for one in found.tables],
         "blockers": [asdict(one) for one in picture.blockers],
         "wraparound": [asdict(one) for one in found.wraparound],
+        "proofs": [asdict(one) for one in found.proofs],
         "missing": [asdict(one) for one in picture.missing],
     }
 

@@ -8,27 +8,31 @@ that was unset becomes unset again. Server settings are the main job's (`mrtuner
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
 from mrtuner.errors import ApplyError
 from mrtuner.journal.record import Change, Entry, State
-from mrtuner.journal.store import Journal
+from mrtuner.journal.steps import Observer, Steps, unseen
+from mrtuner.journal.store import Journal, busy
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.sql import query
 from mrtuner.vacuum.sql import qualified
 
 if TYPE_CHECKING:
+    import psycopg
+
     from mrtuner.postgres.connect import Connection
     from mrtuner.vacuum.answer import Vacuum
 
-Direction = Literal["before", "after"]
-
 #: ALTER TABLE waits behind a vacuum or another ALTER; it must not wait for long.
-_PATIENCE: Final = b"SET lock_timeout = '5s'"
+_PATIENCE: Final = "SET lock_timeout = '5s'"
 _TOAST: Final = "toast."
+#: "mrtuner" in ASCII, as in every change of a server: our key among its advisory locks.
+_LOCK: Final = int.from_bytes(b"mrtuner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,58 +45,104 @@ class Outcome:
     left: tuple[str, ...] = ()  # undo: what somebody has changed since, or whose table is gone
 
 
-def apply(dsn: str, found: Vacuum, journal: Journal) -> Outcome:
-    """Set what was advised for tables. ApplyError when the server refuses: nothing is changed then.
+def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
+    """The advice for tables against what is set now; without what is set already."""
+    wanted = {
+        f"{qualified(one.table)} {item.name}": item.value
+        for one in found.tables
+        for item in one.advice
+    }
+    with connect(dsn) as conn, translated():
+        now = _values(conn, wanted)
+    return tuple(
+        Entry(name=name, before=now[name], after=value, restart=False, in_force=now[name] or "")
+        for name, value in wanted.items()
+        if now[name] != value
+    )
+
+
+def apply(
+    dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unseen
+) -> Outcome:
+    """Set what was planned. ApplyError when the server refuses: nothing is changed then.
 
     An interrupted change of this database is cleared up first.
     """
+    with _alone(dsn, journal) as (conn, key):
+        _recover(conn, journal, key)
+        if not entries:
+            return Outcome(did="nothing")
+        if off := _off(conn, entries, [one.before for one in entries]):
+            raise ApplyError(
+                f"nothing was changed: somebody has changed {', '.join(off)} since the plan",
+                "Run again for a fresh plan.",
+            )
+        change = journal.begin(_change(conn, key, entries))
+        _Writing(conn, journal, change, at).carry_out()
+        return Outcome(did="applied", change=change.id, changed=_names(entries))
+
+
+def last(dsn: str, journal: Journal) -> Change | None:
+    """The change of this database that `undo` would take back."""
     with connect(dsn) as conn, translated():
-        key = _key(conn)
-        with journal.hold(key):
-            _recover(conn, journal, key)
-            entries = tuple(_wanted(conn, found))
-            if not entries:
-                return Outcome(did="nothing")
-            change = journal.begin(_change(conn, key, entries))
-            _carry_out(conn, journal, change)
-            return Outcome(did="applied", change=change.id, changed=_names(entries))
+        return journal.last(_key(conn))
 
 
-def undo(dsn: str, journal: Journal) -> Outcome:
+def undo(dsn: str, journal: Journal, *, at: Observer = unseen) -> Outcome:
     """Take the last change of this database back; what others have set since is left to them."""
-    with connect(dsn) as conn, translated():
-        key = _key(conn)
-        with journal.hold(key):
-            _recover(conn, journal, key)
-            last = journal.last(key)
-            if last is None:
-                return Outcome(did="nothing")
-            ours = tuple(one for one in last.entries if _value(conn, one.name) == one.after)
-            left = tuple(one.name for one in last.entries if one not in ours)
-            back = tuple(replace(one, before=one.after, after=one.before) for one in ours)
-            change = journal.begin(replace(_change(conn, key, back), undoes=last.id))
-            _carry_out(conn, journal, change)
-            return Outcome(did="undone", change=change.id, changed=_names(back), left=left)
+    with _alone(dsn, journal) as (conn, key):
+        _recover(conn, journal, key)
+        done = journal.last(key)
+        if done is None:
+            return Outcome(did="nothing")
+        left = _off(conn, done.entries, [one.after for one in done.entries])
+        back = [
+            replace(one, before=one.after, after=one.before)
+            for one in done.entries
+            if one.name not in left
+        ]
+        change = journal.begin(replace(_change(conn, key, back), undoes=done.id))
+        _Writing(conn, journal, change, at).carry_out()
+        return Outcome(did="undone", change=change.id, changed=_names(back), left=left)
 
 
 def recover(dsn: str, journal: Journal) -> Outcome | None:
     """Clear up a change of this database that was interrupted; None when there is none."""
+    with _alone(dsn, journal) as (conn, key):
+        return _recover(conn, journal, key)
+
+
+@contextmanager
+def _alone(dsn: str, journal: Journal) -> Iterator[tuple[Connection, str]]:
+    """A session during which nobody else of us changes this database, and its key.
+
+    The server's lock outlives a killed process until its session has ended: what that one sent
+    last is committed or rolled back when we have the lock.
+    """
+    from psycopg import errors
+
     with connect(dsn) as conn, translated():
         key = _key(conn)
         with journal.hold(key):
-            return _recover(conn, journal, key)
+            conn.execute(_PATIENCE)
+            try:
+                conn.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+            except errors.LockNotAvailable:
+                raise busy() from None
+            yield conn, key
 
 
 def _recover(conn: Connection, journal: Journal, key: str) -> Outcome | None:
-    """One transaction was committed or was not: the catalog tells which."""
+    """One transaction was committed or was not: a single value of it in the catalog tells."""
     change = journal.unfinished(key)
     if change is None:
         return None
-    if not _off(conn, change.entries, "after"):
-        journal.note(change, State.VERIFIED, "found in force")
-        return Outcome(did="finished", change=change.id, changed=_names(change.entries))
-    journal.note(change, State.REVERTED, "found not in force")
-    return Outcome(did="reverted", change=change.id)
+    off = _off(conn, change.entries, [one.after for one in change.entries])
+    if change.entries and len(off) == len(change.entries):
+        journal.note(change, State.REVERTED, "found not in force")
+        return Outcome(did="reverted", change=change.id)
+    journal.note(change, State.VERIFIED, "found in force")
+    return Outcome(did="finished", change=change.id, changed=_names(change.entries), left=off)
 
 
 def _key(conn: Connection) -> str:
@@ -102,61 +152,70 @@ def _key(conn: Connection) -> str:
     return f"storage parameters of {row[1]} in {row[0]}"
 
 
-def _change(conn: Connection, key: str, entries: tuple[Entry, ...]) -> Change:
+def _change(conn: Connection, key: str, entries: Sequence[Entry]) -> Change:
     info = conn.info
     return Change(
         server=key,
         address=f"{info.host}:{info.port}/{info.dbname}",
         method="storage parameters",
-        entries=entries,
+        entries=tuple(entries),
         restarts=False,
     )
 
 
-def _wanted(conn: Connection, found: Vacuum) -> Iterator[Entry]:
-    """The advice against what is set now, not what was set when the advice was made."""
-    for one in found.tables:
-        for item in one.advice:
-            name = f"{qualified(one.table)} {item.name}"
-            now = _value(conn, name)
-            if now != item.value:
-                yield Entry(
-                    name=name, before=now, after=item.value, restart=False, in_force=now or ""
+class _Writing(Steps):
+    """One change on its way into the catalog."""
+
+    def __init__(self, conn: Connection, journal: Journal, change: Change, at: Observer) -> None:
+        self.conn = conn
+        self.journal = journal
+        self.change = change
+        self.at = at
+
+    def carry_out(self) -> None:
+        """Write and verify; ApplyError with nothing changed when the server refuses."""
+        import psycopg
+
+        entries = self.change.entries
+        try:
+            self._write()
+        except psycopg.Error as error:
+            if self.conn.closed:
+                raise  # committed or not: the next run looks
+            self._note(State.REVERTED, "rolled back")
+            raise _refused(error) from error
+        with self._step(State.WRITTEN, "verify"):
+            if off := _off(self.conn, entries, [one.after for one in entries]):
+                raise ApplyError(
+                    f"somebody has changed {', '.join(off)} meanwhile", "Look, then run again."
                 )
+        self._note(State.VERIFIED, "verified")
+
+    def _write(self) -> None:
+        """All tables in one transaction, which ends with the step that commits it."""
+        with self._step(State.WRITING, "commit"), self.conn.transaction():
+            for relation, of_table in groupby(self.change.entries, key=_relation):
+                self._tell(f"alter {relation}")
+                for statement in _statements(tuple(of_table)):
+                    self.conn.execute(statement.encode())
 
 
-def _carry_out(conn: Connection, journal: Journal, change: Change) -> None:
-    import psycopg
+def _refused(error: psycopg.Error) -> ApplyError:
+    from psycopg import errors
 
-    number = len(change.entries)
-    change = journal.note(change, State.WRITING, f"alter {number} parameters in one transaction")
-    try:
-        _write(conn, change.entries)
-    except psycopg.Error as error:
-        if conn.closed:
-            raise  # committed or not: the next run looks
-        journal.note(change, State.REVERTED, "rolled back")
-        raise ApplyError(
-            f"nothing was changed: {str(error).partition(chr(10))[0]}",
-            "A vacuum or another ALTER may hold the table: run again later.",
-        ) from error
-    if off := _off(conn, change.entries, "after"):
-        raise ApplyError(
-            f"somebody has changed {', '.join(off)} meanwhile", "Look at it, then run again."
-        )
-    journal.note(change, State.VERIFIED, "verified")
+    hints = {
+        errors.LockNotAvailable: "A vacuum or another ALTER holds the table: run again later.",
+        errors.InsufficientPrivilege: "Connect as the owner of the tables or as a superuser.",
+        errors.OutOfMemory: "Raise max_locks_per_transaction, or run --format sql in parts.",
+    }
+    said = str(error).partition("\n")[0]
+    hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
+    return ApplyError(f"nothing was changed: {said}", hint or "Look at it, then run again.")
 
 
-def _write(conn: Connection, entries: Sequence[Entry]) -> None:
-    with conn.transaction():
-        conn.execute(_PATIENCE.replace(b"SET ", b"SET LOCAL "))
-        for relation, of_table in groupby(entries, key=lambda one: _split(one.name)[0]):
-            for statement in _statements(relation, tuple(of_table)):
-                conn.execute(statement.encode())
-
-
-def _statements(relation: str, entries: Sequence[Entry]) -> Iterator[str]:
-    """SET for what gets a value, RESET for what becomes unset."""
+def _statements(entries: Sequence[Entry]) -> Iterator[str]:
+    """SET for what gets a value, RESET for what becomes unset; all of one table."""
+    relation = _relation(entries[0])
     put = [f"{_split(one.name)[1]} = {one.after}" for one in entries if one.after is not None]
     drop = [_split(one.name)[1] for one in entries if one.after is None]
     if put:
@@ -165,28 +224,36 @@ def _statements(relation: str, entries: Sequence[Entry]) -> Iterator[str]:
         yield f"ALTER TABLE {relation} RESET ({', '.join(drop)})"
 
 
-def _off(conn: Connection, entries: Sequence[Entry], direction: Direction) -> list[str]:
-    """The names of what is not as it should be."""
-    return [one.name for one in entries if _value(conn, one.name) != getattr(one, direction)]
+def _off(
+    conn: Connection, entries: Sequence[Entry], expected: Sequence[str | None]
+) -> tuple[str, ...]:
+    """The names of what is not as expected."""
+    now = _values(conn, _names(entries))
+    return tuple(
+        one.name for one, value in zip(entries, expected, strict=True) if now[one.name] != value
+    )
 
 
-def _value(conn: Connection, name: str) -> str | None:
-    """What is set for a table's parameter now; None where it is not, or the table is gone."""
-    relation, parameter = _split(name)
-    row = conn.execute(_OPTIONS, (relation,)).fetchone()
-    if row is None:
-        return None
-    own, toast = (_options(given) for given in row)
-    if parameter.startswith(_TOAST):
-        return toast.get(parameter.removeprefix(_TOAST))
-    return own.get(parameter)
+def _values(conn: Connection, names: Collection[str]) -> dict[str, str | None]:
+    """What is set for each "table" parameter now; None where it is not, or the table is gone."""
+    relations = sorted({_split(name)[0] for name in names})
+    found = {row[0]: row[1:] for row in conn.execute(_OPTIONS, (relations,)).fetchall()}
+    return {name: _value(name, found) for name in names}
 
 
 _OPTIONS: Final = (
-    "SELECT c.reloptions, t.reloptions FROM pg_catalog.pg_class AS c "
-    "LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid "
-    "WHERE c.oid = to_regclass(%s::text)"
+    "SELECT given.name, c.reloptions, t.reloptions FROM unnest(%s::text[]) AS given(name) "
+    "JOIN pg_catalog.pg_class AS c ON c.oid = to_regclass(given.name) "
+    "LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.reltoastrelid"
 )
+
+
+def _value(name: str, found: Mapping[str, Sequence[list[str] | None]]) -> str | None:
+    relation, parameter = _split(name)
+    own, toast = found.get(relation, (None, None))
+    if parameter.startswith(_TOAST):
+        return _options(toast).get(parameter.removeprefix(_TOAST))
+    return _options(own).get(parameter)
 
 
 def _options(given: Sequence[str] | None) -> Mapping[str, str]:
@@ -197,6 +264,10 @@ def _split(name: str) -> tuple[str, str]:
     """A quoted table and its parameter; no parameter's name has a space."""
     relation, _, parameter = name.rpartition(" ")
     return relation, parameter
+
+
+def _relation(entry: Entry) -> str:
+    return _split(entry.name)[0]
 
 
 def _names(entries: Sequence[Entry]) -> tuple[str, ...]:

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 USUAL_CHUNK: Final = 1996
 #: A watch is cut into so many intervals, so that a reset of statistics spoils only one.
 INTERVALS: Final = 20
-SHORTEST: Final = 5.0
+SHORTEST: Final = 5.0  # [s]
 _SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
+
+
+class Enough(Exception):
+    """Raised by the `sleep` of a watch to end it early; what was seen until then counts."""
 
 
 def read(
@@ -31,16 +35,15 @@ def read(
     watch: float | None = None,
     *,
     sleep: Callable[[float], None] = time.sleep,
-    tell: Callable[[float], None] | None = None,
 ) -> Picture:
     """Read the database of `conn`, an autocommit session; with `watch` [s], several times.
 
-    `tell` hears how many seconds of the watch remain. Reads only; takes no lock on a user's
-    table and waits for none. Raises ConnectError when the session breaks.
+    Reads only; takes no lock on a user's table and waits for none. Raises ConnectError when the
+    session breaks.
     """
     with translated():
         reader = _Reader(conn)
-        samples = list(_samples(reader, watch, sleep, tell))
+        samples = list(_samples(reader, watch, sleep))
         return _picture(reader, tuple(samples))
 
 
@@ -71,22 +74,17 @@ class _Reader:
 
 
 def _samples(
-    reader: _Reader,
-    watch: float | None,
-    sleep: Callable[[float], None],
-    tell: Callable[[float], None] | None,
+    reader: _Reader, watch: float | None, sleep: Callable[[float], None]
 ) -> Iterator[Sample]:
     yield _sample(reader)
-    if watch is None:
-        return
-    count = max(1, min(INTERVALS, int(watch / SHORTEST)))
-    for done in range(count):
-        if tell:
-            tell(watch * (1 - done / count))
-        sleep(watch / count)
+    count = 0 if watch is None else max(1, min(INTERVALS, int(watch / SHORTEST)))
+    for _ in range(count):
+        try:
+            sleep((watch or 0.0) / count)
+        except Enough:
+            yield _sample(reader)
+            return
         yield _sample(reader)
-    if tell:
-        tell(0.0)
 
 
 def _sample(reader: _Reader) -> Sample:

@@ -11,14 +11,13 @@ Values never leave the server, but reading them costs I/O, and takes the lock of
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import UsageError
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.errors import ConnectError, UsageError
+from mrtuner.postgres.connect import translated
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Stored size from which a value is certainly not in its row. Source: TOAST_TUPLE_THRESHOLD.
 LARGE: Final = 2_032
+#: Of a table, rows that are compared at most.
+ROWS: Final = 10_000
 #: Updated rows with a large value, below which nothing is proven.
 FEW: Final = 30
 #: Share of them that makes it the rule and not the exception.
@@ -125,36 +126,65 @@ def _verdict(
     return Verdict.CHANGED if changed >= MOST else Verdict.COPIED
 
 
-def sample(
-    dsn: str,
-    table: str,
-    watch: float,
-    *,
-    rows: int = 10_000,
-    written_again: float | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> tuple[ColumnProof, ...]:
-    """Compare some `rows` of a table, `watch` seconds apart. Call it on the owner's consent only.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProof:
+    """What comparing the rows of one table gave; `why` there is nothing, where there is not."""
 
-    `table` is written as in SQL. UsageError for one that is not there, or without a primary key
-    of a single column (the rows could not be found again quickly).
-    """
-    with connect(dsn) as conn, translated():
-        conn.execute("SET default_transaction_read_only = on")
-        conn.execute("SET statement_timeout = '60s'")
-        shape = _shape(conn, table)
-        before = _first(conn, shape, rows)
-        sleep(watch)
-        return compare(before, _again(conn, shape, list(before)), written_again)
+    table: str
+    rows: int  # compared, with a large value
+    columns: tuple[ColumnProof, ...]
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
+    oid: int
     relation: str  # as the server writes it, quoted where needed
     estimated: float
     key: str
     key_type: str
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Rows of a table as they were before the watch."""
+
+    shape: _Shape
+    rows: Mapping[str, Row]
+
+
+def take(conn: Connection, table: str, rows: int = ROWS) -> Taken:
+    """Read some `rows` of a table with a large value. Call it on the owner's consent only.
+
+    `table` is written as in SQL. UsageError for one that is not there, or without a primary key
+    of a single column (the rows could not be found again quickly).
+    """
+    with translated():
+        conn.execute("SET default_transaction_read_only = on")
+        conn.execute("SET statement_timeout = '60s'")
+        conn.execute("SET lock_timeout = '2s'")
+        shape = _shape(conn, table)
+        return Taken(shape=shape, rows=_first(conn, shape, rows))
+
+
+def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) -> TableProof:
+    """Read the same rows again and compare; a table that cannot be read any more proves nothing.
+
+    `written_again` is, by the table's oid, the share of updates that write large values.
+    """
+    shape = taken.shape
+    columns: tuple[ColumnProof, ...] = ()
+    why = None if taken.rows else f"no row has a value of {LARGE:,} bytes or more"
+    try:
+        with translated():
+            again = _again(conn, shape, list(taken.rows))
+        columns = compare(taken.rows, again, written_again.get(shape.oid))
+    except ConnectError as error:
+        if conn.closed:
+            raise
+        why = error.message
+    return TableProof(table=shape.relation, rows=len(taken.rows), columns=columns, why=why)
 
 
 _RELATION: Final = (
@@ -188,7 +218,12 @@ def _shape(conn: Connection, table: str) -> _Shape:
     ((name, type_name),) = key
     columns = tuple(row[0] for row in conn.execute(_COLUMNS, (oid,)).fetchall() if row[0] != name)
     return _Shape(
-        relation=relation, estimated=estimated, key=name, key_type=type_name, columns=columns
+        oid=oid,
+        relation=relation,
+        estimated=estimated,
+        key=name,
+        key_type=type_name,
+        columns=columns,
     )
 
 

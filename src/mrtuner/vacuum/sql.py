@@ -34,6 +34,14 @@ def commands(found: Vacuum) -> str:
     return "\n".join(_lines(found)) + "\n"
 
 
+def conf(found: Vacuum) -> str:
+    """The server's settings alone, as lines of a configuration file (`mrtuner apply --from`)."""
+    lines = [f"# Autovacuum settings of the server, from database {found.picture.database}"]
+    for one in found.settings:
+        lines += [f"# {one.because}", f"{one.name} = '{one.value}'"]
+    return "\n".join(lines) + "\n"
+
+
 def _lines(found: Vacuum) -> Iterator[str]:
     yield _comment(f"Autovacuum settings for database {found.picture.database}")
     yield "SET lock_timeout = '5s';"

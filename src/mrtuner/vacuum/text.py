@@ -29,6 +29,9 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
     yield from _blockers(told["blockers"])
     yield ""
     yield from map(_wraparound, told["wraparound"])
+    for one in told["proofs"]:
+        yield ""
+        yield from _proof(one)
     yield from _tables(told["tables"], top)
 
 
@@ -78,6 +81,20 @@ def _wraparound(one: Row) -> str:
     )
 
 
+def _proof(one: Row) -> Iterator[str]:
+    yield f"{one['table']}: {one['rows']:,} rows with a large value read before and after"
+    if one["why"]:
+        yield f"  nothing proven: {one['why']}"
+    elif not one["columns"]:
+        yield "  nothing proven: none of them was updated; watch longer"
+    for found in one["columns"]:
+        again = "" if found["rewritten"] is None else f", {found['rewritten']:,} written again"
+        yield (
+            f"  {found['column']}: {found['verdict']} ({found['updated']:,} updated, "
+            f"{found['same']:,} of them with the same value{again})"
+        )
+
+
 def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
     told = [one for one in tables if one["advice"] or one["hints"] or _suspected(one)]
     for one in told[:top]:
@@ -86,7 +103,8 @@ def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
     yield ""
     if len(told) > top:
         yield f"{len(told) - top:,} more tables have something to say: --top, --json, --format sql"
-    yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
+    if len(tables) > len(told):
+        yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
 
 
 def _kinds(tables: Sequence[Row], told: Sequence[Row]) -> str:
@@ -95,7 +113,7 @@ def _kinds(tables: Sequence[Row], told: Sequence[Row]) -> str:
     for one in tables:
         if one["oid"] not in shown:
             counts[one["kind"]] = counts.get(one["kind"], 0) + 1
-    return ": " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) if counts else ""
+    return ": " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
 def _suspected(one: Row) -> bool:
