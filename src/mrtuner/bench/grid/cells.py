@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from mrtuner.bench import order
-from mrtuner.bench.grid.plan import Cell, GridPlan
+from mrtuner.bench.grid.plan import Cell, GridPlan, Workload
 from mrtuner.bench.record import Phase
 from mrtuner.bench.scratch import size_of_databases
 from mrtuner.units import Bytes
@@ -75,10 +75,20 @@ def seconds_expected(plan: GridPlan) -> float:
 
 def space_needed(plan: GridPlan) -> Bytes:
     """Disk [bytes] that one server's databases take, WAL and growth not counted."""
-    copies = not all(workload.reads_only for workload in plan.workloads)
-    tables = 1 + sum(1 for workload in plan.workloads if workload.setup is not None)
-    templates = tables * sum(size_of_databases(scale, 1) for scale in plan.scales)
-    return Bytes(templates + (size_of_databases(max(plan.scales), 1) if copies else 0))
+    shared = any(not workload.own_tables for workload in plan.workloads)
+    own = [workload for workload in plan.workloads if workload.own_tables]
+    templates = sum(
+        shared * size_of_databases(scale, 1) + sum(_database(workload, scale) for workload in own)
+        for scale in plan.scales
+    )
+    writing = [workload for workload in plan.workloads if not workload.reads_only]
+    copy = max((_database(workload, max(plan.scales)) for workload in writing), default=0)
+    return Bytes(templates + copy)
+
+
+def _database(workload: Workload, scale: int) -> int:
+    """One template, or a copy of it [bytes]."""
+    return size_of_databases(1 if workload.prepared else scale, 1) + workload.space(scale)
 
 
 def _run_seconds(plan: GridPlan, cell: Cell) -> float:

@@ -13,11 +13,12 @@ from mrtuner.bench.durability import Settings, unequal_delays, unequal_durabilit
 from mrtuner.bench.events import STEPS_OF_A_RUN, Progress, Stage, Teller
 from mrtuner.bench.grid.archive import Archive
 from mrtuner.bench.grid.cells import blocks, space_needed
+from mrtuner.bench.grid.loads import prepare
 from mrtuner.bench.grid.measure import RunFiles
-from mrtuner.bench.grid.plan import GridPlan
+from mrtuner.bench.grid.plan import Cell, GridPlan, Workload
 from mrtuner.bench.grid.servers import Server
 from mrtuner.bench.machine import busiest, noise_between, read
-from mrtuner.bench.pgbench import Load, try_out
+from mrtuner.bench.pgbench import Load
 from mrtuner.bench.record import now
 from mrtuner.bench.server import is_local, settings
 from mrtuner.errors import Refused
@@ -92,13 +93,13 @@ class Ground:
     def template(self, workload: str, scale: int) -> str:
         """The database that runs of a workload at a scale copy."""
         place = self.plan.workloads.index(self.plan.by_name[workload]) + 1
-        own = f"_w{place}" if self.plan.by_name[workload].setup is not None else ""
+        own = f"_w{place}" if self.plan.by_name[workload].own_tables else ""
         return self.conduct.database or f"{_PREFIX}_s{scale}{own}"
 
     def templates(self, scale: int) -> dict[str, str | None]:
         """Databases to make at a scale, each with the workload whose own tables it holds."""
         return {
-            self.template(workload.name, scale): workload.name if workload.setup else None
+            self.template(workload.name, scale): workload.name if workload.own_tables else None
             for workload in self.plan.workloads
         }
 
@@ -218,20 +219,16 @@ class Ground:
             )
 
     def _try_scripts(self, server: Server) -> None:
-        """One transaction of every script of one's own at scale 1, before hours are spent."""
+        """One transaction of what is not pgbench's own at scale 1, before hours are spent."""
         own = [workload for workload in self.plan.workloads if workload.builtin is None]
-        if not own:
-            return
         template = f"{self.conduct.database or _PREFIX}_check"
-        self._make_template(server, template, 1, None)
         for workload in own:
             self.teller.tell(Stage.PREPARING, f"trying {workload.name}")
+            self._make_template(server, template, 1, workload.name)
             dsn = scratch.in_database(server.dsn, template)
-            if workload.setup is not None:
-                self._set_up(dsn, workload.setup)
-            try_out(dsn, self.files.script(workload.name, 1), 1, program=self.files.program)
-        with connect(server.dsn) as session:
-            scratch.drop(session, template)
+            self.files.driver(Cell(workload.name, 1, 1)).try_out(dsn)
+            with connect(server.dsn) as session:
+                scratch.drop(session, template)
 
     def _fill(self, server: Server) -> None:
         for scale in self.plan.scales:
@@ -247,18 +244,23 @@ class Ground:
                     f"an earlier {self.conduct.what} had left database {name} behind; dropped"
                 )
         self._made.append((server, template))
+        own = self.plan.by_name[owner] if owner is not None else None
+        # Where another program brings the tables, pgbench's are company, not load.
+        load = Load(scale=1 if own and own.prepared else scale)
         scratch.make_template(
-            server.dsn, template, Load(scale=scale), self.files.program, self.conduct.fillfactor
+            server.dsn, template, load, self.files.program, self.conduct.fillfactor
         )
-        setup = self.plan.by_name[owner].setup if owner is not None else None
-        if setup is not None:
+        if own is not None and own.own_tables:
             dsn = scratch.in_database(server.dsn, template)
-            self._set_up(dsn, setup)
+            _set_up(own, dsn, scale)
             scratch.settle(dsn)
 
-    def _set_up(self, dsn: str, setup: str) -> None:
+
+def _set_up(workload: Workload, dsn: str, scale: int) -> None:
+    if workload.setup is not None:
         with connect(dsn) as session:
-            session.execute(setup.encode())
+            session.execute(workload.setup.encode())
+    prepare(workload, dsn, scale)
 
 
 @contextmanager

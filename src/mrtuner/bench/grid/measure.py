@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.grid.cells import Block
 from mrtuner.bench.grid.collect import Collector, differences, statistics
+from mrtuner.bench.grid.loads import CommandDriver, Driver, PgbenchDriver, SysbenchDriver
 from mrtuner.bench.grid.plan import Cell, GridPlan
 from mrtuner.bench.grid.record import Taken
 from mrtuner.bench.machine import canary, noise_between, postmaster_of, read
-from mrtuner.bench.pgbench import BUILTIN, Load, run_logged, sampling_for
+from mrtuner.bench.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.record import Plan, Sample, now
 from mrtuner.bench.server import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.stats.steady import mser5
@@ -56,6 +57,15 @@ class RunFiles:
         """pgbench's: the same draws for all variants of a block, others in every block."""
         return self.plan.seed + place.block.number
 
+    def driver(self, cell: Cell, rate: float | None = None) -> Driver:
+        """What puts the load of a cell on, at this rate or at full speed."""
+        known = self.plan.by_name[cell.workload]
+        if known.sysbench is not None:
+            return SysbenchDriver(known.sysbench, cell, rate, known.protocol == "simple")
+        if known.command is not None:
+            return CommandDriver(known.command, cell, self.plan.threads)
+        return PgbenchDriver(self.program, self.load(cell), self.options(cell, rate))
+
     def script(self, workload: str, scale: int) -> list[str]:
         """pgbench's options for what is to run."""
         known = self.plan.by_name[workload]
@@ -78,12 +88,12 @@ class RunFiles:
                 options.append(f"--latency-limit={self.plan.latency_limit}")
         return options
 
-    def load(self, cell: Cell, seconds: int) -> Load:
+    def load(self, cell: Cell) -> Load:
         """What pgbench is told besides the script."""
         known = self.plan.by_name[cell.workload]
         return Load(
             script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
-            seconds=seconds, protocol=known.protocol,
+            seconds=self.plan.seconds, protocol=known.protocol,
         )  # fmt: skip
 
 
@@ -111,26 +121,27 @@ def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
     length, cell = files.plan.warmup_seconds, place.block.cell
     if not length:
         return WarmUp()
-    load, options = files.load(cell, length), files.options(cell, target.rate)
+    driver = files.driver(cell, target.rate)
     series: list[int] = []
     tps = 0.0
     for turn in range(1 + files.patience):
         # Another seed each time: the same draws would touch the same rows again.
         seed = (~files.seed(place) & 0x7FFFFFFF) ^ turn
-        run, _ = run_logged(target.dsn, load, options, seed=seed, program=files.program)
+        run, _ = driver.run(target.dsn, length, seed)
         tps = run.tps
         series += run.per_second
-        if length < _TELLING_S or mser5(series) is not None:
-            return WarmUp(length * (turn + 1), settled=length >= _TELLING_S, tps=tps)
+        telling = length >= _TELLING_S and bool(series)
+        if not telling or mser5(series) is not None:
+            return WarmUp(length * (turn + 1), settled=telling, tps=tps)
     return WarmUp(length * (1 + files.patience), settled=False, tps=tps)
 
 
 def measured(
     files: RunFiles, place: Place, target: Target, warm: WarmUp, session: Connection
 ) -> Taken:
-    """A checkpoint, the load, a timed checkpoint; MrTunerError with pgbench's words if it dies."""
+    """A checkpoint, the load, a timed checkpoint; MrTunerError in its words if it dies."""
     cell, started, pace = place.block.cell, now(), canary()
-    load = files.load(cell, files.plan.seconds)
+    driver, seconds = files.driver(cell, target.rate), files.plan.seconds
     counted_checkpoint(session)
     postmaster = postmaster_of(session.info.backend_pid) if target.local else None
     collector = Collector(target.dsn, postmaster, target.data)
@@ -138,10 +149,9 @@ def measured(
     if files.plan.variant(place.variant).collect:
         collector.start()
     try:
-        outcome, log = run_logged(
-            target.dsn, load, files.options(cell, target.rate), seed=files.seed(place),
-            sampling=sampling_for((warm.tps or 0) * load.seconds), program=files.program,
-        )  # fmt: skip
+        outcome, log = driver.run(
+            target.dsn, seconds, files.seed(place), sampling_for((warm.tps or 0) * seconds)
+        )
     finally:
         collected = collector.finish()
     noise = noise_between(reading, read(postmaster))

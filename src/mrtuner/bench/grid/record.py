@@ -95,7 +95,8 @@ class GridRecord:
         workload = self.plan.by_name[cell.workload]
         load = Load(
             script=workload.script, scale=cell.scale, clients=cell.clients,
-            threads=self.plan.threads, seconds=self.plan.seconds, protocol=workload.protocol,
+            threads=workload.threads(self.plan.threads, cell.clients),
+            seconds=self.plan.seconds, protocol=workload.protocol,
         )  # fmt: skip
         plan = Plan(
             load=load, warmup=self.plan.warmup_seconds, blocks=self.plan.blocks,

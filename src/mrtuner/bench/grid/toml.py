@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload
+from mrtuner.bench.grid.programs import Command, Sysbench
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import parse_bytes
 
@@ -16,7 +17,12 @@ _PLAN: Final = frozenset({
     "name", "scales", "clients", "rates", "blocks", "calibrate", "seconds", "warmup", "threads",
     "latency_limit", "delta", "steal_limit", "foreign_limit", "seed", "workload", "variant",
 })  # fmt: skip
-_WORKLOAD: Final = frozenset({"name", "builtin", "scripts", "protocol", "setup"})
+_COMMAND: Final[tuple[str, ...]] = (
+    "command", "throughput", "throughput_key", "prepare", "per_scale",
+)  # fmt: skip
+_WORKLOAD: Final = frozenset({
+    "name", "builtin", "scripts", "protocol", "setup", "sysbench", "options", *_COMMAND,
+})  # fmt: skip
 _SCRIPT: Final = frozenset({"file", "weight"})
 _VARIANT: Final = frozenset({
     "name", "settings", "file", "server_bin", "connect", "memory", "iops", "disk", "start", "stop",
@@ -54,6 +60,18 @@ protocol = "prepared"   # prepared, extended, simple
 # name = "ours"
 # setup = "tables.sql"  # tables of our own, made once
 # scripts = [{ file = "read.sql", weight = 9 }, { file = "write.sql" }]
+
+# [[workload]]
+# name = "oltp"
+# sysbench = "oltp_read_write"            # one of its scripts, or "./tpcc.lua" by its path
+# options = { tables = 4, table_size = 250000 }   # left out: a table of 100,000 rows a scale
+
+# [[workload]]
+# name = "batch"                          # any program that runs for a given time
+# command = "./batch --seconds {seconds} --clients {clients} --database {dsn}"
+# throughput = 'per second: ([0-9.]+)'    # or throughput_key = "result.tps", if it prints JSON
+# prepare = "./batch --fill {scale} --database {dsn}"
+# per_scale = "20MB"                      # of disk that prepare's tables take
 
 [[variant]]             # the first is the one to beat
 name = "default"
@@ -116,8 +134,50 @@ def _workload(item: Mapping[str, Any], base: Path) -> Workload:
     given["scripts"] = tuple(_script(one, base) for one in given.get("scripts", ()))
     if "setup" in given:
         given["setup"] = text_of(base / _typed(given["setup"], str, "setup"))
+    given["sysbench"] = _sysbench(given, base)
+    given["command"] = _command(given, base)
     given.setdefault("name", given.get("builtin", ""))
     return Workload(**given)
+
+
+def _sysbench(given: dict[str, Any], base: Path) -> Sysbench | None:
+    """Take the keys of sysbench out of a workload's."""
+    script, options = given.pop("sysbench", None), given.pop("options", None)
+    if script is None:
+        if options is not None:
+            raise BadValue("options are sysbench's", 'Add sysbench = "oltp_read_write".')
+        return None
+    table = _typed(options or {}, dict, "options")
+    return Sysbench(
+        script=_beside(_typed(script, str, "sysbench"), base),
+        options={name: _written(value) for name, value in table.items()},
+    )
+
+
+def _command(given: dict[str, Any], base: Path) -> Command | None:
+    """Take the keys of a command out of a workload's."""
+    found: dict[str, Any] = {
+        key: _typed(given.pop(key), str, key) for key in _COMMAND if key in given
+    }
+    if "command" not in found:
+        if found:
+            raise BadValue(f"{next(iter(found))} is a command's", 'Add command = "…".')
+        return None
+    found["run"] = _beside(found.pop("command"), base)
+    if "prepare" in found:
+        found["prepare"] = _beside(found["prepare"], base)
+    if "per_scale" in found:
+        found["per_scale"] = int(parse_bytes(found["per_scale"]))
+    return Command(**found)
+
+
+def _beside(command: str, base: Path) -> str:
+    """A command whose program, named by a path, is looked for beside the plan."""
+    program, *rest = command.split(" ", 1)
+    if "/" not in program:
+        return command
+    # Absolute: the run may be gone on with from another directory.
+    return " ".join([str((base / Path(program).expanduser()).absolute()), *rest])
 
 
 def _script(item: object, base: Path) -> Script:

@@ -233,7 +233,8 @@ def _refusals(record: GridRecord, one: _Tested) -> Iterator[str]:
         cv = _scatter(one.cell, runs)
         if cv is not None and cv >= CV_REFUSE:
             yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV), limit 15 %"
-        threads = min(record.plan.threads, one.cell.clients)
+        workload = record.plan.by_name[one.cell.workload]
+        threads = workload.threads(record.plan.threads, one.cell.clients)
         busy = max(
             (taken.sample.run.client_cpu / (taken.sample.run.wall * threads) for taken in runs),
             default=0.0,
