@@ -26,6 +26,11 @@ class Resource(StrEnum):
 
     THROUGHPUT = "throughput"
     IOPS = "iops"
+    # A host may limit reads and writes apart, as cgroups do.
+    READ_THROUGHPUT = "read throughput"
+    WRITE_THROUGHPUT = "write throughput"
+    READ_IOPS = "read iops"
+    WRITE_IOPS = "write iops"
     NETWORK_IN = "network in"
     NETWORK_OUT = "network out"
     CPU = "cpu"
@@ -46,7 +51,7 @@ class Ceiling:
     """One limit of one part."""
 
     resource: Resource
-    part: str  # instance, volume, server
+    part: str  # instance, volume, server; of a host: device, cgroup, interface
     kind: Kind
     value: float  # bytes per second, operations per second, per cent, connections, bytes
     source: str

@@ -41,8 +41,21 @@ PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
     Resource.CPU: ("CPUUtilization",),
     Resource.CONNECTIONS: ("DatabaseConnections",),
 }
+#: The same for reads and for writes apart; looked at on hosts only.
+DIRECTIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
+    Resource.READ_THROUGHPUT: ("ReadThroughput",),
+    Resource.WRITE_THROUGHPUT: ("WriteThroughput",),
+    Resource.READ_IOPS: ("ReadIOPS",),
+    Resource.WRITE_IOPS: ("WriteIOPS",),
+}
 #: Those where requests queue at the disk.
-DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS})
+DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS, *DIRECTIONS})
+#: Sessions that wait for I/O, as the server sees it: a cgroup makes requests wait before the
+#: device counts them, so the device's own queue and latencies do not show it.
+WAITING: Final = "SessionsWaitingForIO"
+#: So many of them at the median confirm a ceiling where nothing else is there to compare with.
+SESSIONS_WAIT: Final = 2.0
+_MOST_RATIO: Final = 1000.0
 
 
 class Witness(StrEnum):
@@ -60,7 +73,8 @@ class Testimony:
     metric: str
     says: Witness
     because: str
-    ratio: float = 0.0  # of an operation's time here to that elsewhere; 0 of other metrics
+    #: An operation's time here over that elsewhere, or the sessions waiting; 0 of other metrics.
+    ratio: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +132,8 @@ def find(series: Series, known: Sequence[Ceiling]) -> Findings:
 
 def totals(series: Series) -> dict[Resource, Values]:
     """What each resource carried; only those whose every part was measured."""
-    found = {resource: series.total(*names) for resource, names in PARTS.items()}
+    parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
+    found = {resource: series.total(*names) for resource, names in parts.items()}
     return {resource: values for resource, values in found.items() if values is not None}
 
 
@@ -212,6 +227,7 @@ def _testimony(
         there = inside(plateau.spans, series.points)
         elsewhere = ~_widened(busy, series.points)
         yield from _waiting(series, there, elsewhere)
+        yield from _sessions(series, there, elsewhere)
     if ceiling is not None:
         yield from _balances(series, resource, plateau, ceiling)
 
@@ -232,12 +248,39 @@ def _waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony
             continue
         now, before = float(np.median(inside_)), float(np.median(outside))
         ratio = now / before
-        says = (
-            Witness.CONFIRMS if ratio >= WAITS
-            else Witness.CONTRADICTS if ratio <= DOES_NOT_WAIT else Witness.SILENT
-        )  # fmt: skip
+        says = _word(ratio)
+        if series.apart and says is Witness.CONTRADICTS:
+            says = Witness.SILENT  # a cgroup makes requests wait above the device
         text = f"{metric}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
         yield Testimony(metric=metric, says=says, because=text, ratio=ratio)
+
+
+def _sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
+    """The same by sessions that wait: a count, so of means, and many points have none."""
+    np = numpy()
+    operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
+    if waiting is None or operations is None:
+        return
+    known = np.isfinite(waiting) & np.isfinite(operations) & (operations > 0)
+    at, off = known & there, known & elsewhere
+    if at.sum() < 3:
+        return
+    many = float(waiting[at].mean())
+    if off.sum() < 20:
+        if many >= SESSIONS_WAIT:
+            text = f"{WAITING}: {many:.1f} on average, and no calm time to compare with"
+            yield Testimony(metric=WAITING, says=Witness.CONFIRMS, because=text, ratio=many)
+        return
+    now, before = (float(waiting[mask].sum() / operations[mask].sum()) for mask in (at, off))
+    ratio = min(now / before, _MOST_RATIO) if before else _MOST_RATIO
+    text = f"{WAITING}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
+    yield Testimony(metric=WAITING, says=_word(ratio), because=text, ratio=ratio)
+
+
+def _word(ratio: float) -> Witness:
+    if ratio >= WAITS:
+        return Witness.CONFIRMS
+    return Witness.CONTRADICTS if ratio <= DOES_NOT_WAIT else Witness.SILENT
 
 
 def _operation_times(series: Series) -> dict[str, Values]:
@@ -329,8 +372,10 @@ def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Ma
 
 
 __all__ = [
+    "DIRECTIONS",
     "DISK",
     "PARTS",
+    "WAITING",
     "Findings",
     "Pegged",
     "Steady",

@@ -40,6 +40,7 @@ class Series:
     step: int  # seconds
     metrics: Mapping[str, Values]
     notices: tuple[str, ...] = ()
+    apart: bool = False  # of a host, whose limits may hold for reads and for writes apart
 
     @property
     def points(self) -> int:
