@@ -128,7 +128,8 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
         (["--metrics", "x.csv", "--class", "db.r5.2xlarge"], "cannot read x.csv"),
         (["--example", "--json"], "--example prints CSV"),
         (["db", "--since", "soon"], "'soon' is no time"),
-        (["postgresql://db/app"], "not on RDS cannot be watched yet"),
+        (["db", "--watch", "10m"], "--watch is for a server that is not on RDS"),
+        (["local", "--watch", "soon"], "'soon' is not a duration"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_two_lines(arguments: list[str], message: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.cli.group import INTERRUPTED
 from mrtuner.errors import BadValue, UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 
 FOUND: Final = 3
 _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
+
+
+class _Watch(options.Duration):
+    """The same durations, and ``10m`` for minutes as people write it."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The duration in seconds, above zero."""
+        text = str(value).strip()
+        minutes = text.endswith("m") and text[:-1].strip().replace(".", "", 1).isdigit()
+        return super().convert(f"{text}in" if minutes else value, param, ctx)
 
 
 @options.command("limits")
@@ -61,6 +74,11 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     metavar="FILE",
     help="Write a page with the picture: ceilings drawn through the series.",
 )
+@click.option(
+    "--watch", type=_Watch(), metavar="TIME",
+    help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
+    "the ceilings]",
+)  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit with 3 when a limit was reached.")
 @click.option(
     "--example",
@@ -84,6 +102,7 @@ def command(
     timezone: str | None,
     throughput_unit: str | None,
     output: Path | None,
+    watch: float | None,
     check: bool,
     example: bool,
     region: str | None,
@@ -91,6 +110,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Which hard limit is it? What was pegged, when, what binds, and the way out.
+
+    INSTANCE is one of RDS; or a server that is not on RDS: local, or a connection string.
 
     \b
     Examples:
@@ -100,12 +121,17 @@ def command(
           --storage gp3:500GB,12000iops,500MiB/s
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
       mrtuner limits --example > metrics.csv         a case to try it on
+      mrtuner limits local --watch 10m               a server on this host, a point a second
+      mrtuner limits postgresql://postgres@db/app    its ceilings, as far as seen from here
 
     A ceiling holds for reads plus writes, so both are needed. A CSV has a column timestamp
     (ISO 8601) and columns under CloudWatch's own names: ReadThroughput, WriteThroughput, ReadIOPS,
     WriteIOPS, and as far as there are any DiskQueueDepth, ReadLatency, WriteLatency,
-    CPUUtilization, EBSByteBalance%, NetworkReceiveThroughput, NetworkTransmitThroughput. Nothing
-    is changed.
+    CPUUtilization, EBSByteBalance%, NetworkReceiveThroughput, NetworkTransmitThroughput.
+
+    A watch on the server's own host reads its block device, control groups, network, CPU and
+    memory; from elsewhere only what SQL shows. Ctrl-C ends it, and what was seen until then is
+    told. Nothing is changed.
     """
     if example:
         _example(as_json)
@@ -115,10 +141,13 @@ def command(
             "say an instance, or metrics in a file",
             "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",
         )
-    if instance is not None and ("://" in instance or instance == "local"):
+    if instance is not None and _is_server(instance):
+        _watch(ctx, instance, watch, output, check, as_json)
+        return
+    if watch is not None:
         raise UsageError(
-            "a server that is not on RDS cannot be watched yet",
-            "Give its metrics as a file with --metrics, and a class that is like it.",
+            "--watch is for a server that is not on RDS",
+            "Run mrtuner limits local --watch 10m; of RDS, --since says how far back to look.",
         )
     from mrtuner.limits import limits
 
@@ -137,6 +166,40 @@ def command(
     _tell(found, output, as_json)
     if check and found.pegged:
         ctx.exit(FOUND)
+
+
+def _is_server(name: str) -> bool:
+    """``local``, a URI, or key=value words; no instance has such a name."""
+    return name == "local" or "://" in name or "=" in name
+
+
+def _watch(
+    ctx: click.Context, name: str, seconds: float | None, output: Path | None, check: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """A server that is not on RDS; what was seen until an interruption is told too."""
+    from mrtuner.limits.watch import watch
+
+    dsn = "" if name == "local" else name
+    options.careful(dsn)
+    with terminal.gentle_end():
+        found = watch(dsn, seconds or 0, tell=_countdown())
+    _tell(found.limits, output, as_json)
+    if found.interrupted:
+        ctx.exit(INTERRUPTED)
+    if check and found.limits.pegged:
+        ctx.exit(FOUND)
+
+
+def _countdown() -> Any:
+    """A line that counts down, on a terminal."""
+    if not terminal.animated(sys.stderr):
+        return None
+
+    def tell(seconds: float) -> None:
+        click.echo(f"\r  watching: {seconds:,.0f} s remain ", nl=seconds <= 0, err=True)
+
+    return tell
 
 
 def _read(path: Path, timezone: str | None, unit: str | None) -> Series:

@@ -17,7 +17,7 @@ from mrtuner.limits.findings import PARTS, Findings, Pegged, find, totals
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.series import Series
 from mrtuner.limits.wayout import Candidate, Need, candidates, judge, needs
-from mrtuner.limits.words import advice, verdict
+from mrtuner.limits.words import advice, host_advice, verdict
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -32,12 +32,13 @@ _MEMORY_FREE: Final = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The answer for one instance."""
+    """The answer for one instance, or for one server that is not on RDS."""
 
     name: str | None
-    instance: InstanceClass
+    instance: InstanceClass | None  # None: not on RDS
     volume: Volume | None
-    series: Series
+    storage: str | None  # as it is told: the volume, Aurora's, or a host's device
+    series: Series  # without points where only ceilings were asked for
     ceilings: tuple[Ceiling, ...]
     findings: Findings
     needs: Mapping[Resource, Need]
@@ -52,7 +53,7 @@ class Limits:
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """Sufficient classes, smallest first; empty when nothing was pegged."""
-        if not self.pegged:
+        if not self.pegged or self.instance is None:
             return ()
         return tuple(candidates(self.instance, self.volume, self.needs))
 
@@ -64,11 +65,15 @@ class Limits:
     @property
     def verdict(self) -> str:
         """One sentence."""
+        if not self.series.points:
+            return "nothing was measured: these are the ceilings that are declared"
         return verdict(self.series, self.pegged)
 
     @property
     def advice(self) -> tuple[str, ...]:
         """What to do and what will not help, a sentence each."""
+        if self.instance is None:
+            return tuple(host_advice(self.pegged))
         return tuple(
             advice(self.instance, self.volume, self.ceilings, self.pegged, self.candidates)
         )
@@ -78,8 +83,8 @@ class Limits:
         return {
             "schema": SCHEMA,
             "instance": self.name,
-            "class": self.instance.name,
-            "storage": None if self.volume is None else str(self.volume),
+            "class": None if self.instance is None else self.instance.name,
+            "storage": self.storage,
             "start": self.series.start.isoformat(),
             "end": self.series.end.isoformat(),
             "step": self.series.step,
@@ -133,12 +138,36 @@ def limits(
         name=name,
         instance=instance,
         volume=below,
+        storage=None if below is None else str(below),
         series=series,
         ceilings=known,
         findings=findings,
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
-        notices=(*series.notices, *missing, *_memory(series, instance)),
+        notices=(*series.notices, *missing, *_memory(series, known)),
+    )
+
+
+def on_host(
+    series: Series, known: Sequence[Ceiling], *, name: str | None, storage: str | None
+) -> Limits:
+    """The same for a server that is not on RDS, from what was watched and what is declared.
+
+    A series of too few points is not looked at; whoever made it says so in its notices.
+    """
+    enough = series.points > 0 and bool(totals(series))
+    findings = find(series, known) if enough else Findings(pegged=(), steady=())
+    return Limits(
+        name=name,
+        instance=None,
+        volume=None,
+        storage=storage,
+        series=series,
+        ceilings=tuple(known),
+        findings=findings,
+        needs=needs(series, findings) if enough else {},
+        what_if=None,
+        notices=(*series.notices, *_memory(series, known)),
     )
 
 
@@ -172,13 +201,14 @@ def _missing(series: Series) -> Iterator[str]:
             yield f"{resource} is not judged: {', '.join(absent)} missing"
 
 
-def _memory(series: Series, instance: InstanceClass) -> Iterator[str]:
+def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
     """Memory has no plateau of its own: what is free sinks, and then it swaps."""
     np = numpy()
     free = series.metrics.get("FreeableMemory")
-    if free is None or not np.isfinite(free).any():
+    whole = next((one.value for one in known if one.resource is Resource.MEMORY), None)
+    if free is None or whole is None or not np.isfinite(free).any():
         return
-    least = float(np.nanquantile(free, 0.01)) / instance.memory
+    least = float(np.nanquantile(free, 0.01)) / whole
     if least < _MEMORY_FREE:
         yield f"memory: only {least:.1%} of it was free in the worst hundredth of the time"
 

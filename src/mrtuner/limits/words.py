@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
@@ -17,14 +18,26 @@ _UNKNOWN = (
     "instance first, then ask AWS support."
 )
 
+THROUGHPUTS: Final = frozenset(
+    {Resource.THROUGHPUT, Resource.READ_THROUGHPUT, Resource.WRITE_THROUGHPUT}
+)
+OPERATIONS: Final = frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS})
+
+
+_POOL: Final = "Connections are at max_connections: pool them, or raise it if the memory allows."
+_UNDECLARED: Final = (
+    "nothing declares it. It may be all that the device gives, a limit of the machine or cloud "
+    "below it, or others that use it too. Compare it with what the provider promises for this disk."
+)
+
 
 def quantity(resource: Resource, value: float) -> str:
     """A value in the unit people use: decimal MB/s, operations per second, per cent."""
-    if resource is Resource.THROUGHPUT:
+    if resource in THROUGHPUTS:
         return f"{value / 1e6:,.4g} MB/s" if value < 1e9 else f"{value / 1e6:,.0f} MB/s"
     if resource in {Resource.NETWORK_IN, Resource.NETWORK_OUT}:
         return f"{value / 125e6:.3g} Gbps"
-    if resource is Resource.IOPS:
+    if resource in OPERATIONS:
         return f"{value:,.0f} IOPS"
     if resource is Resource.CPU:
         return f"{value:.3g} %"
@@ -35,7 +48,7 @@ def quantity(resource: Resource, value: float) -> str:
 
 def level(one: Pegged) -> str:
     """A plateau's level in three figures."""
-    if one.resource is Resource.THROUGHPUT:
+    if one.resource in THROUGHPUTS and one.plateau.level >= 1e8:
         return f"{one.plateau.level / 1e6:,.0f} MB/s"
     return quantity(one.resource, one.plateau.level)
 
@@ -72,9 +85,24 @@ def advice(
     yield from _iops_will_not_help(instance, volume, pegged)
     yield from (f"Unknown ceiling at {level(one)}: {_UNKNOWN}" for one in pegged if not one.ceiling)
     if any(one.resource is Resource.CONNECTIONS for one in pegged):
-        yield "Connections are at max_connections: pool them, or raise it if the memory allows."
+        yield _POOL
     if any(one.resource is not Resource.CONNECTIONS for one in pegged):
         yield from _larger(instance, volume, candidates)
+
+
+def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
+    """The same for a server that is not on RDS: what sets the limit, and where."""
+    for one in pegged:
+        if one.ceiling is None:
+            yield f"Unknown {one.resource} ceiling at {level(one)}: {_UNDECLARED}"
+        elif one.resource is Resource.CONNECTIONS:
+            yield _POOL
+        else:
+            yield (
+                f"{one.resource} stops at {quantity(one.resource, one.ceiling.value)}, set by "
+                f"{one.ceiling.source} {one.ceiling.note}".rstrip()
+                + ": raise it there, or lessen the load."
+            )
 
 
 def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]:

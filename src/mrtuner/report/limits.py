@@ -45,7 +45,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         )
     yield f"{told['instance'] or told['class']}: {told['verdict']}"
     yield (
-        f"  {told['class']}, storage {told['storage'] or 'not given'}, "
+        f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "
         f"{told['start'][:16]} to {told['end'][:16]} UTC, a point every {told['step']} s"
     )
     yield from (f"  note: {text}" for text in told["notices"])
@@ -185,7 +185,7 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
         return charts.finish(
             figure,
             key,
-            title=f"{answer.instance.name}: {answer.verdict}",
+            title=f"{answer.instance.name if answer.instance else answer.name}: {answer.verdict}",
             desc="Reads and writes stacked over time, with the ceilings as horizontal lines. "
             "The tables have the same numbers.",
         )

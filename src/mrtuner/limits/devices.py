@@ -1,0 +1,201 @@
+"""The block device below a data directory, what limits it, and its counters.
+
+From the path to its filesystem (mountinfo), from there to the device and through partitions, LVM,
+RAID and loop devices to whole disks. A limit may be set on any of these layers, so all are looked
+at; the counters are those of the layer that has a limit, or of the topmost.
+Sources: the kernel's admin-guide/cgroup-v2.rst (io.max, io.stat), admin-guide/cgroup-v1/
+blkio-controller.rst, admin-guide/iostats.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from mrtuner.host.cgroup import Group, Lineage, lineage
+from mrtuner.host.mounts import Mount, place_of
+from mrtuner.host.tree import Tree, names_in
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+
+#: A loop device on a file on a loop device …: deeper than this nobody stacks them on purpose.
+_DEEPEST: Final = 4
+#: Of diskstats and blkio, whatever the device's own blocks are. Source: iostats.rst.
+_SECTOR: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One whole block device: ``loop0`` with the number ``7:0``."""
+
+    name: str
+    number: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A ceiling that a control group sets on a device."""
+
+    device: Device
+    group: Group
+    ceiling: Ceiling
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Counters of a device or group since they began; times in seconds, None where not counted."""
+
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    read_time: float | None
+    write_time: float | None
+    queued_time: float | None  # of all requests together: its growth per second is the queue
+
+
+# Which devices.
+
+
+def layers(tree: Tree, path: PurePosixPath) -> tuple[Device, ...]:
+    """Whole devices below a path, topmost first; none where it lies on no block device we see."""
+    return tuple(dict.fromkeys(_below(tree, path, _DEEPEST)))
+
+
+def _below(tree: Tree, path: PurePosixPath, deep: int) -> Iterator[Device]:
+    mount = place_of(tree, path).mount
+    folder = None if mount is None else _folder(tree, mount)
+    if folder is not None:
+        yield from _stack(tree, folder, deep)
+
+
+def _folder(tree: Tree, mount: Mount) -> Path | None:
+    """Where sysfs describes a filesystem's device; a btrfs has a number of its own."""
+    own = tree.at(f"/sys/dev/block/{mount.device}")
+    named = tree.at(f"/sys/class/block/{PurePosixPath(mount.source).name}")
+    found = next((each for each in (own, named) if each.exists()), None)
+    return None if found is None else found.resolve()
+
+
+def _stack(tree: Tree, folder: Path, deep: int) -> Iterator[Device]:
+    """A partition's disk, the device itself, then what it is made of."""
+    if (folder / "partition").exists():
+        folder = folder.parent
+    number = _text(folder / "dev")
+    if number:
+        yield Device(folder.name, number)
+    for slave in names_in(folder / "slaves"):
+        yield from _stack(tree, (folder / "slaves" / slave).resolve(), deep)
+    backing = _text(folder / "loop" / "backing_file")
+    if backing and deep:
+        yield from _below(tree, PurePosixPath(backing), deep - 1)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+# What limits them.
+
+
+def limits_of(tree: Tree, devices: Sequence[Device]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+    """Limits of the process's control groups on any of the devices, and what could not be seen.
+
+    In version 2 every group up to the root counts; in version 1 a process's own alone does.
+    """
+    above = lineage(tree, "blkio")
+    found = [limit for group in _that_count(above) for limit in _of_group(tree, group, devices)]
+    return tuple(found), tuple(f"{why}: a limit would not be seen" for why in above.hidden)
+
+
+def _that_count(above: Lineage) -> Sequence[Group]:
+    own = above.groups[:1]
+    return own if own and own[0].version == 1 else above.groups
+
+
+def _of_group(tree: Tree, group: Group, devices: Sequence[Device]) -> Iterator[Limit]:
+    rules = _rules_v1(tree, group) if group.version == 1 else _rules_v2(tree, group)
+    by_number = {device.number: device for device in devices}
+    for number, resource, value, file in rules:
+        if number in by_number and value > 0:
+            device = by_number[number]
+            ceiling = Ceiling(
+                resource=resource, part="cgroup", kind=Kind.SUSTAINED, value=value,
+                source=group.source(file), note=f"on {device.name}",
+            )  # fmt: skip
+            yield Limit(device=device, group=group, ceiling=ceiling)
+
+
+_V1: Final = (
+    ("blkio.throttle.read_bps_device", Resource.READ_THROUGHPUT),
+    ("blkio.throttle.write_bps_device", Resource.WRITE_THROUGHPUT),
+    ("blkio.throttle.read_iops_device", Resource.READ_IOPS),
+    ("blkio.throttle.write_iops_device", Resource.WRITE_IOPS),
+)
+_V2: Final = {
+    "rbps": Resource.READ_THROUGHPUT,
+    "wbps": Resource.WRITE_THROUGHPUT,
+    "riops": Resource.READ_IOPS,
+    "wiops": Resource.WRITE_IOPS,
+}
+
+
+def _rules_v1(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, str]]:
+    for file, resource in _V1:
+        for line in (tree.peek(group.folder / file) or "").splitlines():
+            number, _, value = line.partition(" ")
+            if value.strip().isdigit():
+                yield number, resource, float(value), file
+
+
+def _rules_v2(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, str]]:
+    for number, values in _keyed(tree.peek(group.folder / "io.max") or ""):
+        for key, value in values.items():
+            if key in _V2 and value.isdigit():  # "max" is no limit
+                yield number, _V2[key], float(value), "io.max"
+
+
+def _keyed(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Lines such as ``8:16 rbps=2097152 wbps=max riops=max wiops=120``."""
+    for line in text.splitlines():
+        number, *pairs = line.split()
+        yield number, dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+# What they have done.
+
+
+def counted(tree: Tree, device: Device, group: Group | None = None) -> Counted | None:
+    """A device's counters, or of version 2 those of the group that limits it; None if hidden.
+
+    A group of version 1 counts requests before it makes them wait, so the device is asked: its
+    merged requests count too, because the group counts requests before they are merged.
+    """
+    if group is not None and group.version == 2:
+        return _counted_by_group(tree, device, group)
+    lines = (line.split() for line in (tree.peek("/proc/diskstats") or "").splitlines())
+    return next((_counted_by_device(f) for f in lines if ":".join(f[:2]) == device.number), None)
+
+
+def _counted_by_device(fields: Sequence[str]) -> Counted | None:
+    if len(fields) < 14:
+        return None
+    reads, merged, read, reading, writes, also, written, writing = map(int, fields[3:11])
+    return Counted(
+        reads=reads + merged, writes=writes + also,
+        read_bytes=read * _SECTOR, written_bytes=written * _SECTOR,
+        read_time=reading / 1000, write_time=writing / 1000, queued_time=int(fields[13]) / 1000,
+    )  # fmt: skip
+
+
+def _counted_by_group(tree: Tree, device: Device, group: Group) -> Counted | None:
+    for number, values in _keyed(tree.peek(group.folder / "io.stat") or ""):
+        if number == device.number:
+            kinds = ("rios", "wios", "rbytes", "wbytes")
+            reads, writes, read, written = (int(values.get(key, "0")) for key in kinds)
+            return Counted(reads, writes, read, written, None, None, None)
+    return Counted(0, 0, 0, 0, None, None, None)  # nothing yet

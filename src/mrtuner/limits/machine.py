@@ -1,0 +1,255 @@
+"""A host's own ceilings, and the counters that show how close it comes to them.
+
+Everything is read from files of the kernel, as the postmaster sees them. What nothing declares is
+no ceiling here: a disk seldom says how fast it is, and a level at which it stops is then found as
+an unknown ceiling.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import PurePosixPath
+from typing import Final
+
+from mrtuner.facts import Fact
+from mrtuner.host import memory
+from mrtuner.host.cgroup import Group, lineage
+from mrtuner.host.cpus import bounds
+from mrtuner.host.tree import Tree
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
+
+_MBPS: Final = 125_000  # bytes per second in a megabit per second
+_NANOSECONDS: Final = 1e9
+_MICROSECONDS: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What is watched of one host, and what limits it."""
+
+    tree: Tree
+    device: Device | None
+    group: Group | None  # that limits the device
+    interface: str | None
+    cpus: float  # that may be used: the quota, or those there are
+    quota: Group | None  # whose CPU time counts, where a quota binds
+    ceilings: tuple[Ceiling, ...]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """All counters at one moment; None where there is none."""
+
+    disk: Counted | None
+    received: int | None
+    sent: int | None
+    busy: float | None  # CPU seconds used, or of a machine without quota busy CPU seconds
+    available: int | None  # bytes of memory
+
+
+def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
+    """What limits the process of `tree`, whose data lie there. Never fails, but may know little."""
+    path = data_directory or _working_directory(tree)
+    devices = layers(tree, path) if path is not None else ()
+    limits, notices = limits_of(tree, devices)
+    chosen = limits[0] if limits else None
+    device = chosen.device if chosen else next(iter(devices), None)
+    interface = _interface(tree)
+    cpus, quota, cpu = _cpu(tree)
+    ceilings = [limit.ceiling for limit in limits]
+    ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
+    return Machine(
+        tree=tree,
+        device=device,
+        group=chosen.group if chosen else None,
+        interface=interface,
+        cpus=cpus,
+        quota=quota,
+        ceilings=tuple(ceilings),
+        notices=(*notices, *_about(tree, path, devices, device)),
+    )
+
+
+def read(of: Machine) -> Reading:
+    """The counters now."""
+    received, sent = _carried(of.tree, of.interface)
+    return Reading(
+        disk=None if of.device is None else counted(of.tree, of.device, of.group),
+        received=received,
+        sent=sent,
+        busy=_used(of.tree, of.quota) if of.quota else _busy(of.tree),
+        available=_available(of),
+    )
+
+
+def rates(of: Machine, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
+    """CloudWatch's metrics between two readings; what was not counted, or went back, is left out.
+
+    A counter that went back was reset, as by a restart: that is a gap, not a rate.
+    """
+    found = _disk_rates(before.disk, after.disk, seconds)
+    found["NetworkReceiveThroughput"] = _rate(before.received, after.received, seconds)
+    found["NetworkTransmitThroughput"] = _rate(before.sent, after.sent, seconds)
+    used = _rate(before.busy, after.busy, seconds)
+    found["CPUUtilization"] = None if used is None else min(100 * used / of.cpus, 100.0)
+    found["FreeableMemory"] = None if after.available is None else float(after.available)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _rate(before: float | None, after: float | None, seconds: float) -> float | None:
+    if before is None or after is None or after < before:
+        return None
+    return (after - before) / seconds
+
+
+def _disk_rates(
+    before: Counted | None, after: Counted | None, seconds: float
+) -> dict[str, float | None]:
+    if before is None or after is None:
+        return {}
+    reads, writes = after.reads - before.reads, after.writes - before.writes
+    return {
+        "ReadIOPS": _rate(before.reads, after.reads, seconds),
+        "WriteIOPS": _rate(before.writes, after.writes, seconds),
+        "ReadThroughput": _rate(before.read_bytes, after.read_bytes, seconds),
+        "WriteThroughput": _rate(before.written_bytes, after.written_bytes, seconds),
+        "ReadLatency": _rate(before.read_time, after.read_time, reads) if reads > 0 else None,
+        "WriteLatency": _rate(before.write_time, after.write_time, writes) if writes > 0 else None,
+        "DiskQueueDepth": _rate(before.queued_time, after.queued_time, seconds),
+    }
+
+
+# Where things are.
+
+
+def _working_directory(tree: Tree) -> PurePosixPath | None:
+    """A postmaster works in its data directory; hidden from others than its owner and root."""
+    try:
+        return PurePosixPath(tree.at(f"{tree.process}/cwd").readlink())
+    except OSError:
+        return None
+
+
+def _about(
+    tree: Tree, path: PurePosixPath | None, devices: tuple[Device, ...], device: Device | None
+) -> Iterator[str]:
+    if path is None:
+        yield "the data directory is not shown to this role and user, so its disk is not watched"
+        return
+    if device is None:
+        yield f"{path} lies on no block device that is visible here, so no disk is watched"
+        return
+    names = " on ".join(one.name for one in devices)
+    yield f"{path} lies on {names}; watched: {device.name}"
+    wal = layers(tree, path / "pg_wal")
+    if wal and wal[0] != devices[0]:
+        yield f"pg_wal lies on {wal[0].name}, which is not watched"
+
+
+def _interface(tree: Tree) -> str | None:
+    """The one of the default route. Source: proc(5), /proc/net/route."""
+    lines = (tree.peek(f"{tree.process}/net/route") or "").splitlines()[1:]
+    routes = (fields for line in lines if len(fields := line.split()) > 7)
+    return next((fields[0] for fields in routes if fields[1] == fields[7] == "0" * 8), None)
+
+
+# Ceilings.
+
+
+def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
+    """The speed that the interface says; a virtual one says -1 or nothing."""
+    path = f"/sys/class/net/{interface}/speed"
+    speed = tree.peek(path) or ""
+    if interface is None or not speed.isdigit() or int(speed) == 0:
+        return
+    for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
+        yield Ceiling(
+            resource=resource, part="interface", kind=Kind.SUSTAINED, value=int(speed) * _MBPS,
+            source=path, note=f"{interface}, each direction",
+        )  # fmt: skip
+
+
+def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
+    """CPUs that may be used, the group whose quota binds, and 100 % of it as a ceiling."""
+    whole = float(os.cpu_count() or 1)
+    quotas = {
+        one.limit.source: float(one.limit.value)
+        for one in bounds(tree)
+        if isinstance(one.limit.value, Fraction)
+    }
+    source = min(quotas, key=lambda each: quotas[each], default=None)
+    if source is None or quotas[source] >= whole:
+        return whole, None, _all_of(f"{whole:.0f} CPUs of the machine", "by definition")
+    files = ("cpu.max", "cpu.cfs_quota_us")
+    groups = lineage(tree, "cpu").groups
+    group = next(one for one in groups if source in map(one.source, files))
+    return quotas[source], group, _all_of(f"a quota of {quotas[source]:.3g} CPUs", source)
+
+
+def _all_of(note: str, source: str) -> Ceiling:
+    return Ceiling(
+        resource=Resource.CPU, part="server", kind=Kind.SUSTAINED, value=100, source=source,
+        note=note,
+    )  # fmt: skip
+
+
+def _memory(tree: Tree) -> Iterator[Ceiling]:
+    found, _ = memory.memory(tree)
+    if isinstance(found, Fact):
+        yield Ceiling(
+            resource=Resource.MEMORY, part="server", kind=Kind.SUSTAINED, value=found.value,
+            source=found.source,
+        )  # fmt: skip
+
+
+# Counters.
+
+
+def _carried(tree: Tree, interface: str | None) -> tuple[int | None, int | None]:
+    """Bytes received and sent. Source: proc(5), /proc/net/dev."""
+    for line in (tree.peek(f"{tree.process}/net/dev") or "").splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if name.strip() == interface and len(fields) > 8:
+            return int(fields[0]), int(fields[8])
+    return None, None
+
+
+def _busy(tree: Tree) -> float | None:
+    """CPU seconds of all that is neither idle nor waiting. Source: proc(5), /proc/stat."""
+    fields = (tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9]
+    if len(fields) < 8:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _used(tree: Tree, group: Group) -> float | None:
+    """CPU seconds of a group; in version 1 another controller's hierarchy counts them."""
+    if group.version == 2:
+        usage = _pairs(tree.peek(group.folder / "cpu.stat") or "").get("usage_usec")
+        return None if usage is None else usage / _MICROSECONDS
+    for one in lineage(tree, "cpuacct").groups:
+        if one.name == group.name:
+            text = tree.peek(one.folder / "cpuacct.usage") or ""
+            return int(text) / _NANOSECONDS if text.isdigit() else None
+    return None
+
+
+def _pairs(text: str) -> Mapping[str, int]:
+    fields = (line.split() for line in text.splitlines())
+    return {each[0]: int(each[1]) for each in fields if len(each) == 2 and each[1].isdigit()}
+
+
+def _available(of: Machine) -> int | None:
+    """Of the whole machine, so only where the machine's memory is what limits."""
+    limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
+    free = memory.meminfo(of.tree).get("MemAvailable")
+    if limit is None or free is None or "meminfo" not in limit.source:
+        return None
+    return free * 1024

@@ -1,0 +1,247 @@
+"""Watching a server that is not on RDS: a point a second, of its host where that is this one.
+
+On this host the kernel's own counters are read, and SQL tells who waits. Elsewhere SQL alone is
+left: what the server asked of its operating system, whose cache may have answered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import ConnectError
+from mrtuner.host.tree import Tree
+from mrtuner.limits.answer import Limits, on_host
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.findings import WAITING
+from mrtuner.limits.machine import Machine, Reading, machine, rates, read
+from mrtuner.limits.read import FEWEST
+from mrtuner.limits.series import Series
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.local import postmaster
+from mrtuner.postgres.sql import query
+from mrtuner.stats.plateaus import numpy
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+    Row = Mapping[str, Any]
+
+#: Hears how many seconds remain.
+Tell = Callable[[float], None]
+_STEP: Final = 1.0
+#: Two points from one reading to the next are no second: then a rate says nothing.
+_SHORTEST: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """The answer, and whether somebody ended the watch before its time."""
+
+    limits: Limits
+    interrupted: bool
+
+
+def watch(
+    dsn: str, seconds: float = 0, *, tell: Tell | None = None, root: Path = Path("/")
+) -> Watched:
+    """Which limit is it, for the server behind `dsn`? Watched for so long, a point a second.
+
+    Without `seconds` only the ceilings are told. `root` holds this host's /proc and /sys; a server
+    that does not run below it is seen by SQL alone. Reads only. An interruption
+    (KeyboardInterrupt) ends the watch, not the answer. Raises ConnectError without a usable
+    session.
+    """
+    with connect(dsn) as conn, translated():
+        conn.execute("SET statement_timeout = '5s'")
+        conn.execute("SET default_transaction_read_only = on")
+        subject = _subject(conn, root)
+        found = _Watch(conn, subject)
+        if seconds:
+            found.run(seconds, tell or _silent)
+        answer = on_host(
+            found.series(),
+            (*(subject.host.ceilings if subject.host else ()), subject.connections),
+            name=subject.name,
+            storage=subject.storage,
+        )
+        return Watched(limits=answer, interrupted=found.interrupted)
+
+
+def _silent(_remaining: float) -> None:
+    """Nobody wants to hear it."""
+
+
+# Who is watched.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    name: str
+    host: Machine | None  # None: the server runs elsewhere
+    connections: Ceiling
+    notices: tuple[str, ...]
+
+    @property
+    def storage(self) -> str | None:
+        device = self.host.device if self.host else None
+        return None if device is None else device.name
+
+    @property
+    def by_sql(self) -> bool:
+        """Whether the server's own statistics have to stand in for the disk's."""
+        return self.storage is None
+
+
+def _subject(conn: Connection, root: Path) -> _Subject:
+    about = _row(conn, "limits_server")
+    backend = _row(conn, "backend")
+    pid = postmaster(backend["pid"], backend["age"], root / "proc")
+    host = None
+    if pid is not None:
+        given = about["data_directory"]
+        host = machine(Tree(root, pid), None if given is None else PurePosixPath(given))
+    return _Subject(
+        name=f"{conn.info.host}:{conn.info.port}",
+        host=host,
+        connections=Ceiling(
+            resource=Resource.CONNECTIONS, part="server", kind=Kind.SUSTAINED,
+            value=about["max_connections"], source="max_connections (pg_settings)",
+        ),
+        notices=(*_sight(about, host, conn.info.server_version),),
+    )  # fmt: skip
+
+
+def _sight(about: Row, host: Machine | None, version_num: int) -> list[str]:
+    """What can be seen from here, and what cannot."""
+    said = list(host.notices) if host else []
+    if host is None:
+        said.append(
+            "the server does not run on this host: no device, cgroup, network, CPU or memory of "
+            "it is seen. Run it there, or for RDS name the instance instead"
+        )
+    if host is None or host.device is None:
+        source = "pg_stat_io" if version_num >= 160000 else "pg_stat_database, pg_stat_bgwriter"
+        said.append(
+            f"reads and writes are those of {source}: asked of the operating system, whose cache "
+            "may have answered" + ("; without those of WAL" if version_num < 180000 else "")
+        )
+    if not about["sees_all"]:
+        said.append(
+            "the role may not see who waits for I/O, so an unknown ceiling is hard to tell: "
+            "GRANT pg_monitor to it"
+        )
+    return said
+
+
+def _row(conn: Connection, name: str) -> Row:
+    from psycopg.rows import dict_row
+
+    with conn.cursor(row_factory=dict_row) as cursor:
+        (row,) = cursor.execute(query(name, conn.info.server_version)).fetchall()
+        return row
+
+
+# The watch.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    at: float  # seconds, the monotonic clock
+    host: Reading | None
+    now: Row
+    asked: Row | None
+
+
+class _Watch:
+    """Samples taken at even distances, turned into rates."""
+
+    def __init__(self, conn: Connection, subject: _Subject) -> None:
+        self.conn, self.subject = conn, subject
+        self.start = datetime.now(UTC)
+        self.points: dict[int, dict[str, float]] = {}
+        self.interrupted = False
+        self.notices = list(subject.notices)
+
+    def run(self, seconds: float, tell: Tell) -> None:
+        """Until the time is over, somebody interrupts, or the session is lost."""
+        try:
+            self._sample(seconds, tell)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.notices.append(f"interrupted after {len(self.points)} s of {seconds:.0f}")
+        except ConnectError as error:
+            self.notices.append(f"{error.message}; that ended the watch")
+
+    def _sample(self, seconds: float, tell: Tell) -> None:
+        before = self._take()
+        began = before.at
+        for due in range(1, int(seconds / _STEP) + 1):
+            tell(seconds - (time.monotonic() - began))
+            time.sleep(max(began + due * _STEP - time.monotonic(), 0))
+            after = self._take()
+            if after.at - before.at < _SHORTEST:
+                continue
+            place = round((after.at - began) / _STEP) - 1
+            self.points[place] = self._between(before, after)
+            before = after
+        tell(0.0)
+
+    def _take(self) -> _Sample:
+        host = self.subject.host
+        with translated():
+            return _Sample(
+                at=time.monotonic(),
+                host=read(host) if host else None,
+                now=_row(self.conn, "limits_now"),
+                asked=_row(self.conn, "limits_io") if self.subject.by_sql else None,
+            )
+
+    def _between(self, before: _Sample, after: _Sample) -> dict[str, float]:
+        seconds = after.at - before.at
+        found = {"DatabaseConnections": float(after.now["sessions"])}
+        if after.now["waiting"] is not None:
+            found[WAITING] = float(after.now["waiting"])
+        if self.subject.host and before.host and after.host:
+            found |= rates(self.subject.host, before.host, after.host, seconds)
+        if before.asked and after.asked:
+            found |= self._asked(before.asked, after.asked, seconds)
+        return found
+
+    def _asked(self, before: Row, after: Row, seconds: float) -> dict[str, float]:
+        """Rates of the server's statistics; a reset meanwhile is a gap."""
+        grown = {name: after[name] - before[name] for name in _METRICS}
+        if before["reset"] != after["reset"] or min(grown.values()) < 0:
+            self.notices.append("statistics were reset during the watch: a gap")
+            return {}
+        return {metric: grown[name] / seconds for name, metric in _METRICS.items()}
+
+    def series(self) -> Series:
+        """What was watched, on a grid of seconds; without points where that was too short."""
+        np = numpy()
+        long = max(self.points, default=-1) + 1
+        notices = list(dict.fromkeys(self.notices))
+        if 0 < len(self.points) < FEWEST:
+            notices.append(
+                f"{len(self.points)} points are too few to see a ceiling: watch {FEWEST} s"
+            )
+        metrics: dict[str, Any] = {}
+        if len(self.points) >= FEWEST:
+            for place, values in self.points.items():
+                for name, value in values.items():
+                    metrics.setdefault(name, np.full(long, np.nan))[place] = value
+        return Series(
+            start=self.start, step=int(_STEP), metrics=metrics, notices=tuple(notices), apart=True
+        )  # fmt: skip
+
+
+_METRICS: Final = {
+    "reads": "ReadIOPS",
+    "writes": "WriteIOPS",
+    "read_bytes": "ReadThroughput",
+    "written_bytes": "WriteThroughput",
+}

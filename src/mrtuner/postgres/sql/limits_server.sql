@@ -1,0 +1,5 @@
+-- The data directory is hidden from roles that may not read all settings.
+SELECT current_setting('max_connections')::int AS max_connections,
+       CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE')
+            THEN current_setting('data_directory') END AS data_directory,
+       pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all

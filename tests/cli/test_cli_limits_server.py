@@ -1,0 +1,75 @@
+"""`mrtuner limits` of a server that is not on RDS: local, or by a connection string."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrtuner.cli import main
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+pytestmark = pytest.mark.timed
+PATIENCE = 60.0
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["limits", *arguments])
+
+
+def test_local_is_where_libpq_would_go(embedded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", str(embedded.directory))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PGDATABASE", "postgres")
+    done = run("local")
+    assert done.exit_code == 0, done.output
+    assert "nothing was measured" in done.stdout.splitlines()[0]
+    assert "server connections" in done.stdout
+
+
+def test_the_document_is_the_same_as_of_an_instance(embedded: Cluster) -> None:
+    done = run(embedded.dsn(), "--watch", "2s", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["schema"], told["class"], told["pegged"]) == ("mrtuner.limits/1", None, [])
+    assert any("too few" in text for text in told["notices"])
+
+
+def test_an_interruption_tells_what_there_is(embedded: Cluster) -> None:
+    """Two seconds after the session is there, and not before."""
+    program = "import sys; from mrtuner.cli import main; main(sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "limits", embedded.dsn(), "--watch", "10m", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_for_session(embedded)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert any("interrupted after" in text for text in json.loads(told)["notices"])
+
+
+def wait_for_session(cluster: Cluster) -> None:
+    deadline = time.monotonic() + PATIENCE
+    asked = (
+        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'mrtuner' AND query ~ 'waiting'"
+    )
+    while not sql(cluster.dsn(), asked):
+        assert time.monotonic() < deadline, "it never began"
+        time.sleep(0.1)
+
+
+def test_a_server_that_is_not_there_is_two_lines() -> None:
+    done = run("postgresql://127.0.0.1:1/none", "--watch", "10m")
+    assert done.exit_code == 1
+    assert "nothing listens there" in done.stderr

@@ -1,0 +1,226 @@
+"""From a data directory down to the devices, and the limits that control groups set on them.
+
+The files are written as Linux writes them; sources are named in mrtuner.limits.devices.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from mrtuner.host.tree import Tree
+from mrtuner.limits import Resource
+from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
+from mrtuner.limits.machine import machine, rates, read
+
+DATA = PurePosixPath("/data/pg")
+
+
+def write(root: Path, path: str, text: str) -> None:
+    file = root / path.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def link(root: Path, path: str, to: str) -> None:
+    file = root / path.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to(os.path.relpath(root / to.lstrip("/"), file.parent))
+
+
+def mounted(root: Path, *lines: str) -> None:
+    text = "".join(f"{20 + place} 1 {line}\n" for place, line in enumerate(lines))
+    for process in ("self", "4711"):
+        write(root, f"/proc/{process}/mountinfo", text)
+
+
+def device(root: Path, folder: str, number: str) -> None:
+    write(root, f"{folder}/dev", number + "\n")
+    link(root, f"/sys/dev/block/{number}", folder)
+
+
+@pytest.fixture
+def lvm(tmp_path: Path) -> Path:
+    """ext4 on dm-0, which is made of the partition sda2 and the disk sdb."""
+    mounted(tmp_path, "253:0 / /data rw - ext4 /dev/mapper/vg-data rw")
+    device(tmp_path, "/sys/devices/virtual/block/dm-0", "253:0")
+    device(tmp_path, "/sys/devices/pci/block/sda", "8:0")
+    device(tmp_path, "/sys/devices/pci/block/sda/sda2", "8:2")
+    write(tmp_path, "/sys/devices/pci/block/sda/sda2/partition", "2\n")
+    device(tmp_path, "/sys/devices/pci/block/sdb", "8:16")
+    slaves = "/sys/devices/virtual/block/dm-0/slaves"
+    link(tmp_path, f"{slaves}/sda2", "/sys/devices/pci/block/sda/sda2")
+    link(tmp_path, f"{slaves}/sdb", "/sys/devices/pci/block/sdb")
+    return tmp_path
+
+
+def test_lvm_is_followed_through_partitions_to_whole_disks(lvm: Path) -> None:
+    found = layers(Tree(lvm, 4711), DATA)
+    assert [(one.name, one.number) for one in found] == [
+        ("dm-0", "253:0"), ("sda", "8:0"), ("sdb", "8:16")
+    ]  # fmt: skip
+
+
+def test_a_loop_device_is_followed_to_the_disk_of_its_file(tmp_path: Path) -> None:
+    mounted(tmp_path, "8:0 / / rw - ext4 /dev/sda rw", "7:3 / /data rw - ext4 /dev/loop3 rw")
+    device(tmp_path, "/sys/devices/virtual/block/loop3", "7:3")
+    write(tmp_path, "/sys/devices/virtual/block/loop3/loop/backing_file", "/images/pg\n")
+    device(tmp_path, "/sys/devices/pci/block/sda", "8:0")
+    assert [one.name for one in layers(Tree(tmp_path, 4711), DATA)] == ["loop3", "sda"]
+
+
+def test_a_btrfs_is_found_by_the_name_of_its_device(tmp_path: Path) -> None:
+    mounted(tmp_path, "0:35 /pg /data rw - btrfs /dev/sdc rw")
+    device(tmp_path, "/sys/devices/pci/block/sdc", "8:32")
+    link(tmp_path, "/sys/class/block/sdc", "/sys/devices/pci/block/sdc")
+    assert layers(Tree(tmp_path, 4711), DATA) == (Device("sdc", "8:32"),)
+
+
+def test_nfs_has_no_block_device(tmp_path: Path) -> None:
+    mounted(tmp_path, "0:50 / /data rw - nfs4 far:/data rw")
+    assert layers(Tree(tmp_path, 4711), DATA) == ()
+
+
+@pytest.fixture
+def unified(lvm: Path) -> Path:
+    """Version 2: a slice limits sdb, the service in it dm-0."""
+    mounted(
+        lvm,
+        "253:0 / /data rw - ext4 /dev/mapper/vg-data rw",
+        "0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+    )
+    write(lvm, "/proc/4711/cgroup", "0::/db.slice/pg.service\n")
+    groups = "/sys/fs/cgroup/db.slice"
+    write(lvm, f"{groups}/io.max", "8:16 rbps=max wbps=max riops=max wiops=900\n")
+    write(lvm, f"{groups}/pg.service/io.max", "253:0 rbps=2097152 wbps=max riops=max wiops=120\n")
+    write(
+        lvm,
+        f"{groups}/pg.service/io.stat",
+        "8:16 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n"
+        "253:0 rbytes=4096 wbytes=8192 rios=5 wios=6 dbytes=0 dios=0\n",
+    )
+    return lvm
+
+
+def test_every_group_above_the_server_may_limit_any_layer(unified: Path) -> None:
+    tree = Tree(unified, 4711)
+    found, unseen = limits_of(tree, layers(tree, DATA))
+    assert unseen == ()
+    assert [
+        (one.device.name, one.ceiling.resource, one.ceiling.value, one.ceiling.source)
+        for one in found
+    ] == [
+        ("dm-0", Resource.READ_THROUGHPUT, 2_097_152,
+         "cgroup v2 io.max of /db.slice/pg.service"),
+        ("dm-0", Resource.WRITE_IOPS, 120, "cgroup v2 io.max of /db.slice/pg.service"),
+        ("sdb", Resource.WRITE_IOPS, 900, "cgroup v2 io.max of /db.slice"),
+    ]  # fmt: skip
+
+
+def test_of_version_2_the_group_that_is_limited_is_counted(unified: Path) -> None:
+    found = machine(Tree(unified, 4711), DATA)
+    assert found.device is not None
+    assert found.device.name == "dm-0"
+    assert read(found).disk == Counted(5, 6, 4096, 8192, None, None, None)
+
+
+@pytest.fixture
+def version_1(lvm: Path) -> Path:
+    mounted(
+        lvm,
+        "253:0 / /data rw - ext4 /dev/mapper/vg-data rw",
+        "0:30 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio",
+    )
+    write(lvm, "/proc/4711/cgroup", "3:blkio:/pg\n")
+    folder = "/sys/fs/cgroup/blkio"
+    write(lvm, f"{folder}/blkio.throttle.read_iops_device", "253:0 3000\n")
+    write(lvm, f"{folder}/pg/blkio.throttle.read_bps_device", "8:16 5000000\n")
+    write(
+        lvm,
+        "/proc/diskstats",
+        "   8      16 sdb 100 20 4000 500 200 30 8000 900 0 700 1400 0 0 0 0 0 0\n",
+    )
+    return lvm
+
+
+def test_of_version_1_only_the_server_s_own_group_counts(version_1: Path) -> None:
+    tree = Tree(version_1, 4711)
+    found, _ = limits_of(tree, layers(tree, DATA))
+    assert [(one.device.name, one.ceiling.value) for one in found] == [("sdb", 5_000_000)]
+
+
+def test_merged_requests_count_and_sectors_are_512_bytes(version_1: Path) -> None:
+    """By hand: 100 + 20 reads, 200 + 30 writes, 4,000 x 512, 8,000 x 512, milliseconds."""
+    found = counted(Tree(version_1, 4711), Device("sdb", "8:16"))
+    assert found == Counted(120, 230, 2_048_000, 4_096_000, 0.5, 0.9, 1.4)
+
+
+def test_rates_are_cloudwatch_s_and_a_counter_that_went_back_is_a_gap(version_1: Path) -> None:
+    """Two seconds later: 40 reads more that took 0.2 s; then the device is a new one."""
+    watched = machine(Tree(version_1, 4711), DATA)
+    assert watched.device is not None
+    assert watched.device.name == "sdb"
+    before = read(watched)
+    write(
+        version_1,
+        "/proc/diskstats",
+        "   8      16 sdb 140 20 4800 700 200 30 8000 900 0 700 1800 0 0 0 0 0 0\n",
+    )
+    after = read(watched)
+    found = rates(watched, before, after, 2.0)
+    assert found["ReadIOPS"] == 20
+    assert found["ReadThroughput"] == 204_800
+    assert found["ReadLatency"] == pytest.approx(0.005)
+    assert found["DiskQueueDepth"] == pytest.approx(0.2)
+    assert found["WriteIOPS"] == 0
+    assert "WriteLatency" not in found
+    assert rates(watched, after, before, 2.0).keys() & {"ReadIOPS", "ReadThroughput"} == set()
+
+
+def test_network_cpu_and_memory_of_the_host(version_1: Path) -> None:
+    """1,000 Mbit/s are 125 MB/s; CPU is 20 ticks of those that all CPUs have in two seconds."""
+    route = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n"
+    route += "eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n"
+    route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"
+    write(version_1, "/proc/4711/net/route", route)
+    write(version_1, "/sys/class/net/eth0/speed", "1000\n")
+    dev = "Inter-|   Receive  |  Transmit\n  eth0: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
+    write(version_1, "/proc/4711/net/dev", dev.format(1000, 5000))
+    write(version_1, "/proc/stat", "cpu 100 0 100 1000 0 0 0 0 0 0\n")
+    write(version_1, "/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 250 kB\n")
+    watched = machine(Tree(version_1, 4711), DATA)
+    values = {one.resource: one.value for one in watched.ceilings}
+    assert values[Resource.NETWORK_IN] == values[Resource.NETWORK_OUT] == 125e6
+    assert values[Resource.MEMORY] == 1_024_000
+    before = read(watched)
+    write(version_1, "/proc/4711/net/dev", dev.format(3000, 5500))
+    write(version_1, "/proc/stat", "cpu 110 0 110 1000 0 0 0 0 0 0\n")
+    found = rates(watched, before, read(watched), 2.0)
+    assert (found["NetworkReceiveThroughput"], found["NetworkTransmitThroughput"]) == (1000, 250)
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert found["CPUUtilization"] == pytest.approx(100 * 20 / ticks / 2 / (os.cpu_count() or 1))
+    assert found["FreeableMemory"] == 256_000
+
+
+def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:
+    """Half a CPU: 0.4 s used in a second are 80 %."""
+    group = "/sys/fs/cgroup/db.slice"
+    write(unified, f"{group}/cpu.max", "50000 100000\n")
+    write(unified, f"{group}/cpu.stat", "usage_usec 1000000\nuser_usec 1\n")
+    watched = machine(Tree(unified, 4711), DATA)
+    (ceiling,) = [one for one in watched.ceilings if one.resource is Resource.CPU]
+    assert (ceiling.value, ceiling.source) == (100, "cgroup v2 cpu.max of /db.slice")
+    before = read(watched)
+    write(unified, f"{group}/cpu.stat", "usage_usec 1400000\nuser_usec 1\n")
+    assert rates(watched, before, read(watched), 1.0)["CPUUtilization"] == pytest.approx(80)
+
+
+def test_where_the_data_lie_on_no_device_that_is_said(tmp_path: Path) -> None:
+    mounted(tmp_path, "0:50 / /data rw - nfs4 far:/data rw")
+    found = machine(Tree(tmp_path, 4711), DATA)
+    assert found.device is None
+    assert any("no block device" in text for text in found.notices)
+    hidden = machine(Tree(tmp_path, 4711), None)
+    assert any("not shown" in text for text in hidden.notices)

@@ -1,0 +1,134 @@
+"""A real server watched: what its host declares, and what SQL alone can see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series
+from mrtuner.limits.answer import on_host
+from mrtuner.limits.findings import WAITING
+from mrtuner.limits.watch import watch
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+SECONDS = 300
+PUSHED = slice(100, 250)
+
+
+def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
+    """max_connections as the server says, and 100 % of the CPUs; a disk here declares nothing."""
+    found = watch(embedded.dsn()).limits
+    values = {one.resource: (one.value, one.source) for one in found.ceilings}
+    (most,) = sql(embedded.dsn(), "SHOW max_connections")[0]
+    assert values[Resource.CONNECTIONS] == (int(most), "max_connections (pg_settings)")
+    assert values[Resource.CPU][0] == 100
+    assert Resource.MEMORY in values
+    assert found.verdict == "nothing was measured: these are the ceilings that are declared"
+    assert found.series.points == 0
+    assert any(str(embedded.data) in text for text in found.notices)
+
+
+def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:
+    heard: list[float] = []
+    found = watch(embedded.dsn(), 2, tell=heard.append).limits
+    assert "2 points are too few to see a ceiling: watch 120 s" in found.notices
+    assert heard[-1] == 0
+    assert found.pegged == ()
+
+
+def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(
+    each_major: int, new_cluster: Any, tmp_path: Path
+) -> None:
+    """A host without its processes; every major has its own views."""
+    cluster = new_cluster(each_major)
+    found = watch(cluster.dsn(), 1, root=tmp_path).limits
+    assert [one.resource for one in found.ceilings] == [Resource.CONNECTIONS]
+    said = " ".join(found.notices)
+    assert "does not run on this host" in said
+    assert ("pg_stat_io" in said) is (each_major >= 16)
+    assert ("without those of WAL" in said) is (each_major < 18)
+    assert "too few" in said
+
+
+def test_a_role_that_sees_little_is_told_what_it_lacks(embedded: Cluster) -> None:
+    sql(embedded.dsn(), "DROP ROLE IF EXISTS limits_blind", "CREATE ROLE limits_blind LOGIN")
+    try:
+        found = watch(embedded.dsn(user="limits_blind"), 1).limits
+    finally:
+        sql(embedded.dsn(), "DROP ROLE limits_blind")
+    assert any("GRANT pg_monitor" in text for text in found.notices)
+
+
+def watched(level: float, waits: float, calm_waits: float = 0.5) -> Series:
+    """Five minutes, half of them with reads at `level` a second; who waits is counted."""
+    random = np.random.default_rng(3)
+    reads = 0.3 * level * random.lognormal(0, 0.2, SECONDS)
+    reads[PUSHED] = level * random.normal(1, 0.002, 150)
+    writes = 0.2 * level * random.lognormal(0, 0.3, SECONDS)
+    waiting = random.poisson(calm_waits, SECONDS).astype(float)
+    waiting[PUSHED] = random.poisson(waits, 150)
+    queue = (reads + writes) * 1e-4  # the device's own: as short at the limit as elsewhere
+    return Series(
+        start=datetime(2026, 3, 2, tzinfo=UTC), step=1, apart=True,
+        metrics={
+            "ReadIOPS": reads, "WriteIOPS": writes, "ReadThroughput": reads * 8192,
+            "WriteThroughput": writes * 8192 * random.lognormal(0, 0.3, SECONDS),
+            "DiskQueueDepth": queue, WAITING: waiting,
+        },
+    )  # fmt: skip
+
+
+CGROUP = Ceiling(
+    resource=Resource.READ_IOPS, part="cgroup", kind=Kind.SUSTAINED, value=800,
+    source="cgroup v2 io.max of /db", note="on sdb",
+)  # fmt: skip
+
+
+def judged(series: Series, *known: Ceiling) -> Limits:
+    return on_host(series, known, name="here", storage="sdb")
+
+
+def test_a_limit_on_reads_is_found_though_writes_go_on_beside_them() -> None:
+    found = judged(watched(800, 12), CGROUP)
+    (one,) = found.pegged
+    assert one.ceiling == CGROUP
+    assert one.confirmed
+    assert found.advice == (
+        "read iops stops at 800 IOPS, set by cgroup v2 io.max of /db on sdb: raise it there, or "
+        "lessen the load.",
+    )
+
+
+def test_undeclared_it_is_an_unknown_ceiling_because_sessions_wait() -> None:
+    found = judged(watched(800, 12))
+    levels = [one.plateau.level for one in found.pegged]
+    assert levels[0] == pytest.approx(800, rel=0.01) or levels[0] == pytest.approx(
+        800 * 8192, rel=0.01
+    )
+    assert all(one.ceiling is None for one in found.pegged)
+    assert found.advice[0].startswith("Unknown read ")
+
+
+def test_an_even_job_that_nobody_waits_for_is_not_accused() -> None:
+    """Three times as many operations with three times as many waiting: each waits as long."""
+    found = judged(watched(800, waits=1.5))
+    assert found.pegged == ()
+
+
+def test_pushed_all_the_time_the_sessions_that_wait_are_the_witness() -> None:
+    whole = watched(800, 12)
+    metrics = {name: values[PUSHED] for name, values in whole.metrics.items()}
+    (one,) = judged(Series(start=whole.start, step=1, metrics=metrics, apart=True), CGROUP).pegged
+    assert one.confirmed
+    assert "on average" in one.testimony[-1].because
+
+
+def test_the_document_of_a_host_has_no_class() -> None:
+    told = judged(watched(800, 12), CGROUP).to_dict()
+    assert (told["instance"], told["class"], told["storage"]) == ("here", None, "sdb")
+    assert told["candidates"] == []
