@@ -1,0 +1,114 @@
+"""A real server pushed against a real limit: found within 5 per cent, named or not.
+
+The limit is set on a whole loop device, in the root's own group: one on the server's group alone
+lets the kernel's write-back escape.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mrtuner.bench.instance import Volume, volume
+from mrtuner.limits import Limits, Resource
+from mrtuner.limits.answer import on_host
+from mrtuner.limits.watch import watch
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.units import Bytes, MiB
+from servers import binaries
+
+CGROUP = Path("/sys/fs/cgroup/blkio")
+possible = pytest.mark.skipif(
+    os.geteuid() != 0
+    or not CGROUP.is_dir()
+    or not any(line.endswith(":blkio:/") for line in Path("/proc/self/cgroup").read_text().split())
+    or not all(map(shutil.which, ("losetup", "mkfs.ext4", "mount"))),
+    reason="a limit on a loop device needs root, cgroup v1 blkio and loop devices",
+)
+pytestmark = [pytest.mark.slow, possible]
+#: Direct, so that the page cache does not answer; a thousand reads are within any machine's reach.
+SETTINGS = {"debug_io_direct": "data", "shared_buffers": "16MB", "fsync": "off"}
+CALM, PUSHED = 40, 80  # seconds
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Volume]:
+    with volume(Bytes(1024 * MiB)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(place: Volume) -> Iterator[Cluster]:
+    """With 300 MB of pgbench's rows, twenty times what it can keep."""
+    cluster = Cluster.create(binaries(18), place.place / "server", SETTINGS)
+    with cluster:
+        pgbench(cluster, "-i", "-q", "-s", "20")
+        yield cluster
+
+
+def pgbench(cluster: Cluster, *arguments: str) -> None:
+    program = cluster.binaries.directory / "pgbench"
+    subprocess.run([program, *arguments, cluster.dsn()], check=True, capture_output=True)
+
+
+@contextmanager
+def limited(place: Volume, kind: str, value: int) -> Iterator[None]:
+    """A rule for the whole device; it goes at the end."""
+    number = place.device.stat().st_rdev
+    rule, file = f"{os.major(number)}:{os.minor(number)}", CGROUP / f"blkio.throttle.{kind}_device"
+    file.write_text(f"{rule} {value}")
+    try:
+        yield
+    finally:
+        file.write_text(f"{rule} 0")
+
+
+def pushed(cluster: Cluster) -> Limits:
+    """Watched through a calm time and one in which eight clients want all they can get."""
+    calm = ["-S", "-c", "2", "-R", "100", "-T", str(CALM)]
+    hard = ["-S", "-c", "8", "-T", str(PUSHED)]
+    script = f"""{cluster.binaries.directory}/pgbench {" ".join(calm)} '{cluster.dsn()}'
+    {cluster.binaries.directory}/pgbench {" ".join(hard)} '{cluster.dsn()}'"""
+    load = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        return watch(cluster.dsn(), CALM + PUSHED).limits
+    finally:
+        load.communicate()
+
+
+def blind(found: Limits) -> Limits:
+    """The same metrics, had nobody declared a limit."""
+    return on_host(found.series, (), name=None, storage=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "resource"),
+    [
+        ("read_iops", 800, Resource.READ_IOPS),
+        ("read_bps", 8 * MiB, Resource.READ_THROUGHPUT),
+    ],
+)
+def test_the_limit_is_found_within_5_per_cent_declared_or_not(
+    place: Volume, server: Cluster, kind: str, value: int, resource: Resource
+) -> None:
+    with limited(place, kind, value):
+        found = pushed(server)
+    assert found.storage == place.device.name
+    (one,) = [one for one in found.pegged if one.resource is resource]
+    assert one.plateau.level == pytest.approx(value, rel=0.05)
+    assert one.ceiling is not None
+    assert one.ceiling.value == value
+    assert one.confirmed
+    levels = [
+        each.plateau.level / value
+        for each in blind(found).pegged
+        if "iops" in each.resource or kind == "read_bps"
+    ]
+    assert levels
+    assert levels[0] == pytest.approx(1, rel=0.05)
