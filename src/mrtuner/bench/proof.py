@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 from mrtuner.bench.events import Progress
 from mrtuner.bench.grid.archive import Archive, load
+from mrtuner.bench.grid.campaign import carry_out
 from mrtuner.bench.grid.cells import again, blocks
 from mrtuner.bench.grid.cells import seconds_expected as seconds_of_grid
-from mrtuner.bench.grid.driver import carry_out
 from mrtuner.bench.grid.ground import Conduct, Ground
 from mrtuner.bench.grid.measure import RunFiles
 from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload

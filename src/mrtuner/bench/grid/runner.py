@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from mrtuner import __version__
 from mrtuner.bench.events import Progress
 from mrtuner.bench.grid.archive import Archive, load, locked
-from mrtuner.bench.grid.driver import carry_out
+from mrtuner.bench.grid.campaign import carry_out
 from mrtuner.bench.grid.ground import Conduct, Ground
 from mrtuner.bench.grid.measure import RunFiles
 from mrtuner.bench.grid.plan import GridPlan

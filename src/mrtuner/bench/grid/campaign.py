@@ -1,4 +1,4 @@
-"""The driver: block after block, every run from the same start, all of it recorded.
+"""A plan under way: block after block, every run from the same start, all of it recorded.
 
 What fails or is disturbed is repeated once, by limits that the plan fixed; the second time a
 disturbed block counts all the same and the report says so, a failed one is given up and the rest
@@ -33,7 +33,7 @@ def carry_out(ground: Ground, host: Host | None, record: GridRecord | None = Non
     """
     try:
         ground.prepare(host, record.settings if record else {})
-        _Driver(ground, Past(record)).run_all()
+        _Campaign(ground, Past(record)).run_all()
     finally:
         ground.leave_nothing()
     ground.teller.done()
@@ -78,7 +78,7 @@ class Past:
             self.begun[key] = max(self.begun.get(key, 0), attempt)
 
 
-class _Driver:
+class _Campaign:
     """A plan under way."""
 
     def __init__(self, ground: Ground, past: Past) -> None:

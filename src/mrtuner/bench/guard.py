@@ -1,0 +1,141 @@
+"""Should we be killed: a small process waits for our end, and then clears up after us.
+
+A signal that cannot be caught runs no `finally`. What is registered here is known to a process of
+its own, at the other end of a pipe; when the pipe closes, it does what is still registered, latest
+first. It runs this very file, without the package.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+_STOP_S = 20.0
+_COMMAND_S = 60.0
+
+
+@contextmanager
+def server_stopped(data: Path) -> Iterator[None]:
+    """If we are killed inside the block, the server of this data directory is stopped."""
+    with _registered("server", str(data)):
+        yield
+
+
+@contextmanager
+def directory_removed(directory: Path) -> Iterator[None]:
+    """If we are killed inside the block, this directory goes."""
+    with _registered("directory", str(directory)):
+        yield
+
+
+@contextmanager
+def command_run(words: Sequence[str]) -> Iterator[None]:
+    """If we are killed inside the block, this command is run."""
+    with _registered("command", list(words)):
+        yield
+
+
+@contextmanager
+def _registered(kind: str, what: str | list[str]) -> Iterator[None]:
+    number = next(_numbers)
+    _send({"number": number, "kind": kind, "what": what})
+    try:
+        yield
+    finally:
+        _send({"number": number})
+
+
+_numbers = itertools.count()
+_guards: dict[int, subprocess.Popen[bytes]] = {}  # by the process that started it
+
+
+def _send(line: dict[str, object]) -> None:
+    """A guard that died is no reason to stop."""
+    pipe = _guard().stdin
+    if pipe is not None:
+        with suppress(OSError, ValueError):
+            pipe.write(json.dumps(line).encode() + b"\n")
+            pipe.flush()
+
+
+def _guard() -> subprocess.Popen[bytes]:
+    """The guard of this process; in a session of its own, beyond the reach of a Ctrl-C."""
+    if os.getpid() not in _guards:
+        _guards[os.getpid()] = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        atexit.register(_dismiss, os.getpid())
+    return _guards[os.getpid()]
+
+
+def _dismiss(pid: int) -> None:
+    """At an ordinary end nothing is registered any more; the pipe's end lets it go."""
+    if os.getpid() == pid:
+        guard = _guards.pop(pid)
+        with suppress(OSError):
+            guard.communicate(timeout=_COMMAND_S)
+
+
+# In the guard's own process
+
+
+def _watch(lines: IO[bytes]) -> None:
+    """Remember until the pipe closes, then do what is left."""
+    known: dict[int, dict[str, object]] = {}
+    for text in lines:
+        line = json.loads(text)
+        if "kind" in line:
+            known[line["number"]] = line
+        else:
+            known.pop(line["number"], None)
+    for line in reversed(known.values()):
+        with suppress(Exception):  # the others are still to be done
+            _ACTIONS[str(line["kind"])](line["what"])
+
+
+def _stop(data: str) -> None:
+    """Immediately: nobody will ask for what was in it. Source: postmaster.pid, line 1."""
+    text = Path(data, "postmaster.pid").read_text(encoding="utf-8")
+    pid = int(text.split("\n", 1)[0])
+    if not _is_postgres(pid):
+        return  # it died, and another process has its number
+    os.kill(pid, signal.SIGQUIT)
+    deadline = time.monotonic() + _STOP_S
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        os.kill(pid, 0)  # ProcessLookupError once it is gone
+    os.kill(pid, signal.SIGKILL)
+
+
+def _is_postgres(pid: int) -> bool:
+    """True where nothing can be told. Source: proc(5), comm."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("post")
+    except OSError:
+        return not Path("/proc/self").exists()
+
+
+def _remove(directory: str) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _run(words: list[str]) -> None:
+    subprocess.run(words, check=False, capture_output=True, timeout=_COMMAND_S)
+
+
+_ACTIONS = {"server": _stop, "directory": _remove, "command": _run}
+
+if __name__ == "__main__":
+    _watch(sys.stdin.buffer)
