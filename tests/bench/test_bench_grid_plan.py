@@ -12,7 +12,7 @@ import pytest
 from bench_grids import a_plan
 from mrtuner.bench.grid.cells import blocks, cells, seconds_expected, space_needed
 from mrtuner.bench.grid.plan import Cell, Script, Variant, Workload, from_dict
-from mrtuner.bench.grid.servers import settings_text
+from mrtuner.bench.grid.sites import settings_text
 from mrtuner.bench.grid.toml import TEMPLATE, plan, read_plan
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import MiB

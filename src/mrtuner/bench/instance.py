@@ -1,8 +1,11 @@
 """A small cloud instance stood in for on this machine: little memory, few I/O operations.
 
-Memory is a cgroup v1 limit on the server; its page cache counts. The I/O limit is set on a whole
-loop device, so that the kernel's own write-back counts too: a limit on the server's group alone
-lets that escape and ranks configurations wrongly. Linux, as root, cgroup v1; elsewhere MissingPart.
+Memory is the limit of a cgroup; the server's page cache counts. The I/O limit is of a whole loop
+device, so that the kernel's own write-back counts too: on cgroup v1 it is set on the root group,
+to which write-back belongs, because a limit on the server's group alone lets that escape and ranks
+configurations wrongly. On v2 it is set on the server's group, which the write-back of its pages is
+charged to. Linux, as root; elsewhere MissingPart.
+Source: Linux, Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from mrtuner.units import Bytes
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 _SCRATCH: Final = "/var/tmp"  # noqa: S108 - mkdtemp makes a name of its own there
-_HINT: Final = "Leave out memory, iops and disk, or run as root on Linux with cgroup v1."
+_HINT: Final = "Leave out memory, iops and disk, or run as root on Linux with cgroups."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,27 @@ class Volume:
     place: Path
     device: Path
 
-    def throttle(self, iops: int) -> None:
-        """Cap reads and writes a second, each; 0 lifts the cap. Source: blkio-controller.rst."""
-        number = self.device.stat().st_rdev
-        rule = f"{os.major(number)}:{os.minor(number)} {iops}"
+    @property
+    def number(self) -> str:
+        """Major and minor number, as cgroups name a device."""
+        known = self.device.stat().st_rdev
+        return f"{os.major(known)}:{os.minor(known)}"
+
+    def throttle(self, iops: int, cgroup: Path = _CGROUP) -> None:
+        """Cap reads and writes a second, each; 0 lifts the cap. On cgroup v2 see `limits`."""
+        if unified(cgroup):
+            return
         for kind in ("read", "write"):
-            _write(_CGROUP / f"blkio/blkio.throttle.{kind}_iops_device", rule)
+            _write(cgroup / f"blkio/blkio.throttle.{kind}_iops_device", f"{self.number} {iops}")
+
+    def admit(self, postmaster: int, cgroup: Path = _CGROUP) -> None:
+        """Let the caps hold for a server that an engine gave a group of its own.
+
+        v1 does not hand a cap down to other groups, so the server joins the one that has it; what
+        it forks later follows. On v2 its group has the cap itself.
+        """
+        if not unified(cgroup):
+            _write(cgroup / "blkio/cgroup.procs", str(postmaster))
 
 
 @contextmanager
@@ -59,27 +77,54 @@ def volume(size: Bytes) -> Iterator[Volume]:
             subprocess.run(["losetup", "--detach", device], check=False)
 
 
+def unified(cgroup: Path = _CGROUP) -> bool:
+    """Whether cgroup v2 alone is in charge; in a mixture the controllers are v1's."""
+    return (cgroup / "cgroup.controllers").is_file()
+
+
 @contextmanager
-def memory_limit(name: str, size: Bytes) -> Iterator[Path]:
-    """An empty memory cgroup of this size; removed at the end."""
-    require(memory=True, volume=False)
-    group = _CGROUP / "memory" / f"mrtuner-{os.getpid()}-{name}"
-    try:
-        group.mkdir()
-        _write(group / "memory.limit_in_bytes", str(size))
+def memory_limit(name: str, size: Bytes, cgroup: Path = _CGROUP) -> Iterator[Path]:
+    """An empty cgroup with this much memory; removed at the end."""
+    require(memory=True, volume=False, cgroup=cgroup)
+    file = "memory.max" if unified(cgroup) else "memory.limit_in_bytes"
+    with _group(_parent(cgroup, "memory"), name) as group:
+        _write(group / file, str(size))
         yield group
-    finally:
-        if group.exists():
-            group.rmdir()
 
 
 @contextmanager
-def inside(group: Path | None) -> Iterator[None]:
+def limits(
+    name: str,
+    memory: Bytes | None,
+    device: Volume | None,
+    iops: int | None,
+    cgroup: Path = _CGROUP,
+) -> Iterator[Path | None]:
+    """The cgroup to start a server in, None where it needs none.
+
+    On v1 the caps of the device are `Volume.throttle`'s, and the group has memory alone.
+    """
+    capped = device if iops is not None and unified(cgroup) else None
+    if memory is None and capped is None:
+        yield None
+    elif memory is not None and capped is None:
+        with memory_limit(name, memory, cgroup) as group:
+            yield group
+    elif capped is not None:
+        with _group(_parent(cgroup, "io", *(["memory"] if memory else [])), name) as group:
+            if memory is not None:
+                _write(group / "memory.max", str(memory))
+            _write(group / "io.max", f"{capped.number} riops={iops} wiops={iops}")
+            yield group
+
+
+@contextmanager
+def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
     """Start processes inside a group meanwhile: they inherit it from us."""
     if group is None:
         yield
         return
-    before = _own_group("memory")
+    before = _own_group("memory", cgroup)
     _write(group / "cgroup.procs", str(os.getpid()))
     try:
         yield
@@ -87,24 +132,59 @@ def inside(group: Path | None) -> Iterator[None]:
         _write(before / "cgroup.procs", str(os.getpid()))
 
 
-def require(*, memory: bool, volume: bool) -> None:
+def require(*, memory: bool, volume: bool, cgroup: Path = _CGROUP) -> None:
     """MissingPart where such a limit cannot be set."""
-    wanted = (("memory", memory), ("blkio", volume))
-    missing = [name for name, needed in wanted if needed and not (_CGROUP / name).is_dir()]
+    wanted = [
+        name
+        for name, needed in (("memory", memory), ("io" if unified(cgroup) else "blkio", volume))
+        if needed
+    ]
+    missing = [name for name in wanted if name not in _controllers(cgroup)]
     if missing:
-        raise MissingPart(f"no cgroup v1 controller {', '.join(missing)} here", _HINT)
-    if (memory or volume) and os.geteuid() != 0:
+        raise MissingPart(f"no cgroup controller {', '.join(missing)} here", _HINT)
+    if wanted and os.geteuid() != 0:
         raise MissingPart("limits on a server need root", _HINT)
 
 
-def _own_group(controller: str) -> Path:
+def _controllers(cgroup: Path) -> set[str]:
+    if unified(cgroup):
+        return set((cgroup / "cgroup.controllers").read_text(encoding="ascii").split())
+    return {path.name for path in cgroup.iterdir() if path.is_dir()} if cgroup.is_dir() else set()
+
+
+def _parent(cgroup: Path, *controllers: str) -> Path:
+    """Where a group with these controllers can be made. The root group may have processes too."""
+    if not unified(cgroup):
+        return cgroup / controllers[0]
+    switched_on = (cgroup / "cgroup.subtree_control").read_text(encoding="ascii").split()
+    for name in controllers:
+        if name not in switched_on:
+            _write(cgroup / "cgroup.subtree_control", f"+{name}")
+    return cgroup
+
+
+@contextmanager
+def _group(parent: Path, name: str) -> Iterator[Path]:
+    group = parent / f"mrtuner-{os.getpid()}-{name}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        raise MissingPart(f"cannot make {group}: {error.strerror}", _HINT) from error
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+def _own_group(controller: str, cgroup: Path) -> Path:
     """The group that we are in now. Source: cgroups(7), /proc/PID/cgroup."""
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            found = _CGROUP / controller / path.lstrip("/")
-            return found if found.is_dir() else _CGROUP / controller
-    return _CGROUP / controller
+        if controller in controllers.split(",") or (not controllers and unified(cgroup)):
+            base = cgroup if unified(cgroup) else cgroup / controller
+            found = base / path.lstrip("/")
+            return found if found.is_dir() else base
+    return cgroup if unified(cgroup) else cgroup / controller
 
 
 def _write(file: Path, text: str) -> None:

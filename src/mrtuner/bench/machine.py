@@ -10,7 +10,7 @@ import hashlib
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,8 +38,10 @@ class Noise:
     foreign: float | None
 
 
-def read(postmaster: int | None, proc: Path = _PROC) -> Reading | None:
-    """Take a reading; None where there is no /proc/stat.
+def read(
+    postmaster: int | None, proc: Path = _PROC, companions: Iterable[int] = ()
+) -> Reading | None:
+    """Take a reading; None where there is no /proc/stat. What `companions` use is the server's.
 
     Without a postmaster (another machine, or a container on this one, who knows) the server's
     share cannot be told, and so nobody's can.
@@ -55,7 +57,7 @@ def read(postmaster: int | None, proc: Path = _PROC) -> Reading | None:
         steal=steal / _ticks(),
         busy=(user + nice + system) / _ticks(),
         own=_own(),
-        server=_server(postmaster, proc),
+        server=_server(postmaster, companions, proc),
     )
 
 
@@ -104,15 +106,16 @@ def _process(directory: Path) -> _Process | None:
     return _Process(name, int(fields[1]), utime + stime, cutime + cstime)
 
 
-def _server(postmaster: int | None, proc: Path) -> float | None:
-    """The postmaster, its living children, and those it has buried."""
+def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> float | None:
+    """The postmaster, its living children, those it has buried, and its companions."""
     if postmaster is None:
         return None
     main = _process(proc / str(postmaster))
     if main is None:
         return None
     living = sum(child.used for child in _children(postmaster, proc))
-    return (main.used + main.reaped + living) / _ticks()
+    beside = sum(cpu_of(pid, proc) for pid in companions)
+    return (main.used + main.reaped + living) / _ticks() + beside
 
 
 def _children(parent: int, proc: Path) -> Iterator[_Process]:

@@ -7,6 +7,7 @@ a database of the name that the plan gives, an end at the first error, and every
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,6 +85,8 @@ class _Theirs:
     """A server that runs anyway; to start it is to activate an arm."""
 
     data = None
+    companions: Sequence[int] = ()
+    layered = nullcontext[None]
 
     def __init__(self, arm: Arm, site: str) -> None:
         self.dsn, self.site, self.start = arm.dsn, site, arm.activate

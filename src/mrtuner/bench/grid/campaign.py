@@ -155,9 +155,10 @@ class _Campaign:
             self.advance(Stage.COPYING, place)
             database = self.fresh(server, template, cell)
             try:
-                dsn = scratch.in_database(server.dsn, database)
-                target = Target(dsn, server.data, self.ground.local, rate)
-                return self.run(place, target)
+                with server.layered():
+                    dsn = scratch.in_database(server.dsn, database)
+                    local, beside = self.ground.local, tuple(server.companions)
+                    return self.run(place, Target(dsn, server.data, local, rate, beside))
             finally:
                 if database != template:
                     _drop(server, database)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +17,12 @@ from mrtuner.bench.machine import canary, noise_between, postmaster_of, read
 from mrtuner.bench.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.record import Plan, Sample, now
 from mrtuner.bench.server import counted_checkpoint, counters, timed_checkpoint
+from mrtuner.postgres.connect import connect
 from mrtuner.stats.steady import mser5
 
 if TYPE_CHECKING:
+    from typing import LiteralString
+
     from mrtuner.postgres.connect import Connection
 
 #: In shorter warm-ups nothing can be said of settling.
@@ -105,12 +109,14 @@ class Target:
     data: Path | None  # the server's files, where they are ours to see
     local: bool
     rate: float | None  # transactions a second to ask for
+    companions: tuple[int, ...] = ()  # processes whose work is the server's
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
     """What was run before, and dropped."""
 
+    first_touch: float | None = None  # seconds that the very first statement took
     seconds: int = 0
     settled: bool = False
     tps: float | None = None
@@ -119,8 +125,11 @@ class WarmUp:
 def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
     """Run the load until MSER-5 finds a steady part in what is dropped, or patience ends."""
     length, cell = files.plan.warmup_seconds, place.block.cell
+    touch = None
+    if files.plan.layered:
+        touch = first_touch(target.dsn, writing=not files.plan.by_name[cell.workload].reads_only)
     if not length:
-        return WarmUp()
+        return WarmUp(touch)
     driver = files.driver(cell, target.rate)
     series: list[int] = []
     tps = 0.0
@@ -132,8 +141,21 @@ def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
         series += run.per_second
         telling = length >= _TELLING_S and bool(series)
         if not telling or mser5(series) is not None:
-            return WarmUp(length * (turn + 1), settled=telling, tps=tps)
-    return WarmUp(length * (1 + files.patience), settled=False, tps=tps)
+            return WarmUp(touch, length * (turn + 1), settled=telling, tps=tps)
+    return WarmUp(touch, length * (1 + files.patience), settled=False, tps=tps)
+
+
+def first_touch(dsn: str, *, writing: bool) -> float:
+    """Seconds that the first statement takes, apart from the steady state; it changes nothing.
+
+    PostgreSQL opens files for writing even to read: in an image's layer this copies the file.
+    """
+    query: LiteralString = "SELECT abalance FROM pgbench_accounts WHERE aid = 1"
+    change: LiteralString = "UPDATE pgbench_accounts SET abalance = abalance WHERE aid = 1"
+    with connect(dsn) as session:
+        began = time.monotonic()
+        session.execute(change if writing else query)
+        return time.monotonic() - began
 
 
 def measured(
@@ -145,7 +167,8 @@ def measured(
     counted_checkpoint(session)
     postmaster = postmaster_of(session.info.backend_pid) if target.local else None
     collector = Collector(target.dsn, postmaster, target.data)
-    reading, before, stats = read(postmaster), counters(session), statistics(session)
+    reading = read(postmaster, companions=target.companions)
+    before, stats = counters(session), statistics(session)
     if files.plan.variant(place.variant).collect:
         collector.start()
     try:
@@ -154,7 +177,7 @@ def measured(
         )
     finally:
         collected = collector.finish()
-    noise = noise_between(reading, read(postmaster))
+    noise = noise_between(reading, read(postmaster, companions=target.companions))
     after, moved = counters(session), differences(stats, statistics(session))
     sample = Sample(
         phase=place.block.phase, block=place.block.number, attempt=place.attempt,
@@ -168,5 +191,5 @@ def measured(
         cell=cell, sample=sample, times=log.times, slowest=log.slowest, skipped=log.skipped,
         rate=target.rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
         series=collected.series, deltas=moved, waits=collected.waits,
-        collector_cpu=collected.cost,
+        collector_cpu=collected.cost, first_touch=warm.first_touch,
     )  # fmt: skip

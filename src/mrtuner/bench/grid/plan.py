@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from mrtuner.bench.durability import DURABILITY
 from mrtuner.bench.grid.programs import Command, Sysbench
@@ -23,6 +23,14 @@ PLACEMENT: Final = frozenset({
     "listen_addresses", "port", "unix_socket_directories",
 })  # fmt: skip
 Connect = Literal["socket", "tcp"]
+#: Of a container. published: by a port of this machine; slirp: through a process, as for
+#: containers of ordinary users; none: the socket alone.
+Network = Literal["host", "bridge", "published", "slirp", "none"]
+NETWORKS: Final = get_args(Network)
+#: Reached by an address of their own, or by a port that is forwarded.
+APART: Final = frozenset({"bridge", "published", "slirp"})
+Storage = Literal["volume", "overlay", "layer"]
+STORAGES: Final = get_args(Storage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +120,16 @@ class Variant:
     conf: str | None = None  # the text of a file of settings; `settings` come after it
     server_bin: str | None = None  # None: the embedded server
     connect: Connect = "socket"
+    network: Network | None = None  # in a container with this network; None: in none
+    image: str = "host"  # its files: this machine's, "minimal", a directory or an image's name
+    storage: Storage = "volume"  # or on an overlay: made there, or in a read-only layer below
     memory: int | None = None  # bytes the server may use, its page cache included
     iops: int | None = None  # reads a second, and writes; of a loop device of its own
     disk: int | None = None  # bytes of that device
     start: str | None = None  # a command that starts a server and stays; then dsn says where it is
     stop: str | None = None  # a command that stops it; without one the first is ended
     dsn: str | None = field(default=None, repr=False)
+    timeout: int = 120  # seconds in which a server of a command or a container has to answer
     bound: bool = False  # shows what at most could be had, such as fsync = off: never advice
     collect: bool = True  # sample the machine and the server once a second meanwhile
 
@@ -140,6 +152,7 @@ class Variant:
             )
         if self.connect not in ("socket", "tcp"):
             raise BadValue(f"no way to connect {self.connect!r}", "Give socket or tcp.")
+        self._check_container()
         misplaced = sorted(PLACEMENT & set(self.settings))
         if misplaced:
             raise BadValue(
@@ -147,10 +160,31 @@ class Variant:
                 "Where the server lies and listens is decided by the run; leave it out.",
             )
 
+    def _check_container(self) -> None:
+        if self.storage not in STORAGES:
+            raise BadValue(f"no storage {self.storage!r}", f"Give one of {', '.join(STORAGES)}.")
+        if self.network is None:
+            if self.image != "host":
+                raise BadValue(
+                    f"variant {self.name} has an image and no network",
+                    'Add network = "host", or leave the image out: without one nothing is'
+                    " contained.",
+                )
+            return
+        if self.network not in NETWORKS:
+            raise BadValue(f"no network {self.network!r}", f"Give one of {', '.join(NETWORKS)}.")
+        wanted = {"none": "socket"} | dict.fromkeys(APART, "tcp")
+        if self.connect != wanted.get(self.network, self.connect):
+            raise BadValue(
+                f"variant {self.name} has network {self.network} and connects by {self.connect}",
+                f'Write connect = "{wanted[self.network]}": the other way would not use it.',
+            )
+
     @property
     def _ours(self) -> list[str]:
-        names = ("settings", "conf", "server_bin", "memory", "iops", "disk")
-        return [name for name in names if getattr(self, name)]
+        names = ("settings", "conf", "server_bin", "network", "memory", "iops", "disk")
+        overlay = ["storage"] if self.storage != "volume" else []
+        return [name for name in names if getattr(self, name)] + overlay
 
     @property
     def risky(self) -> list[str]:
@@ -204,6 +238,7 @@ class GridPlan:
     steal_limit: float = 0.01
     foreign_limit: float = 0.03
     seed: int = field(default_factory=fresh_seed)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # variants that cannot run, and why
 
     def __post_init__(self) -> None:
         for name in ("workloads", "variants", "scales", "clients", "rates"):
@@ -243,6 +278,11 @@ class GridPlan:
     def by_name(self) -> Mapping[str, Workload]:
         """The workloads by name."""
         return {workload.name: workload for workload in self.workloads}
+
+    @property
+    def layered(self) -> bool:
+        """Whether a variant's data lie as in an image, so that the first touch is of interest."""
+        return any(variant.storage == "layer" for variant in self.variants)
 
     @property
     def baseline(self) -> Variant:

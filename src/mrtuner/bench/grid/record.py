@@ -36,6 +36,7 @@ class Taken:
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of pg_stat_* views
     waits: Mapping[str, int] = field(default_factory=dict)
     collector_cpu: float = 0.0  # seconds that collecting took
+    first_touch: float | None = None  # seconds that the very first statement took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from mrtuner.bench.grid.ground import Conduct, Ground
 from mrtuner.bench.grid.measure import RunFiles
 from mrtuner.bench.grid.plan import GridPlan
 from mrtuner.bench.grid.record import GridRecord
-from mrtuner.bench.grid.servers import servers
+from mrtuner.bench.grid.servers import possible, servers
 from mrtuner.bench.pgbench import find_pgbench, pgbench_version
 from mrtuner.bench.record import host_facts, now
 from mrtuner.errors import Refused
@@ -37,12 +37,14 @@ def run_grid(
     `embedded` is the PostgreSQL installation of variants that name none. Raises Refused for a
     busy machine (unless `force`, which marks the record), for too small a disk, for unequal
     durability that no `bound` owns up to, for another runner; MrTunerError for a variant that
-    does not start and for a script that does not run, both before anything is measured.
+    does not start and for a script that does not run, both before anything is measured. Variants
+    that this machine has no engine or no limits for are left out, and the record says so.
     """
     with locked(directory), translated():
         # Where scratch_directory() puts the servers.
         host = probe(data_directory=Path(os.environ.get("TMPDIR", "/var/tmp")))  # noqa: S108
         program = _pgbench(embedded)
+        plan = None if plan is None else possible(plan, embedded)
         archive, record = _opened(plan, directory, host, program, force=force)
         plan = record.plan if plan is None else plan
         with servers(plan, embedded) as by_name, TemporaryDirectory(prefix="mrtuner-") as name:

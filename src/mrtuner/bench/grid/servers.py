@@ -1,36 +1,27 @@
-"""A variant made a running server. Variants that can share a data directory do: the same files.
+"""A variant made a running server: on a cluster of ours, there or in a container, or by a command.
 
 Only one server runs at a time. What differs between variants of one site is a file of settings,
-the address they are reached by, and the memory group they are started in.
+what the server is started in, and the address it is reached by.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import shlex
-import signal
-import subprocess
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Final, Protocol
+from tempfile import TemporaryDirectory
+from typing import Protocol
 
-from mrtuner.bench import instance
-from mrtuner.bench.grid.plan import PLACEMENT, GridPlan, Variant
-from mrtuner.errors import BadValue, ConnectError, MrTunerError
-from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries, scratch_directory
-from mrtuner.postgres.connect import connect
-from mrtuner.units import Bytes, GiB
-
-_FILE: Final = "mrtuner-variant.conf"
-_START_S: Final = 120.0
-_STOP_S: Final = 60.0
-_DISK: Final = Bytes(20 * GiB)
+from mrtuner.bench import guard, instance
+from mrtuner.bench.grid import containers, layers, sites
+from mrtuner.bench.grid.containers import Contained
+from mrtuner.bench.grid.plan import GridPlan, Variant
+from mrtuner.bench.grid.process import Staying
+from mrtuner.bench.grid.sites import Site, settings_text
+from mrtuner.errors import MissingPart
 
 
 class Server(Protocol):
@@ -40,15 +31,57 @@ class Server(Protocol):
     def site(self) -> str: ...
 
     @property
-    def dsn(self) -> str: ...
+    def dsn(self) -> str:
+        """How it is reached; in a container that is known only while it runs."""
 
     @property
     def data(self) -> Path | None:
         """Its data directory, where that is ours to see."""
 
+    @property
+    def companions(self) -> Sequence[int]:
+        """Processes beside the server's own whose work is part of what the variant costs."""
+
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def layered(self) -> AbstractContextManager[None]:
+        """Meanwhile it runs on its data as on those of an image, if that is what it is to show.
+
+        It has to run before, and it is another start of the server.
+        """
+
+
+def possible(plan: GridPlan, embedded: Path | None = None) -> GridPlan:
+    """The plan without the variants that cannot run here, which it then names with the reason.
+
+    Raises that reason's MissingPart when the first cannot, or when fewer than two are left.
+    """
+    missing: dict[str, MissingPart] = {}
+    for variant in plan.variants:
+        try:
+            _require(variant, embedded)
+        except MissingPart as error:
+            missing[variant.name] = error
+    left = tuple(variant for variant in plan.variants if variant.name not in missing)
+    if missing and (plan.baseline.name in missing or len(left) < 2):
+        raise next(iter(missing.values()))
+    skipped = {name: error.message for name, error in missing.items()}
+    return replace(plan, variants=left, skipped=skipped) if skipped else plan
+
+
+def _require(variant: Variant, embedded: Path | None) -> None:
+    if variant.start is not None:
+        return
+    sites.binaries_of(variant, embedded)
+    limited = variant.iops is not None or variant.disk is not None
+    instance.require(memory=variant.memory is not None, volume=limited)
+    if variant.storage != "volume":
+        layers.require()
+    if variant.network is not None:
+        with containers.own_network([variant]):
+            containers.require(variant)
 
 
 @contextmanager
@@ -58,66 +91,61 @@ def servers(plan: GridPlan, embedded: Path | None = None) -> Iterator[Mapping[st
     `embedded` is the installation of variants that name none.
     """
     with ExitStack() as stack:
-        sites: dict[str, _Site] = {}
+        stack.enter_context(containers.own_network(plan.variants))
+        known: dict[str, Site] = {}
         made: dict[str, Server] = {}
         for variant in plan.variants:
-            if variant.start is not None:
-                server: Server = Commanded(variant)
-            else:
-                key = _site_key(variant)
-                if key not in sites:
-                    sites[key] = _site(stack, key, variant, embedded)
-                server = Embedded(variant, sites[key], _group(stack, variant))
+            server = _server(stack, known, variant, embedded)
             stack.callback(server.stop)
             made[variant.name] = server
         yield made
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
-    key: str
-    cluster: Cluster
-    password: str
-    volume: instance.Volume | None
+def _server(
+    stack: ExitStack, known: dict[str, Site], variant: Variant, embedded: Path | None
+) -> Server:
+    if variant.start is not None:
+        return Commanded(variant)
+    key = sites.key(variant)
+    if key not in known:
+        known[key] = sites.make(stack, variant, embedded)
+    site = known[key]
+    if variant.network is None:
+        return Embedded(variant, site, sites.group(stack, variant, site))
+    container = _container(stack, variant, site)
+    stack.enter_context(guard.command_run(container.removal()))
+    return InContainer(container, site)
 
 
-def _site_key(variant: Variant) -> str:
-    """Variants of one installation and one volume are compared on the very same files."""
-    return f"{variant.server_bin or 'embedded'} {variant.iops or ''} {variant.disk or ''}".strip()
-
-
-def _site(stack: ExitStack, key: str, variant: Variant, embedded: Path | None) -> _Site:
-    binaries = _binaries(variant, embedded)
-    volume, base = None, None
-    if variant.iops is not None or variant.disk is not None:
-        volume = stack.enter_context(instance.volume(Bytes(variant.disk or _DISK)))
-        base = volume.place / "server"
-    password = secrets.token_urlsafe(24)
-    cluster = Cluster.create(
-        binaries, base or scratch_directory(), {"log_checkpoints": "on"}, listen=True,
-        password=password,
-    )  # fmt: skip
-    stack.callback(cluster.remove)
-    cluster.configure({"include": _FILE})
-    if volume is not None and variant.iops is not None:
-        volume.throttle(variant.iops)
-    return _Site(key, cluster, password, volume)
-
-
-def _binaries(variant: Variant, embedded: Path | None) -> Binaries:
-    return find_binaries(Path(variant.server_bin) if variant.server_bin else embedded)
-
-
-def _group(stack: ExitStack, variant: Variant) -> Path | None:
-    if variant.memory is None:
-        return None
-    return stack.enter_context(instance.memory_limit(variant.name, Bytes(variant.memory)))
+def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
+    cluster = site.cluster
+    installation = containers.installation_mounts(cluster.binaries)
+    root: Path | None = Path("/")
+    if variant.image == "minimal":
+        directory = stack.enter_context(TemporaryDirectory(prefix="mrtuner-root-", dir="/var/tmp"))
+        Path(directory).chmod(0o755)
+        root = containers.minimal_root(
+            Path(directory), cluster.binaries.program("postgres"), installation
+        )
+    elif variant.image != "host":
+        root = Path(variant.image) if variant.image.startswith("/") else None
+    return Contained(
+        name=f"mrtuner-{os.getpid()}-{variant.name}",
+        variant=variant,
+        root=root,
+        mounts=[*((path, "ro") for path in installation), (cluster.directory, "rw")],
+        user=cluster.user,
+        port=cluster.port,
+        published=containers.free_port(),
+    )
 
 
 class Embedded:
     """A variant on a cluster of ours."""
 
-    def __init__(self, variant: Variant, site: _Site, group: Path | None) -> None:
+    companions: Sequence[int] = ()
+
+    def __init__(self, variant: Variant, site: Site, group: Path | None) -> None:
         self.variant, self._site, self.group = variant, site, group
         self.text = settings_text(variant)
 
@@ -137,23 +165,86 @@ class Embedded:
 
     def start(self) -> None:
         """Put the variant's settings in force by a start; ConnectError with the log's reason."""
-        file = self._site.cluster.data / _FILE
-        file.write_text(self.text, encoding="utf-8")
-        file.chmod(0o644)
+        self._site.configure(self.text)
         with instance.inside(self.group):
             self._site.cluster.start()
 
     def stop(self) -> None:
         self._site.cluster.stop()
 
+    def layered(self) -> AbstractContextManager[None]:
+        return _layered(self, self._site, self.variant)
+
+
+class InContainer:
+    """A variant on a cluster of ours whose server runs in a container."""
+
+    def __init__(self, container: Contained, site: Site) -> None:
+        self.container, self._site = container, site
+        self.text = settings_text(container.variant)
+        self.process = Staying(container.variant.name, container.variant.timeout)
+
+    @property
+    def site(self) -> str:
+        return self._site.key
+
+    @property
+    def dsn(self) -> str:
+        if self.container.variant.connect == "socket":
+            return self._site.cluster.dsn()
+        host, port = self.container.address()
+        known = f"host={host} port={port} user=postgres dbname=postgres"
+        return f"{known} password={self._site.password}"
+
+    @property
+    def data(self) -> Path | None:
+        return self._site.cluster.data
+
+    @property
+    def companions(self) -> Sequence[int]:
+        return containers.engine_processes()
+
+    def start(self) -> None:
+        """Run the container and wait for the server; ConnectError with what was said if not."""
+        self._site.configure(self.text)
+        cluster = self._site.cluster
+        words = self.container.command(cluster.binaries.program("postgres"), cluster.data)
+        self.process.start(words, lambda: self.dsn)
+        if self._site.volume is not None and cluster.pid is not None:
+            self._site.volume.admit(cluster.pid)
+
+    def stop(self) -> None:
+        """The server's fast shutdown; the container goes with it."""
+        self.process.stop()
+
+    def layered(self) -> AbstractContextManager[None]:
+        return _layered(self, self._site, self.container.variant)
+
+
+@contextmanager
+def _layered(server: Server, site: Site, variant: Variant) -> Iterator[None]:
+    if variant.storage != "layer":
+        yield
+        return
+    server.stop()
+    with site.layered():
+        server.start()
+        try:
+            yield
+        finally:
+            server.stop()
+    server.start()
+
 
 class Commanded:
     """A server that somebody else's command starts; it keeps its data between two starts."""
 
+    companions: Sequence[int] = ()
+    data: Path | None = None
+
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self.process: subprocess.Popen[bytes] | None = None
-        self.output: IO[bytes] | None = None
+        self.process = Staying(variant.name, variant.timeout)
 
     @property
     def site(self) -> str:
@@ -163,82 +254,13 @@ class Commanded:
     def dsn(self) -> str:
         return self.variant.dsn or ""
 
-    @property
-    def data(self) -> Path | None:
-        return None
-
     def start(self) -> None:
         """Run the command and wait until the server answers; ConnectError if it does not."""
-        self.output = TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self.process = subprocess.Popen(
-            shlex.split(self.variant.start or ""), start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        deadline = time.monotonic() + _START_S
-        while not self._answers():
-            if self.process.poll() not in (None, 0) or time.monotonic() > deadline:
-                said = self._said()
-                self.stop()
-                raise ConnectError(
-                    f"the command of variant {self.variant.name} started no server: {said}",
-                    "Run it by hand; it has to stay, or to end with 0 once the server runs.",
-                )
-            time.sleep(0.1)
+        self.process.start(shlex.split(self.variant.start or ""), lambda: self.dsn)
 
     def stop(self) -> None:
         """By the variant's own command, else by an interrupt; killed if it does not go."""
-        if self.process is None:
-            return
-        if self.variant.stop is not None:
-            subprocess.run(shlex.split(self.variant.stop), check=False, capture_output=True)
-        else:
-            self._signal(signal.SIGINT)
-        try:
-            self.process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
-            self.process.wait()
-        if self.output is not None:
-            self.output.close()
-        self.process = None
+        self.process.stop(shlex.split(self.variant.stop) if self.variant.stop else None)
 
-    def _answers(self) -> bool:
-        try:
-            connect(self.dsn, timeout=2).close()
-        except MrTunerError:
-            return False
-        return True
-
-    def _said(self) -> str:
-        if self.output is None:
-            return "nothing"
-        self.output.seek(0)
-        lines = self.output.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
-
-    def _signal(self, number: int) -> None:
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
-
-
-def settings_text(variant: Variant) -> str:
-    """What goes into the variant's file: its conf without what says where to lie, its settings."""
-    lines = [line for line in (variant.conf or "").splitlines() if not _misplaced(line, variant)]
-    lines += [f"{name} = '{_quoted(value)}'" for name, value in variant.settings.items()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _misplaced(line: str, variant: Variant) -> bool:
-    name = re.match(r"\s*([\w.]+)", line)
-    if name is None:
-        return False
-    if name[1].lower().startswith("include"):
-        raise BadValue(
-            f"the file of variant {variant.name} includes another", "Put all settings in one file."
-        )
-    return name[1].lower() in PLACEMENT
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "''")
+    def layered(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload
+from mrtuner.bench.grid.plan import APART, GridPlan, Script, Variant, Workload
 from mrtuner.bench.grid.programs import Command, Sysbench
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import parse_bytes
@@ -26,7 +27,7 @@ _WORKLOAD: Final = frozenset({
 _SCRIPT: Final = frozenset({"file", "weight"})
 _VARIANT: Final = frozenset({
     "name", "settings", "file", "server_bin", "connect", "memory", "iops", "disk", "start", "stop",
-    "dsn", "bound", "collect",
+    "dsn", "bound", "collect", "network", "image", "storage", "timeout",
 })  # fmt: skip
 _SHARES: Final = ("delta", "steal_limit", "foreign_limit")
 
@@ -82,11 +83,15 @@ settings = { shared_buffers = "512MB", max_wal_size = "4GB" }
 # file = "postgresql.conf"                  # settings from a file
 # server_bin = "/usr/lib/postgresql/17/bin" # another major
 # connect = "tcp"                           # 127.0.0.1 instead of the socket
-# memory = "2GB"                            # as small as an instance (Linux, root, cgroup v1)
+# network = "bridge"                        # in a container: host, bridge, published, slirp, none
+# image = "minimal"                         # its files: host, minimal, a directory, an image's name
+# storage = "layer"                         # volume; overlay: made on one; layer: below a fresh one
+# memory = "2GB"                            # as small as an instance (Linux, root)
 # iops = 3000
 # disk = "20GB"
 # start = "./my-server.sh"                  # any server: a command that stays while it runs
 # dsn = "host=127.0.0.1 port=6432 user=postgres dbname=postgres"
+# timeout = 300                             # seconds until it has to answer
 # bound = true                              # risks data: shows at most how much, never advice
 # collect = false                           # without collectors, to see what they cost
 """
@@ -177,7 +182,7 @@ def _beside(command: str, base: Path) -> str:
     if "/" not in program:
         return command
     # Absolute: the run may be gone on with from another directory.
-    return " ".join([str((base / Path(program).expanduser()).absolute()), *rest])
+    return " ".join([shlex.quote(str((base / Path(program).expanduser()).absolute())), *rest])
 
 
 def _script(item: object, base: Path) -> Script:
@@ -203,8 +208,24 @@ def _variant(item: Mapping[str, Any], base: Path) -> Variant:
     for name in ("memory", "disk"):
         if name in given:
             given[name] = int(parse_bytes(_typed(given[name], str, name)))
+    for name in ("start", "stop"):
+        if name in given:
+            given[name] = _beside(_typed(given[name], str, name), base)
+    if "image" in given:
+        given["image"] = _image(_typed(given["image"], str, "image"), base)
+    if given.get("network") in APART:
+        given.setdefault("connect", "tcp")
+    if "timeout" in given:
+        _typed(given["timeout"], int, "timeout")
     given.setdefault("name", "")
     return Variant(**given)
+
+
+def _image(name: str, base: Path) -> str:
+    """A directory beside the plan if it looks like one, else the name of an image."""
+    if name.startswith((".", "/", "~")):
+        return str((base / Path(name).expanduser()).absolute())
+    return name
 
 
 def _known(table: Mapping[str, Any], keys: Collection[str], where: str) -> None:
