@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.aws.rows import Instance
+from mrtuner.failover.production import production_tag
 from mrtuner.rds.outage import (
     Deployment,
     Evidence,
@@ -14,7 +15,6 @@ from mrtuner.rds.outage import (
     of_change,
     of_failover,
 )
-from mrtuner.failover.production import production_tag
 
 
 def instance(

@@ -195,6 +195,12 @@ def steady(attempts: Iterable[Attempt], kinds: Iterable[Kind], *, since: float) 
     return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
 
 
+def primaries(attempts: Iterable[Attempt], *, since: float) -> set[Server]:
+    """The servers that answered since then and could be written to."""
+    answers = (one.server for one in attempts if one.due >= since)
+    return {one for one in answers if one is not None and not one.standby}
+
+
 def _all_good(attempts: Sequence[Attempt]) -> bool:
     return bool(attempts) and all(one.good for one in attempts)
 

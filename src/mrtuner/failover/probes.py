@@ -23,6 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 
@@ -57,6 +58,18 @@ class Schedule:
     #: Unanswered attempts of one kind at once. More are left out and counted: a server that
     #: comes back must not find every slot of max_connections taken by probes.
     at_once: int = 20
+
+    def most(self, kind: Kind) -> int:
+        """Sessions of one kind at once; queries in flight have some when all is well."""
+        if kind.held:
+            return self.held
+        owed = ceil(self.flight / self.interval) if kind is Kind.FLIGHT else 0
+        return self.at_once + owed
+
+    @property
+    def sessions(self) -> int:
+        """The most at once, of every kind together."""
+        return sum(self.most(kind) for kind in self.kinds)
 
 
 class Probes:
@@ -178,7 +191,7 @@ class Probes:
 
     async def _ask_regularly(self, kind: Kind, offset: float, group: asyncio.TaskGroup) -> None:
         """Keep the schedule of one kind: attempt n is due at offset + n * interval."""
-        limit = self.schedule.held if kind.held else self.schedule.at_once
+        limit = self.schedule.most(kind)
         under_way: Counter[Kind] = Counter()
         for number in count():
             due = offset + number * self.schedule.interval

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from mrtuner.errors import MrTunerError
-from mrtuner.failover.observed import Observation, Server
+from mrtuner.failover.observed import Observation, Server, primaries
 from mrtuner.failover.probes import Probes
 
 Tell = Callable[[str], None]
@@ -211,8 +211,12 @@ class _Watch:
         return self._something_happened() or waited >= self.patience.quiet
 
     def _answers_well(self) -> bool:
+        """By one primary: two at once are not the end of a failover."""
+        settle = self.patience.settle
         return all(
-            probes.wait_until_steady(self.patience.settle, patience=0.0) for probes in self.ways
+            probes.wait_until_steady(settle, patience=0.0)
+            and len(primaries(probes.attempts(), since=probes.now() - settle)) <= 1
+            for probes in self.ways
         )
 
     def _something_happened(self) -> bool:

@@ -6,7 +6,7 @@ the JSON. Times there are seconds since the probes began; here, since RDS was as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from textwrap import wrap
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
 
-_NAMES: Final = {
+NAMES: Final = {
     "read": "new connection, read",
     "held": "held connection, read",
+    "flight": "query in flight",
+    "held-write": "held connection, write",
     "write": "new connection, write",
 }
-_MARKERS: Final = {"read": "o", "held": "s", "write": "^"}
+_MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "write": "^"}
 #: Columns of prose on a terminal.
 WIDE: Final = 100
 #: A whole run this many times as long as its outage gets a second picture, from nearer.
@@ -44,10 +46,10 @@ def require() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the story: seconds since RDS was asked, who says so, and what."""
+    """One line of the story: seconds since it was set off, who says so, and what."""
 
     at: float
-    who: str  # client, RDS
+    who: str  # client, RDS, …
     what: str
     mark: int | None = None  # its number in the picture
 
@@ -69,7 +71,7 @@ def page(told: Mapping[str, Any]) -> str:
     _check(told)
     runs = [_shown(run, number) for number, run in enumerate(told["runs"], 1)]
     template = environment().get_template("rehearsal.html")
-    return template.render(told=told, runs=runs, names=_NAMES, palette=charts.PALETTE)
+    return template.render(told=told, runs=runs, names=NAMES, palette=charts.PALETTE)
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
@@ -81,9 +83,9 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield (f"run {number}: " if len(told["runs"]) > 1 else "") + run["verdict"]
         if not run["observation"]["went_away"]:
             yield run["why_nothing"]
-        yield from (_story_line(moment) for moment in story(run))
-    yield from _listed("in production, be ready for this", told["expectations"])
-    yield from _listed("what this does not show", told["limits"])
+        yield from (story_line(moment) for moment in story(run))
+    yield from listed("in production, be ready for this", told["expectations"])
+    yield from listed("what this does not show", told["limits"])
 
 
 def _check(told: Mapping[str, Any]) -> None:
@@ -93,11 +95,13 @@ def _check(told: Mapping[str, Any]) -> None:
         )
 
 
-def _story_line(moment: Moment) -> str:
+def story_line(moment: Moment) -> str:
+    """For a terminal."""
     return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+def listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    """Sentences below a title, for a terminal."""
     yield ""
     yield title
     for item in items:
@@ -112,14 +116,18 @@ def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
     asked = run["asked"]
     told = [
         Moment(mark["at"] - asked, "RDS", _said(mark), number)
-        for number, mark in enumerate(_by_time(run["marks"]), 1)
+        for number, mark in enumerate(by_time(run["marks"]), 1)
     ]
-    met = [moment for one in run["phases"]["clients"] for moment in _met(one)]
-    ask = [Moment(0.0, "client", "RDS is asked")]
-    return tuple(sorted([*ask, *told, *met], key=lambda moment: moment.at))
+    return in_order([Moment(0.0, "client", "RDS is asked"), *told, *met(run)])
 
 
-def _by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """As they happened."""
+    return tuple(sorted(moments, key=lambda moment: moment.at))
+
+
+def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Marks in their order, which gives them their numbers."""
     return sorted(marks, key=lambda mark: float(mark["at"]))
 
 
@@ -129,9 +137,14 @@ def _said(mark: Mapping[str, Any]) -> str:
     return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (when it was read)'}"
 
 
+def met(run: Mapping[str, Any]) -> Iterator[Moment]:
+    """The turning points of every kind of client."""
+    for one in run["phases"]["clients"]:
+        yield from _met(one)
+
+
 def _met(one: Mapping[str, Any]) -> Iterator[Moment]:
-    """The turning points of one kind of client."""
-    kind = _NAMES[one["kind"]]
+    kind = NAMES[one["kind"]]
     if one["last_success"] is not None:
         yield Moment(one["last_success"], "client", f"last answer: {kind}")
     if one["first_failure"] is not None:
@@ -142,18 +155,18 @@ def _met(one: Mapping[str, Any]) -> Iterator[Moment]:
 
 
 def _shown(run: Mapping[str, Any], number: int) -> Shown:
-    return Shown(run=run, story=story(run), pictures=tuple(_pictures(run, number)))
+    return Shown(run=run, story=story(run), pictures=tuple(pictures(run, str(number))))
 
 
 # The picture.
 
 
-def _pictures(run: Mapping[str, Any], number: int) -> Iterator[str]:
+def pictures(run: Mapping[str, Any], name: str) -> Iterator[str]:
     """The whole run, and where the outage is small in it, the outage from nearer."""
     whole, near = _whole(run), _near(run)
-    yield timeline(run, whole, key=f"run-{number}")
+    yield timeline(run, whole, key=f"run-{name}")
     if near is not None and whole[1] - whole[0] > _FAR * (near[1] - near[0]):
-        yield timeline(run, near, key=f"near-{number}")
+        yield timeline(run, near, key=f"near-{name}")
 
 
 def _whole(run: Mapping[str, Any]) -> tuple[float, float]:
@@ -209,7 +222,7 @@ def _draw_lanes(
                 axes.barh([lane], [right - left], left=left, height=0.62, color=away)
                 _length(axes, left, right, lane, window)
     _draw_marks(axes, run, window)
-    axes.set_yticks(range(len(kinds)), [_NAMES[kind] for kind in kinds])
+    axes.set_yticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
     axes.set_ylim(len(kinds) - 0.4, -1.1)
     axes.set_xlim(*window)
     _bare(axes, bottom=False)
@@ -235,7 +248,7 @@ def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float])
     soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
     axes.axvline(0, color=ink, linewidth=1.5, linestyle=(0, (5, 3)))
     taken = -float("inf")
-    for number, mark in enumerate(_by_time(run["marks"]), 1):
+    for number, mark in enumerate(by_time(run["marks"]), 1):
         at = mark["at"] - run["asked"]
         if not window[0] <= at <= window[1]:
             continue

@@ -12,6 +12,7 @@ command = Commands(
         "predict": "Seconds that each of five cases hangs a client, and why.",
         "settings": "A ready snippet for a client stack that bounds a hang.",
         "audit": "What is really in force on live connections.",
+        "rehearse": "Let a test server fail over, and time it from the client's side.",
         "self-test": "Hold the predictions against this machine's kernel.",
     },
     package="mrtuner.cli.failover",

@@ -1,0 +1,260 @@
+"""`mrtuner failover rehearse`: let it fail over, and time it from the client's side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.group import Command
+from mrtuner.cli.rds import changing
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.failover.probes import Probes, Schedule
+    from mrtuner.failover.rehearse import Patience, Trigger
+    from mrtuner.failover.rehearsed import Rehearsed
+    from mrtuner.failover.ways import Way
+
+FAILED: Final = 1
+FOUND: Final = 3
+#: Without --give-up an attempt is ended after this many times --within, so that a hang that is
+#: a little longer than it should be is seen to its end.
+_BEYOND: Final = 2.0
+_PATIENT: Final = 30.0
+
+
+@click.command("rehearse", cls=Command)
+@click.argument("dsn")
+@click.option(
+    "--trigger", "what", required=True, metavar="WHAT",
+    help="rds:INSTANCE, patroni:URL, manual, or a command.",
+)  # fmt: skip
+@click.option(
+    "--within", type=options.Duration(), metavar="TIME",
+    help="No client may wait longer for an answer or an error.",
+)  # fmt: skip
+@click.option("--through", metavar="DSN", help="Probe through this pooler or proxy as well.")
+@click.option(
+    "--connections", type=click.IntRange(1, 500), default=10, show_default=True, metavar="N",
+    help="Held connections of each kind, and at most so many new ones at once.",
+)  # fmt: skip
+@click.option(
+    "--every", type=options.Duration(), default="0.2s", show_default=True, metavar="TIME",
+    help="Between two probes of one kind.",
+)  # fmt: skip
+@click.option(
+    "--give-up", type=options.Duration(), metavar="TIME",
+    help="After which a probe counts as failed.  [default: twice --within, else 30s]",
+)  # fmt: skip
+@click.option(
+    "--steady", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
+    help="Of good answers to every probe, before it begins and until it counts as over.",
+)  # fmt: skip
+@click.option(
+    "--quiet", type=options.Duration(), metavar="TIME",
+    help="If nothing happens for so long, say so and stop.  [default: 2min; by hand: --for]",
+)  # fmt: skip
+@click.option(
+    "--for", "whole", type=options.Duration(), default="10min", show_default=True, metavar="TIME",
+    help="Stop after that, whatever happens.",
+)  # fmt: skip
+@click.option("--no-write", is_flag=True, help="Probe with reads alone; no ledger.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write it as one HTML file, with a time line.",
+)  # fmt: skip
+@changing.account_options
+@options.yes_option
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    dsn: str,
+    what: str,
+    within: float | None,
+    through: str | None,
+    report: Path | None,
+    yes: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Let a server that is not production fail over, and time it from the client's side.
+
+    \b
+    Examples:
+      mrtuner failover rehearse "$DSN" --trigger rds:orders-test --within 20s
+      mrtuner failover rehearse "$DSN" --trigger patroni:http://db1:8008 --report rehearsal.html
+      mrtuner failover rehearse "$DSN" --trigger 'ssh db2 pg_ctl promote -D /data' --yes
+      mrtuner failover rehearse "$DSN" --trigger manual --through "$POOL_DSN"
+
+    Probes that do not wait for each other's answers read and write all the while: over new
+    connections, over many that stay open, and with queries in flight. Each answer tells which
+    server gave it; writes are counted in a table of our own, dropped at the end. A command is run
+    without a shell. Ends with 1 when nothing failed over, with 3 when a client waited longer than
+    --within or an acknowledged write was lost. Refused for what is tagged production.
+    """
+    from mrtuner.failover.rehearse import rehearse
+
+    _require(report)
+    with ExitStack() as stack:
+        trigger = _trigger(what, rest, stack)
+        trigger.check()
+        ways = dict(_ways(dsn, through))
+        schedule = _schedule(within, rest)
+        for way in ways.values():
+            _require_room(way, schedule)
+        probes = _probes(ways, schedule)
+        _announce(trigger, ways, probes, rest["whole"])
+        terminal.agree("Let it fail over?", yes=yes)
+        with terminal.gentle_end():
+            runs = rehearse(
+                trigger, list(probes.values()), patience=_patience(what, rest),
+                sources=[_names(ways, stack)], tell=terminal.talk,
+            )  # fmt: skip
+    _finish(ctx, _judged(ways, runs), trigger.words, within, as_json=as_json, report=report)
+
+
+def _require(report: Path | None) -> None:
+    """MissingPart now rather than after the outage."""
+    if report is not None:
+        from mrtuner.report.failover import require
+
+        require()
+
+
+def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
+    kind, _, rest = what.partition(":")
+    if kind == "rds":
+        return _rds(rest, given)
+    if kind == "patroni":
+        from mrtuner.failover.patroni import Patroni
+
+        return Patroni(rest)
+    from mrtuner.failover.triggers import Command as Run
+    from mrtuner.failover.triggers import Manual
+
+    return Manual(terminal.talk) if what == "manual" else stack.enter_context(Run(what))
+
+
+def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
+    """Planned here, so production and what cannot fail over are refused before anything else."""
+    from mrtuner.rds.rehearse import Reboot, plan
+
+    if not instance:
+        raise UsageError("which instance?", "Write --trigger rds:INSTANCE.")
+    aws, _account = changing.connected(given["region"], given["profile"])
+    return Reboot(aws, plan(aws, instance, failover=True))
+
+
+def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, Way]]:
+    from mrtuner.failover.ways import look
+
+    options.careful(dsn)
+    yield "direct", look(dsn)
+    if through is not None:
+        options.careful(through)
+        yield "pool", look(through)
+
+
+def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
+    from mrtuner.failover.observed import Kind
+    from mrtuner.failover.probes import Schedule
+
+    patience = given["give_up"] or (_PATIENT if within is None else _BEYOND * within)
+    if within is not None and patience <= within:
+        raise UsageError(
+            f"a probe given up after {patience:g} s cannot tell what takes {within:g} s",
+            "Give a longer --give-up than --within.",
+        )
+    return Schedule(
+        interval=given["every"],
+        timeout=patience,
+        kinds=tuple(kind for kind in Kind if not (kind.writes and given["no_write"])),
+        held=given["connections"],
+        at_once=given["connections"],
+    )
+
+
+def _require_room(way: Way, schedule: Schedule) -> None:
+    writes = any(kind.writes for kind in schedule.kinds)
+    way.require(writes=writes, sessions=schedule.sessions)
+
+
+def _probes(ways: Mapping[str, Way], schedule: Schedule) -> dict[str, Probes]:
+    from mrtuner.failover.probes import Probes
+
+    return {name: Probes(way.dsn, schedule) for name, way in ways.items()}
+
+
+def _patience(what: str, given: Mapping[str, Any]) -> Patience:
+    from mrtuner.failover.rehearse import Patience
+
+    usual = Patience()
+    quiet = given["quiet"] or (given["whole"] if what == "manual" else usual.quiet)
+    return Patience(
+        before=given["steady"], settle=given["steady"], quiet=quiet, whole=given["whole"],
+        poll=min(usual.poll, given["steady"]),
+    )  # fmt: skip
+
+
+def _names(ways: Mapping[str, Way], stack: ExitStack) -> Any:
+    from mrtuner.failover.names import Names, of
+
+    found = [name for way in ways.values() for name in of(way.parameters)]
+    return stack.enter_context(Names(tuple(dict.fromkeys(found))))
+
+
+def _announce(
+    trigger: Trigger, ways: Mapping[str, Way], probes: Mapping[str, Probes], whole: float
+) -> None:
+    terminal.talk(f"to be done: {trigger.words}")
+    for name, way in ways.items():
+        between = f", through {way.between}" if way.between else ""
+        terminal.talk(f"{name}: {way.place}{between}")
+        schedule = probes[name].schedule
+        terminal.talk(
+            f"  at most {schedule.sessions} sessions at once, a probe of each of "
+            f"{len(schedule.kinds)} kinds every {schedule.interval:g} s"
+        )
+        if any(kind.writes for kind in schedule.kinds):
+            terminal.talk(f"  a schema {probes[name].book.schema} is made there, and dropped again")
+    terminal.talk(f"it stops by itself, after {whole:g} s at the latest")
+
+
+def _judged(ways: Mapping[str, Way], runs: Sequence[Any]) -> list[Rehearsed]:
+    from mrtuner.failover.rehearsed import rehearsed
+
+    return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
+
+
+def _finish(
+    ctx: click.Context,
+    found: Sequence[Rehearsed],
+    trigger: str,
+    within: float | None,
+    *,
+    as_json: bool,
+    report: Path | None,
+) -> None:
+    from mrtuner.failover.rehearsed import document
+    from mrtuner.report.failover import lines, page
+
+    told = document(found, trigger=trigger, within=within)
+    if as_json:
+        terminal.document(told)
+    else:
+        for line in lines(told):
+            click.echo(line)
+    if report is not None:
+        terminal.save(report, page(told))
+        terminal.talk(f"written: {report}")
+    if not told["failed_over"]:
+        ctx.exit(FAILED)
+    if not told["kept"]:
+        ctx.exit(FOUND)
