@@ -27,6 +27,7 @@ from mrtuner.limits.story import CLASS, STORAGE, story
 from mrtuner.render import crunchy
 from mrtuner.report import charts, rehearsal
 from mrtuner.report import limits as limits_report
+from mrtuner.report import vacuum as vacuum_report
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -81,6 +82,7 @@ def pictures() -> dict[Path, str]:
         "budget-dark": stand_alone(budget, "dark"),
         "rehearsal": stand_alone(rehearsal_picture(), "light"),
         "limits": stand_alone(limits_picture(), "light"),
+        "vacuum": stand_alone(vacuum_picture(), "light"),
     }
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
 
@@ -103,6 +105,12 @@ def rehearsal_picture() -> str:
 def limits_picture() -> str:
     """The week of the field notes, generated, with the ceilings drawn through it."""
     return limits_report.picture(limits(story(), class_name=CLASS, storage=STORAGE))
+
+
+def vacuum_picture() -> str:
+    """Dead rows under the defaults and our settings; docs/vacuum.json is what was measured."""
+    experiment = json.loads((DOCS / "vacuum.json").read_text(encoding="utf-8"))
+    return vacuum_report.picture(vacuum_report.measured(experiment), key="vacuum")
 
 
 def stand_alone(svg: str, mode: str) -> str:

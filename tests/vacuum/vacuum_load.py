@@ -133,6 +133,12 @@ def most(seen: list[tuple[float, Dead]]) -> Mapping[tuple[str, str], int]:
     return {key: max(now[key][0] for _, now in seen) for key in seen[0][1]}
 
 
+def vacuums(seen: list[tuple[float, Dead]]) -> Mapping[tuple[str, str], int]:
+    """How often autovacuum came to each table meanwhile."""
+    (_, first), (_, last) = seen[0], seen[-1]
+    return {key: last[key][1] - first[key][1] for key in first}
+
+
 #: The experiment in full: at the default settings a table waits for 200,000 dead rows, 200 s.
 FULL = Sizes(account=1_000_000, session=1_000_000, job=300_000, each=100)
 NAP, SECONDS, EVERY = 10, 720.0, 2.0
@@ -156,7 +162,7 @@ def experiment(dsn: str, seconds: float = SECONDS) -> dict[str, Any]:
                 "dead_a_second": round(report(found, name).rates.dead),
                 "advice": {one.name: one.value for one in report(found, name).advice},
                 "series": {schema: [now[schema, name][0] for _, now in seen] for schema in SCHEMAS},
-                "vacuums": {schema: seen[-1][1][schema, name][1] for schema in SCHEMAS},
+                "vacuums": {schema: vacuums(seen)[schema, name] for schema in SCHEMAS},
             }
             for name in names
         ],

@@ -59,6 +59,12 @@ class _Watch(options.Duration):
     metavar="N",
     help="Tables told in full.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with a picture: dead rows now and with the advice.",
+)
 @click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
 @click.option("--apply", "applies", is_flag=True, help="Set what is advised for tables.")
 @click.option("--undo", "undoes", is_flag=True, help="Take the last --apply back, measure nothing.")
@@ -74,6 +80,7 @@ def command(
     sample: tuple[str, ...],
     form: str,
     top: int,
+    report: Path | None,
     check: bool,
     applies: bool,
     undoes: bool,
@@ -87,6 +94,7 @@ def command(
     Examples:
       mrtuner vacuum postgresql://postgres@db/app --watch 15m
       mrtuner vacuum postgresql://postgres@db/app              averages since the last reset
+      mrtuner vacuum postgresql://postgres@db/app --watch 15m --report vacuum.html
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --format sql > vacuum.sql
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --apply
       mrtuner vacuum postgresql://postgres@db/app --undo
@@ -101,7 +109,7 @@ def command(
     """
     if as_json and form != "text":
         raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
-    if (applies or undoes) and (check or form != "text" or applies == undoes):
+    if (applies or undoes) and (check or report or form != "text" or applies == undoes):
         raise UsageError(
             "--apply and --undo stand alone, with --json at most", "Leave the other away."
         )
@@ -114,7 +122,9 @@ def command(
         if applies:
             storage.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
             return
+        _require(report)
         found, interrupted = watching.watched(dsn, watch, sample)
+    _save(found, report)
     _tell(found, "json" if as_json else form, top)
     if interrupted:
         ctx.exit(INTERRUPTED)
@@ -132,6 +142,22 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
             "compared in the server and do not leave it"
         )
         terminal.agree("Read them?", yes=yes)
+
+
+def _require(report: Path | None) -> None:
+    """What a page needs, before the watch and not after it."""
+    if report is not None:
+        from mrtuner.report.vacuum import require
+
+        require()
+
+
+def _save(found: Vacuum, report: Path | None) -> None:
+    if report is not None:
+        from mrtuner.report.vacuum import page
+
+        terminal.save(report, page(found.to_dict()))
+        terminal.talk(f"written: {report}")
 
 
 def _tell(found: Vacuum, form: str, top: int) -> None:

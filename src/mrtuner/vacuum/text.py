@@ -16,7 +16,7 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
 
     Of tables with nothing to say only the number is told, and no more than `top` in full.
     """
-    yield _headline(told)
+    yield headline(told)
     gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
     if gaps:
         yield f"statistics of {gaps:,} of them were reset during the watch: a gap, left out"
@@ -28,14 +28,15 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
         yield f"      {one['because']}"
     yield from _blockers(told["blockers"])
     yield ""
-    yield from map(_wraparound, told["wraparound"])
+    yield from map(wraparound_words, told["wraparound"])
     for one in told["proofs"]:
         yield ""
         yield from _proof(one)
     yield from _tables(told["tables"], top)
 
 
-def _headline(told: Row) -> str:
+def headline(told: Row) -> str:
+    """What was looked at, and for how long."""
     rates = (
         "rates since the last reset of statistics: watch for today's"
         if told["watched"] is None
@@ -55,13 +56,14 @@ def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "keeps dead rows from being removed:"
     for one in blockers:
-        yield f"  {one['what']}: {one['name']}{_how_old(one)}"
+        yield f"  {one['what']}: {one['name']}{age_words(one)}"
         yield f"      {one['remedy']}"
         if one["sql"]:
             yield f"      {one['sql']}"
 
 
-def _how_old(one: Row) -> str:
+def age_words(one: Row) -> str:
+    """How long a blocker has been there, after a comma; empty where that is not known."""
     parts = []
     if one["seconds"] is not None:
         parts.append(f"for {duration(one['seconds'])}")
@@ -70,7 +72,8 @@ def _how_old(one: Row) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def _wraparound(one: Row) -> str:
+def wraparound_words(one: Row) -> str:
+    """The distance to wraparound of one counter, as a line."""
     said = f"{one['what']}: {one['age']:,} of {one['stops_at']:,} used (database {one['database']})"
     if one["to_stop"] is None:
         return f"{said}; pace {one['certainty'] if one['pace'] is None else 'nil'}"
