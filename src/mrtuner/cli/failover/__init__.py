@@ -13,6 +13,7 @@ command = Commands(
         "settings": "A ready snippet for a client stack that bounds a hang.",
         "audit": "What is really in force on live connections.",
         "rehearse": "Let a test server fail over, and time it from the client's side.",
+        "lab": "A primary, a standby and clients on this machine, to be broken for real.",
         "self-test": "Hold the predictions against this machine's kernel.",
     },
     package="mrtuner.cli.failover",
@@ -25,6 +26,7 @@ command = Commands(
       mrtuner failover predict 'postgresql://app@db/shop?tcp_user_timeout=8500'
       mrtuner failover settings --for psycopg --within 20s
       mrtuner failover audit --port 5432
+      mrtuner failover lab --scenario silent-loss     real servers, here
       mrtuner failover self-test                      predicted against measured, here
     """,
 )

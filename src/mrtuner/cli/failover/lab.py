@@ -1,0 +1,176 @@
+"""`mrtuner failover lab`: break a real primary here, and see what its clients see."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+
+if TYPE_CHECKING:
+    from mrtuner.failover.lab.session import Request, Session
+
+SCHEMA: Final = "mrtuner.failover.lab/1"
+FAILED: Final = 1
+
+
+@options.command("lab")
+@click.option(
+    "--scenario", "scenarios", multiple=True, metavar="NAME",
+    help="Play this one; repeatable.  [default: stay open for commands]",
+)  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="The scenarios, and what breaks in each.")
+@click.option(
+    "--within", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
+    help="Set the clients as `settings --within` does.",
+)  # fmt: skip
+@click.option(
+    "--client", "parameters", metavar="PARAMETERS",
+    help="Set them so instead: libpq's parameters, such as 'connect_timeout=3'.",
+)  # fmt: skip
+@click.option(
+    "--sysctl", "sysctls", multiple=True, metavar="NAME=VALUE",
+    help="In the clients' network namespace, such as tcp_retries2=5; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--dns-ttl", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
+    help="Of the name that leads to the primary.",
+)  # fmt: skip
+@click.option(
+    "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
+    help="Do not wait longer than that for a hang to end.",
+)  # fmt: skip
+@options.server_bin_option
+@options.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    scenarios: tuple[str, ...],
+    listed: bool,
+    within: float,
+    parameters: str | None,
+    sysctls: tuple[str, ...],
+    dns_ttl: float,
+    watch: float,
+    server_bin: Path | None,
+    as_json: bool,
+) -> None:
+    """A primary, a standby and clients in namespaces of this machine, to be broken for real.
+
+    \b
+    Examples:
+      mrtuner failover lab --list
+      mrtuner failover lab --scenario silent-loss
+      mrtuner failover lab --scenario address-move --client '' --sysctl tcp_retries2=5
+      mrtuner failover lab                        stays open: break things by hand
+
+    No root is needed, and nothing of the machine changes: links, servers and their data end with
+    the command, however it ends. Hangs are held against what `predict` says, within 0.1 s; ends
+    with 1 when one lies outside its band.
+    """
+    from mrtuner.failover.lab.session import Request, sysctl
+
+    if listed:
+        _list(as_json)
+        return
+    request = Request(
+        within=within, parameters=_parameters(parameters), sysctls=dict(map(sysctl, sysctls)),
+        ttl=dns_ttl, watch=watch, server_bin=server_bin,
+    )  # fmt: skip
+    if not scenarios:
+        _stay_open(request, as_json)
+        return
+    outcomes = list(_played(request, scenarios, as_json))
+    if as_json:
+        terminal.document({"schema": SCHEMA, "scenarios": outcomes})
+    if not all(outcome["fits"] for outcome in outcomes):
+        ctx.exit(FAILED)
+
+
+def _list(as_json: bool) -> None:
+    from mrtuner.failover.lab.scenarios import SCENARIOS
+    from mrtuner.failover.words import table
+
+    if as_json:
+        known = [{"name": one.name, "words": one.words} for one in SCENARIOS.values()]
+        terminal.document({"schema": SCHEMA, "known": known})
+        return
+    for line in table([(one.name, one.words) for one in SCENARIOS.values()]):
+        click.echo(line)
+
+
+def _parameters(text: str | None) -> Mapping[str, str] | None:
+    """libpq's parameters as given; None when they are ours to choose."""
+    if text is None:
+        return None
+    from mrtuner.failover.client import parameters_of
+
+    return parameters_of(text)
+
+
+def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:
+    """One after the other, each in a lab of its own."""
+    from dataclasses import replace
+
+    from mrtuner.failover.lab.outcome import lines
+    from mrtuner.failover.lab.scenarios import scenario
+    from mrtuner.failover.lab.session import play
+
+    for name in [scenario(name).name for name in names]:
+        with terminal.gentle_end():
+            outcome = play(replace(request, scenario=name), terminal.talk)
+        if not as_json:
+            for line in (*lines(outcome), ""):
+                click.echo(line)
+        yield outcome
+
+
+def _stay_open(request: Request, as_json: bool) -> None:
+    from mrtuner.failover.lab.session import Session
+
+    with terminal.gentle_end(), Session(request) as session:
+        terminal.talk("starting a primary and a standby ...")
+        listener = threading.Thread(target=_listen, args=(session, as_json), daemon=True)
+        listener.start()
+        try:
+            for line in sys.stdin:
+                session.command(line)
+            listener.join()  # nobody types: others may use it
+        except KeyboardInterrupt:  # the way to end it, so no error
+            terminal.talk("the lab has ended; nothing of it is left")
+
+
+def _listen(session: Session, as_json: bool) -> None:
+    """Say what the lab says."""
+    for what, content in session.events():
+        if what == "ready":
+            _say(session, content, as_json)
+        elif what == "refused":
+            terminal.complain(*content)
+        else:
+            terminal.talk(f"{what}: {content}")
+
+
+def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
+    from mrtuner.failover.lab.lab import explained
+    from mrtuner.failover.words import table
+
+    flags = "--user --preserve-credentials --net --mount"
+    entrance = f"nsenter --target {session.first()} {flags} --"
+    if as_json:
+        terminal.document({"schema": SCHEMA, "enter": entrance, "dsns": dict(dsns)})
+        return
+    click.echo("a client's place:")
+    click.echo(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
+    for line in table([("  " + what, dsn) for what, dsn in dsns.items()]):
+        click.echo(line)
+    click.echo("type what is to happen; Ctrl-C ends it:")
+    for line in table([("  " + verb, words) for verb, words in explained()]):
+        click.echo(line)

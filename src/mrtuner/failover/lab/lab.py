@@ -1,0 +1,141 @@
+"""The lab itself: a site with a primary and a standby, and what can be done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final
+
+from mrtuner.errors import UsageError
+from mrtuner.failover.lab.resolver import NAME, Resolver
+from mrtuner.failover.lab.server import PORT, Server, pair
+from mrtuner.failover.lab.site import MOVING, Machine, Site, mount_over
+from mrtuner.postgres.cluster import SUPERUSER, Binaries
+
+_RESOLV: Final = "nameserver 127.0.0.1\n"
+_NSSWITCH: Final = "hosts: files dns\n"
+
+
+class Lab(AbstractContextManager["Lab"]):
+    """Machines a (primary) and b (standby), up while the block runs."""
+
+    def __init__(self, binaries: Binaries, *, ttl: float = 5.0) -> None:
+        self._binaries = binaries
+        self._site = Site()
+        self._ttl = ttl
+
+    def __enter__(self) -> Lab:
+        self._site.__enter__()
+        machines = self._site.machines
+        self.servers: Mapping[str, Server] = dict(
+            zip("ab", pair(machines["a"], machines["b"], self._binaries), strict=True)
+        )
+        self.resolver = Resolver(machines["a"].address, self._ttl)
+        self.resolver.start()
+        mount_over("/etc/resolv.conf", _RESOLV)
+        mount_over("/etc/nsswitch.conf", _NSSWITCH)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._site.__exit__(kind, error, trace)
+
+    def dsns(self) -> dict[str, str]:
+        """Every way for a client, by what it is."""
+        a, b = (self._machine(name).address for name in "ab")
+        hosts = {"a": a, "b": b, "both, read-write": f"{a},{b}", "address": MOVING, "name": NAME}
+        return {what: dsn(host) for what, host in hosts.items()}
+
+    # What can be done to it: the lab's own commands.
+
+    def silence(self, name: str) -> None:
+        """The machine loses its power: nothing answers any more."""
+        self._site.silence(self._machine(name))
+
+    def restore(self, name: str) -> None:
+        """Its network answers again."""
+        self._site.restore(self._machine(name))
+
+    def crash(self, name: str) -> None:
+        """kill -9 of every process; the kernel refuses and resets."""
+        self._server(name).crash()
+
+    def start(self, name: str) -> None:
+        """Start a crashed server again."""
+        self._server(name).start()
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP to every process; the kernel goes on acknowledging."""
+        self._server(name).freeze()
+
+    def thaw(self, name: str) -> None:
+        """Let it go on."""
+        self._server(name).thaw()
+
+    def promote(self, name: str) -> None:
+        """Make the standby a primary."""
+        self._server(name).promote()
+
+    def cut(self) -> None:
+        """Cut the two machines off from each other; the client sees both."""
+        self._site.cut(self._machine("a"), self._machine("b"))
+
+    def mend(self) -> None:
+        """Undo cut."""
+        self._site.mend(self._machine("a"), self._machine("b"))
+
+    def move(self, name: str) -> None:
+        """Let the moving address lead to this machine."""
+        self._site.move_address(self._machine(name))
+
+    def rename(self, name: str) -> None:
+        """Let the name lead to this machine; caches go on until their TTL ends."""
+        self.resolver.switch(self._machine(name).address)
+
+    def do(self, line: str) -> None:
+        """One command as a person types it; UsageError for one that there is not."""
+        verb, *arguments = line.split()
+        method = _verbs(self).get(verb)
+        if method is None or len(arguments) != (verb not in _ALONE):
+            raise UsageError(f"no command {line.strip()!r}", f"There are: {', '.join(usage())}.")
+        method(*arguments)
+
+    def _server(self, name: str) -> Server:
+        self._machine(name)
+        return self.servers[name]
+
+    def _machine(self, name: str) -> Machine:
+        if name not in self._site.machines:
+            raise UsageError(f"no machine {name!r}", "There are a and b.")
+        return self._site.machines[name]
+
+
+_ALONE: Final = ("cut", "mend")
+_VERBS: Final = ("silence", "restore", "crash", "start", "freeze", "thaw", "promote", *_ALONE,
+                 "move", "rename")  # fmt: skip
+
+
+def _verbs(lab: Lab) -> dict[str, Callable[..., None]]:
+    return {verb: getattr(lab, verb) for verb in _VERBS}
+
+
+def usage() -> Iterator[str]:
+    """The commands."""
+    yield from (verb if verb in _ALONE else f"{verb} a|b" for verb in _VERBS)
+
+
+def explained() -> Iterator[tuple[str, str]]:
+    """The commands with what they do."""
+    for verb, shown in zip(_VERBS, usage(), strict=True):
+        yield shown, str(getattr(Lab, verb).__doc__)
+
+
+def dsn(host: str) -> str:
+    """A connection string to this host, or to one of several that takes writes."""
+    several = " target_session_attrs=read-write" if "," in host else ""
+    return f"host={host} port={PORT} user={SUPERUSER} dbname=postgres{several}"

@@ -1,0 +1,159 @@
+"""What a scenario showed: each case predicted and measured, and what the probes saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.failover.predict import SLACK, said
+from mrtuner.failover.wheel import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case: the band predicted [s] (None: for ever), and each hang (None: it hung on)."""
+
+    label: str
+    predicted: Span | None
+    decided_by: str
+    measured: tuple[float | None, ...]
+    slack: float = SLACK
+    watched: float = 0.0  # s, for how long those that hung on were looked at
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether all lie in the band or `slack` beside it; None when nobody waited so long."""
+        if self.predicted is None:
+            return all(hang is None for hang in self.measured)
+        if None in self.measured:
+            return None if self.predicted.low > self.watched else False
+        return all(self.predicted.covers(hang, slack=self.slack) for hang in self.measured if hang)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": self.label,
+            "predicted": None if self.predicted is None else self.predicted.to_dict(),
+            "decided_by": self.decided_by,
+            "measured": [None if hang is None else round(hang, 3) for hang in self.measured],
+            "watched": round(self.watched, 1),
+            "fits": self.fits,
+        }
+
+
+def union(spans: Sequence[Span | None]) -> Span | None:
+    """The band that holds them all; None as soon as one is without end."""
+    known = [span for span in spans if span is not None]
+    if len(known) < len(spans):
+        return None
+    middle = sorted(span.mid for span in known)[len(known) // 2]
+    return Span(min(span.low for span in known), middle, max(span.high for span in known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one kind of open-loop probe saw."""
+
+    kind: str
+    outage: float | None  # s, the longest time without a good answer; None: it did not end
+    failed: int
+    late: int  # answered after more than a second
+    stale: int  # answered by the old primary after the new one was there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One scenario."""
+
+    scenario: str
+    words: str
+    release: str
+    hz: int
+    parameters: Mapping[str, str]
+    rows: tuple[Row, ...]
+    seen: tuple[Seen, ...]
+    acknowledged: int  # writes
+    lost: int  # of these, not there at the end
+    fenced: float | None = None  # s from the fault until the old primary was killed
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing measured lies outside its band."""
+        return all(row.fits is not False for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "scenario": self.scenario,
+            "words": self.words,
+            "release": self.release,
+            "hz": self.hz,
+            "parameters": dict(self.parameters),
+            "fits": self.fits,
+            "cases": [row.to_dict() for row in self.rows],
+            "probes": [
+                {
+                    "kind": one.kind,
+                    "outage": None if one.outage is None else round(one.outage, 3),
+                    "failed": one.failed,
+                    "late": one.late,
+                    "stale": one.stale,
+                }
+                for one in self.seen
+            ],
+            "writes": {"acknowledged": self.acknowledged, "lost": self.lost},
+            "fenced": None if self.fenced is None else round(self.fenced, 3),
+        }
+
+
+_VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """An outcome's document for people."""
+    from mrtuner.failover.words import table
+
+    yield f"{told['scenario']}: {told['words']}"
+    yield f"Linux {told['release']}, HZ {told['hz']}; " + " ".join(
+        f"{name}={value}" for name, value in told["parameters"].items()
+    )
+    yield ""
+    head = ("case", "predicted", "measured", "", "decided by")
+    yield from table([head, *map(_cells, told["cases"])])
+    yield ""
+    yield from table([_HEAD, *map(_seen_cells, told["probes"])])
+    writes = told["writes"]
+    yield ""
+    if told["fenced"] is not None:
+        yield f"the old primary was killed {told['fenced']:.1f} s after the fault"
+    yield f"{writes['acknowledged']} writes were acknowledged, {writes['lost']} of them are lost"
+
+
+_HEAD: Final = ("probes", "without an answer", "failed", "late", "answered by the old primary")
+
+
+def _cells(told: Mapping[str, Any]) -> tuple[str, ...]:
+    band = told["predicted"]
+    span = None if band is None else Span(band["low"], band["mid"], band["high"])
+    return (
+        told["case"],
+        said(span),
+        measured(told["measured"], told["watched"]),
+        _VERDICTS[told["fits"]],
+        told["decided_by"],
+    )
+
+
+def measured(hangs: Sequence[float | None], watched: float) -> str:
+    """``9.03 to 9.21 s (3)``, ``over 20 s (3)``."""
+    ended = [hang for hang in hangs if hang is not None]
+    if not ended:
+        return f"over {watched:.0f} s ({len(hangs)})"
+    on = f", {len(hangs) - len(ended)} over {watched:.0f} s" if len(ended) < len(hangs) else ""
+    return f"{min(ended):.2f} to {max(ended):.2f} s ({len(ended)}){on}"
+
+
+def _seen_cells(told: Mapping[str, Any]) -> tuple[str, ...]:
+    outage = "to the end" if told["outage"] is None else f"{told['outage']:.1f} s"
+    return (told["kind"], outage, *(str(told[name]) for name in ("failed", "late", "stale")))

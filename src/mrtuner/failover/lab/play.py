@@ -1,0 +1,197 @@
+"""One scenario from its beginning to its outcome."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Final
+
+from mrtuner.failover.client import configured, parameters_of
+from mrtuner.failover.kernel import Kernel, local
+from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.lab.outcome import Outcome, Row, Seen, union
+from mrtuner.failover.lab.scenarios import Moment, Scenario
+from mrtuner.failover.lab.trials import Attempt, Trials
+from mrtuner.failover.observed import Attempt as Probe
+from mrtuner.failover.observed import Kind, Observation
+from mrtuner.failover.predict import SLACK, Prediction, Situation
+from mrtuner.failover.probes import Probes, Schedule
+from mrtuner.failover.wheel import Span
+
+_INTERVAL: Final = 0.2
+_STEADY: Final = 1.0
+#: Any probe gives up after this [s]: later than the clients' own limits do.
+_PATIENCE: Final = 30.0
+#: How long an endless hang is looked at, at least, and any beyond its band [s].
+_LEAST: Final = 5.0
+_BEYOND: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a scenario is to be played."""
+
+    parameters: Mapping[str, str]  # libpq's, of every client
+    ttl: float = 5.0  # s, of the name
+    watch: float = 180.0  # s after which a hang is not waited for any longer
+
+
+@dataclass(slots=True)
+class Play:
+    """A scenario under way. Moments are of time.monotonic(); `seen_…` of the probes' clock."""
+
+    lab: Lab
+    one: Scenario
+    wishes: Wishes
+    talk: Callable[[str], None]
+    kernel: Kernel = field(default_factory=local)
+    fault: float = 0.0
+    takeover: float = 0.0
+    end: float = 0.0
+    seen_takeover: float = 0.0
+    seen_end: float = 0.0
+
+    def run(self) -> Outcome:
+        """Break it, wait, and put what was measured beside what was predicted."""
+        trials = Trials(repeat(self._dsn(self.one.entrance)))
+        schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
+        with Probes(self._dsn(self.one.observers), schedule) as probes:
+            probes.wait_until_steady(_STEADY, patience=_PATIENCE)
+            self._break(trials, probes)
+            trials.wait(self._until(trials.attempts))
+            self._fence()
+            self.end, self.seen_end = time.monotonic(), probes.now()
+            rows = tuple(self._rows(trials.attempts))
+            self._wait_for_answers(probes)
+            observed = probes.finish()
+        return self._outcome(rows, observed)
+
+    def _dsn(self, entrance: str) -> str:
+        given = (f"{name}={value}" for name, value in self.wishes.parameters.items())
+        return " ".join([self.lab.dsns()[entrance], *given])
+
+    def _break(self, trials: Trials, probes: Probes) -> None:
+        trials.before()
+        self.talk(f"now: {self.one.words}")
+        self.fault = time.monotonic()
+        self.one.fault(self.lab)
+        trials.after()
+        time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
+        self.one.takeover(self.lab)
+        self.takeover, self.seen_takeover = time.monotonic(), probes.now()
+        self.talk("the other machine has taken over; waiting for those that hang")
+
+    def _until(self, attempts: list[Attempt]) -> float:
+        """When every hang that ends should have ended."""
+        spans = ((each.began, self._predicted(each).span) for each in attempts)
+        ends = [began + span.high + _BEYOND for began, span in spans if span is not None]
+        latest = max([*ends, self.takeover + _LEAST])
+        return min(latest, self.fault + self.wishes.watch)
+
+    def _fence(self) -> None:
+        if self.one.fence is not None:
+            self.talk("fencing the old primary")
+            self.one.fence(self.lab)
+
+    def _wait_for_answers(self, probes: Probes) -> None:
+        """Until every kind of probe that was sent after the end has been answered."""
+        self.talk("waiting until the probes are answered again")
+        last = time.monotonic() + _PATIENCE
+        while time.monotonic() < last:
+            late = {each.kind for each in probes.attempts()
+                    if each.answered and each.sent > self.seen_end}  # fmt: skip
+            if late >= set(probes.schedule.kinds):
+                return
+            time.sleep(_INTERVAL)
+
+    def _predicted(self, attempt: Attempt) -> Prediction:
+        client = configured("psycopg", parameters_of(self._dsn(self.one.entrance)))
+        situation = Situation(kernel=self.kernel, client=client, path=attempt.path)
+        return self.one.expected(
+            attempt.case,
+            Moment(
+                situation=situation,
+                fault=max(0.0, self.fault - attempt.began),
+                takeover=self.takeover - attempt.began,
+            ),
+        )
+
+    def _rows(self, attempts: list[Attempt]) -> Iterator[Row]:
+        for case in self.one.cases:
+            mine = [each for each in attempts if each.case is case]
+            predictions = [self._predicted(each) for each in mine]
+            yield Row(
+                label=case.words,
+                predicted=union([each.span for each in predictions]),
+                decided_by=predictions[0].decided_by,
+                measured=tuple(each.seconds for each in mine),
+                watched=min(self.end - each.began for each in mine),
+            )
+
+    # What the probes saw.
+
+    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> Outcome:
+        ledger = observed.ledger
+        return Outcome(
+            scenario=self.one.name,
+            words=self.one.words,
+            release=".".join(map(str, self.kernel.release)),
+            hz=self.kernel.hz,
+            parameters=self.wishes.parameters,
+            rows=(*rows, *self._more(observed)),
+            seen=tuple(self._seen(observed, kind) for kind in observed.kinds),
+            acknowledged=ledger.acknowledged if ledger else 0,
+            lost=len(ledger.lost) if ledger else 0,
+            fenced=None if self.one.fence is None else self.end - self.fault,
+        )
+
+    def _more(self, observed: Observation) -> Iterator[Row]:
+        """What only some scenarios have, from the probes; they ask once an interval."""
+        slack = SLACK + _INTERVAL
+        if self.one.entrance == "name":
+            first = min(each.ended for each in _answers(observed) if self._by_new(each, observed))
+            yield Row(
+                label="new connection by name, from the switch on",
+                predicted=Span(0.0, self.wishes.ttl / 2, self.wishes.ttl),
+                decided_by=f"the name's TTL = {self.wishes.ttl:g} s",
+                measured=(max(0.0, first - self.seen_takeover),),
+                slack=slack,
+            )
+        if self.one.name == "partition":
+            stale = [each.ended for each in _stale(self, observed) if each.kind.writes]
+            yield Row(
+                label="writes to the old primary, after the new one was there",
+                predicted=Span.exactly(self.seen_end - self.seen_takeover),
+                decided_by="nothing tells a client of the other primary: fencing does",
+                measured=(max(stale, default=self.seen_takeover) - self.seen_takeover,),
+                slack=slack,
+            )
+
+    def _by_new(self, probe: Probe, observed: Observation) -> bool:
+        old = observed.servers[0].started
+        return probe.server is not None and probe.server.started != old
+
+    def _seen(self, observed: Observation, kind: Kind) -> Seen:
+        mine = [each for each in observed.attempts if each.kind is kind]
+        gaps = [gap.most for gap in observed.gaps(kind)]
+        known = [gap for gap in gaps if gap is not None]
+        return Seen(
+            kind=kind.words,
+            outage=None if len(known) < len(gaps) else max(known, default=0.0),
+            failed=sum(not each.answered for each in mine),
+            late=sum(each.answered and not each.good for each in mine),
+            stale=sum(each.kind is kind for each in _stale(self, observed)),
+        )
+
+
+def _answers(observed: Observation) -> Iterator[Probe]:
+    return (each for each in observed.attempts if each.answered and each.server is not None)
+
+
+def _stale(play: Play, observed: Observation) -> Iterator[Probe]:
+    """Answers of the old primary to what was asked after the new one was there."""
+    for each in _answers(observed):
+        if each.sent > play.seen_takeover and not play._by_new(each, observed):
+            yield each

@@ -1,0 +1,150 @@
+"""The scenarios: what breaks, who takes over when, and what is predicted for it.
+
+A prediction is asked for each single attempt, for it depends on when that began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mrtuner.errors import BadValue
+from mrtuner.failover import predict
+from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.predict import Case, Prediction, Situation
+from mrtuner.failover.wheel import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One attempt's situation, and when the fault and the takeover came after its beginning."""
+
+    situation: Situation
+    fault: float  # s; 0 when it began after the fault
+    takeover: float  # s
+
+
+Expected = Callable[[Case, Moment], Prediction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One way for a primary to go, seen by clients that come in through `entrance`."""
+
+    name: str
+    words: str
+    fault: Callable[[Lab], None]
+    takeover: Callable[[Lab], None]
+    expected: Expected
+    entrance: str = "a"  # one of Lab.dsns()
+    observers: str = "both, read-write"
+    cases: tuple[Case, ...] = (Case.CONNECT, Case.IDLE, Case.FLIGHT)
+    #: Seconds from the fault to the takeover.
+    after: float = 3.0
+    #: What ends the old primary at last, where the fault has not.
+    fence: Callable[[Lab], None] | None = None
+
+
+def _silent(case: Case, moment: Moment) -> Prediction:
+    """Nobody answers any more."""
+    return _BY_CASE[case](moment.situation)
+
+
+_BY_CASE: Final[Mapping[Case, Callable[[Situation], Prediction]]] = {
+    Case.CONNECT: predict.connecting,
+    Case.IDLE: predict.idle,
+    Case.FLIGHT: predict.in_flight,
+}
+
+
+def _at_once(case: Case, moment: Moment) -> Prediction:
+    """The machine's kernel says so itself."""
+    return Prediction(
+        case=case,
+        span=Span.exactly(moment.fault),
+        decided_by="the machine's kernel lives: it resets and refuses",
+        steps=(),
+    )
+
+
+def _frozen(case: Case, moment: Moment) -> Prediction:
+    """TCP is well, so only the client's own limits count."""
+    found = predict.frozen(moment.situation)
+    limit = moment.situation.client.connect_timeout
+    if case is not Case.CONNECT or limit is None:
+        return replace(found, case=case)
+    decided = moment.situation.client.said("connect_timeout", f"{limit:g}")
+    return replace(found, case=case, span=Span.exactly(limit), decided_by=decided)
+
+
+def _moved(case: Case, moment: Moment) -> Prediction:
+    """Silent until the address leads elsewhere, which the kernel finds at its next timer."""
+    found = _silent(
+        case, replace(moment, situation=replace(moment.situation, away=moment.takeover))
+    )
+    if found.noticed is None or found.noticed == found.span:
+        return found
+    return replace(found, span=found.noticed, decided_by="the first timer after the address moved")
+
+
+def _as_ever(case: Case, _moment: Moment) -> Prediction:
+    """The old primary goes on as if nothing had happened."""
+    words = "the old primary knows of nothing and answers"
+    return Prediction(case=case, span=Span.exactly(0.0), decided_by=words, steps=())
+
+
+def _fail_over(lab: Lab) -> None:
+    lab.promote("b")
+
+
+def _move(lab: Lab) -> None:
+    lab.promote("b")
+    lab.move("b")
+
+
+def _rename(lab: Lab) -> None:
+    lab.promote("b")
+    lab.rename("b")
+
+
+SCENARIOS: Final = {
+    one.name: one
+    for one in (
+        Scenario(
+            name="crash", words="kill -9 of every process; the machine lives",
+            fault=lambda lab: lab.crash("a"), takeover=_fail_over, expected=_at_once,
+        ),
+        Scenario(
+            name="silent-loss", words="the machine loses its power: nothing answers",
+            fault=lambda lab: lab.silence("a"), takeover=_fail_over, expected=_silent,
+        ),
+        Scenario(
+            name="frozen", words="SIGSTOP to every process; the kernel goes on acknowledging",
+            fault=lambda lab: lab.freeze("a"), takeover=_fail_over, expected=_frozen,
+            fence=lambda lab: lab.crash("a"),
+        ),
+        Scenario(
+            name="partition", words="the machines lose each other, clients see both: two primaries",
+            fault=lambda lab: lab.cut(), takeover=_fail_over, expected=_as_ever,
+            cases=(Case.CONNECT, Case.IDLE), fence=lambda lab: lab.crash("a"),
+        ),
+        Scenario(
+            name="address-move", words="power lost; then the address leads to the other machine",
+            fault=lambda lab: lab.silence("a"), takeover=_move, expected=_moved,
+            entrance="address", observers="address",
+        ),
+        Scenario(
+            name="name-switch", words="power lost; then the name leads to the other machine",
+            fault=lambda lab: lab.silence("a"), takeover=_rename, expected=_silent,
+            entrance="name", observers="name",
+        ),
+    )
+}  # fmt: skip
+
+
+def scenario(name: str) -> Scenario:
+    """One by name."""
+    if name not in SCENARIOS:
+        raise BadValue(f"no scenario {name!r}", f"There are {', '.join(SCENARIOS)}.")
+    return SCENARIOS[name]

@@ -1,0 +1,146 @@
+"""PostgreSQL on the lab's machines: a primary, and a standby that streams from it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import ConnectError, MissingPart
+from mrtuner.failover.lab.site import Machine
+from mrtuner.postgres.cluster import SUPERUSER, Binaries
+
+PORT: Final = 5432
+_PATIENCE: Final = 60.0
+#: Small and quick: nothing here outlives the lab, so nothing is made durable.
+SETTINGS: Final = {
+    "listen_addresses": "*",
+    "fsync": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "200",
+    "min_wal_size": "4MB",
+    "max_wal_size": "64MB",
+    "wal_sender_timeout": "5s",
+    "wal_receiver_timeout": "5s",
+}
+#: Who can reach it is in namespaces of ours.
+_ACCESS: Final = "local all all trust\nhost all all 10.77.0.0/16 trust\n" + (
+    "host replication all 10.77.0.0/16 trust\n"
+)
+
+
+class Server:
+    """A PostgreSQL server on a machine."""
+
+    def __init__(self, machine: Machine, binaries: Binaries) -> None:
+        self.machine = machine
+        self._binaries = binaries
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.machine.directory / "data"
+
+    @property
+    def dsn(self) -> str:
+        """Its own address."""
+        return f"host={self.machine.address} port={PORT} user={SUPERUSER} dbname=postgres"
+
+    def create(self) -> None:
+        """Make an empty primary."""
+        self._run("initdb", "-D", self.data, "-U", SUPERUSER, "-E", "UTF8", "--locale=C",
+                  "--no-sync", "--auth=trust", "--wal-segsize=1")  # fmt: skip
+        (self.data / "pg_hba.conf").write_text(_ACCESS)
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
+            file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
+
+    def follow(self, primary: Server) -> None:
+        """Make a standby that streams from `primary`."""
+        self._run("pg_basebackup", "-D", self.data, "-d", primary.dsn, "-R", "-X", "stream",
+                  "-c", "fast", "--no-sync")  # fmt: skip
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        with (self.machine.directory / "log").open("ab") as log:
+            program = self._binaries.program("postgres")
+            self._process = self.machine.start([program, "-D", self.data], log)
+        end = time.monotonic() + _PATIENCE
+        while not self.answers():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise ConnectError(
+                    f"the server on machine {self.machine.name} does not start: {self._said()}",
+                    "Report it with what --debug shows.",
+                )
+            time.sleep(0.05)
+
+    def answers(self) -> bool:
+        """Whether a query over its own address is answered."""
+        import psycopg
+
+        with suppress(psycopg.Error), psycopg.connect(self.dsn, connect_timeout=2):
+            return True
+        return False
+
+    def promote(self) -> None:
+        """Make it a primary, and wait until it is."""
+        self._run("pg_ctl", "promote", "-w", "-D", self.data)
+
+    def streams_to(self, standby: Server) -> bool:
+        """Whether that standby has everything and is being sent more."""
+        import psycopg
+
+        query = (
+            "SELECT count(*) FROM pg_stat_replication "
+            "WHERE client_addr = %s AND state = 'streaming'"
+        )
+        with suppress(psycopg.Error), psycopg.connect(self.dsn, connect_timeout=2) as conn:
+            row = conn.execute(query, (standby.machine.address,)).fetchone()
+            return bool(row and row[0])
+        return False
+
+    def crash(self) -> None:
+        """Kill every process; the machine's kernel lives on and refuses or resets."""
+        self.machine.signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop every process; the machine's kernel goes on acknowledging."""
+        self.machine.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen one go on."""
+        self.machine.signal(signal.SIGCONT)
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        done = self.machine.run(self._binaries.program(program), *arguments)
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise MissingPart(
+                f"{program} failed on machine {self.machine.name}: {said}",
+                "It needs some 200 MB of memory; --server-bin names another installation.",
+            )
+
+    def _said(self) -> str:
+        lines = (self.machine.directory / "log").read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "its log is empty"
+
+
+def pair(primary: Machine, standby: Machine, binaries: Binaries) -> tuple[Server, Server]:
+    """A running primary and a running standby that has caught up."""
+    first, second = Server(primary, binaries), Server(standby, binaries)
+    first.create()
+    first.start()
+    second.follow(first)
+    second.start()
+    end = time.monotonic() + _PATIENCE
+    while not first.streams_to(second):
+        if time.monotonic() > end:
+            raise ConnectError("the standby does not stream", "Report it with --debug.")
+        time.sleep(0.05)
+    return first, second

@@ -1,0 +1,188 @@
+"""A client, a router and servers in namespaces of one machine, without root.
+
+    client 10.77.1.2 ── router ── 10.77.2.2 machine a
+                               ── 10.77.3.2 machine b …
+    the address that moves, 10.77.9.9, leads to one of them
+
+Whoever calls is the client, and root of user, network, mount and process namespaces of its own
+(`enter`): when its process ends, however it does, the kernel ends all the others and takes the
+links and the memory that the data directories lie in.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+from mrtuner.failover.namespaces import CLIENT, Peer, address, ip, within
+
+#: The address that a failover moves.
+MOVING: Final = "10.77.9.9"
+#: In memory, and in a mount namespace of ours: gone with the last process.
+SCRATCH: Final = Path("/dev/shm/lab")  # noqa: S108  # nobody else sees it
+_SIZE: Final = "1g"
+#: Everything of a server runs as this user of a namespace within ours: PostgreSQL takes no root.
+_USER: Final = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+
+
+def enter(command: Sequence[str]) -> list[str]:
+    """The command line that runs a command as root, and as first process, of new namespaces."""
+    flags = ("--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child",
+             "--mount-proc", "--")  # fmt: skip
+    return ["unshare", *flags, *command]
+
+
+def prepare() -> None:
+    """Loopback and scratch memory, once inside."""
+    ip("link", "set", "lo", "up")
+    flags = ("-o", f"size={_SIZE},mode=1777")
+    subprocess.run(["mount", "-t", "tmpfs", *flags, "tmpfs", SCRATCH.parent], check=True)
+    SCRATCH.mkdir()
+
+
+class Machine:
+    """A server's machine: a network namespace with what runs in it."""
+
+    def __init__(self, name: str, at: str, peer: int) -> None:
+        self.name = name
+        self.address = at
+        self._peer = peer
+        self.link = f"to-{name}"  # the router's end
+        self.directory = SCRATCH / name
+        self.directory.mkdir()
+
+    def start(self, command: Sequence[str | Path], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a program here, as the unprivileged user."""
+        return subprocess.Popen(
+            self._inside(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            cwd=self.directory, env=_environment(),
+        )  # fmt: skip
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a program here to its end, as the unprivileged user."""
+        return subprocess.run(
+            self._inside(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False, cwd=self.directory, env=_environment(),
+        )  # fmt: skip
+
+    def _inside(self, command: Sequence[str | Path]) -> list[str]:
+        entered = ("nsenter", "--target", str(self._peer), "--net", "--")
+        return [*entered, *_USER, *map(str, command)]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it to every process of this machine."""
+        for pid in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _processes(self) -> Iterator[int]:
+        mine = _network(self._peer)
+        pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        yield from (pid for pid in pids if pid != self._peer and _network(pid) == mine)
+
+
+def _network(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return ""
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PG")}
+    return kept | {"LC_ALL": "C", "HOME": str(SCRATCH)}
+
+
+class Site(AbstractContextManager["Site"]):
+    """The links and machines, up while the block runs; all loss is made in the router."""
+
+    def __init__(self, names: Sequence[str] = ("a", "b")) -> None:
+        self._names = names
+        self._stack = ExitStack()
+        self._router = 0
+        self.machines: Mapping[str, Machine] = {}
+
+    def __enter__(self) -> Site:
+        with ExitStack() as stack:
+            self._router = stack.enter_context(Peer(["cat"])).pid
+            self._connect_client()
+            self.machines = {
+                name: self._machine(name, place, stack)
+                for place, name in enumerate(self._names, start=2)
+            }
+            self._stack = stack.pop_all()
+        self.move_address(self.machines[self._names[0]])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for machine in self.machines.values():
+            machine.signal(signal.SIGKILL)
+        self._stack.close()
+
+    def _connect_client(self) -> None:
+        ip("link", "add", "client0", "type", "veth", "peer", "name", "to-client", "netns",
+           str(self._router))  # fmt: skip
+        address("client0", CLIENT)
+        address("to-client", "10.77.1.1", inside=self._router)
+        ip("route", "add", "default", "via", "10.77.1.1")
+        within(self._router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+    def _machine(self, name: str, place: int, stack: ExitStack) -> Machine:
+        peer = stack.enter_context(Peer(["cat"])).pid
+        machine = Machine(name, f"10.77.{place}.2", peer)
+        ip("link", "add", machine.link, "type", "veth", "peer", "name", "net0", "netns",
+           str(peer), inside=self._router)  # fmt: skip
+        ip("link", "set", "lo", "up", inside=peer)
+        ip("address", "add", f"{MOVING}/32", "dev", "lo", inside=peer)
+        address(machine.link, f"10.77.{place}.1", inside=self._router)
+        address("net0", machine.address, inside=peer)
+        ip("route", "add", "default", "via", f"10.77.{place}.1", inside=peer)
+        return machine
+
+    def silence(self, machine: Machine) -> None:
+        """Drop every packet to and from it, and tell nobody."""
+        self._rule("add", "iif", machine.link)
+        self._rule("add", "to", machine.address)
+
+    def restore(self, machine: Machine) -> None:
+        """End its silence."""
+        self._rule("del", "iif", machine.link)
+        self._rule("del", "to", machine.address)
+
+    def cut(self, one: Machine, other: Machine) -> None:
+        """Drop every packet between two of them; the client goes on seeing both."""
+        self._rule("add", "from", one.address, "to", other.address)
+        self._rule("add", "from", other.address, "to", one.address)
+
+    def mend(self, one: Machine, other: Machine) -> None:
+        """Undo `cut`."""
+        self._rule("del", "from", one.address, "to", other.address)
+        self._rule("del", "from", other.address, "to", one.address)
+
+    def _rule(self, verb: str, *what: str) -> None:
+        ip("rule", verb, *what, "blackhole", inside=self._router)
+
+    def move_address(self, machine: Machine) -> None:
+        """Lead the moving address to this machine."""
+        ip("route", "replace", f"{MOVING}/32", "via", machine.address, inside=self._router)
+
+
+def mount_over(path: str, text: str) -> None:
+    """Show the client this text in a file's place."""
+    copy = SCRATCH / Path(path).name
+    copy.write_text(text, encoding="utf-8")
+    subprocess.run(["mount", "--bind", str(copy), path], check=True)
+
+
+__all__: Sequence[Any] = ["MOVING", "SCRATCH", "Machine", "Site", "enter", "mount_over", "prepare"]

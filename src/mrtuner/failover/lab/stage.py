@@ -1,0 +1,96 @@
+"""The inside of the lab: first process of namespaces of its own, run by `session`.
+
+`python -m mrtuner.failover.lab.stage` reads one request, a line of JSON, from stdin, and writes
+lines of JSON: `talk`, then `result`, or `error`. Further lines of stdin are the lab's commands.
+When stdin ends it ends, and the kernel ends everything that it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mrtuner.errors import MrTunerError
+from mrtuner.failover.kernel import local
+from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.lab.play import Play, Wishes
+from mrtuner.failover.lab.scenarios import scenario
+from mrtuner.failover.lab.site import prepare
+from mrtuner.failover.settings import settings
+from mrtuner.failover.traces import Path as Way
+from mrtuner.postgres.cluster import find_binaries
+
+
+def main() -> None:
+    """One request; MrTunerErrors are handed to whoever asked."""
+    request = json.loads(sys.stdin.readline())
+    try:
+        prepare()
+        for name, value in request["sysctls"].items():
+            Path("/proc/sys", *name.split(".")).write_text(str(value))
+        if request["scenario"] is None:
+            _open(request)
+        else:
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
+            _play(request)
+    except MrTunerError as error:
+        _tell(error=[type(error).__name__, error.message, error.hint])
+    os._exit(0)  # threads of clients that hang for ever are not waited for
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _play(request: Mapping[str, Any]) -> None:
+    one = scenario(request["scenario"])
+    wishes = _wishes(request)
+    _talk("starting a primary and a standby")
+    with Lab(_binaries(request), ttl=wishes.ttl) as lab:
+        _tell(result=Play(lab, one, wishes, _talk).run().to_dict())
+
+
+def _wishes(request: Mapping[str, Any]) -> Wishes:
+    """The client's parameters as asked, or those that bound its hangs within the time asked."""
+    parameters = request["parameters"]
+    if parameters is None:
+        limits = settings("psycopg", request["within"], local(), Way()).bounds
+        parameters = limits.conninfo
+    return Wishes(parameters=parameters, ttl=request["ttl"], watch=request["watch"])
+
+
+def _open(request: Mapping[str, Any]) -> None:
+    """Stay, and do what the lines of stdin say."""
+    with Lab(_binaries(request), ttl=request["ttl"]) as lab:
+        _tell(ready=lab.dsns())
+        for line in sys.stdin:
+            if not line.strip():
+                continue
+            try:
+                lab.do(line)
+                _tell(done=line.strip())
+            except MrTunerError as error:
+                _tell(refused=[error.message, error.hint])
+
+
+def _binaries(request: Mapping[str, Any]) -> Any:
+    named = request["server_bin"]
+    return find_binaries(Path(named) if named else None)
+
+
+def _talk(text: str) -> None:
+    _tell(talk=text)
+
+
+def _tell(**what: Any) -> None:
+    print(json.dumps(what), flush=True)  # noqa: T201  # it is the way to whoever started us
+
+
+if __name__ == "__main__":
+    main()
