@@ -77,31 +77,34 @@ def bounds(
     path: Path,
     *,
     hosts: int = 1,
+    attempts: int = 0,
     longest_query: float | None = None,
 ) -> Bounds:
     """Limits for a bound of `within` [s]; Refused, with the reason, where there are none.
 
     `hosts`: addresses in the connection string, each of which has its own connect_timeout.
+    `attempts`: new connections that a pool tries in its caller's time once it found one dead.
     """
     keepalive = _keepalive(within, kernel)
-    user = _user_timeout(within, kernel, path, keepalive)
+    connect = _connect_timeout(within, hosts, attempts)
+    left = within - attempts * hosts * connect  # for finding out that it is dead
     return Bounds(
         within=within,
         hosts=hosts,
-        connect_timeout=_connect_timeout(within, hosts),
+        connect_timeout=connect,
         keepalive=keepalive,
-        user_timeout=user,
-        tcp_retries2=_most(_retries(within, kernel, path), "tcp_retries2", within),
+        user_timeout=_user_timeout(left, within, kernel, path, keepalive),
+        tcp_retries2=_most(_retries(left, kernel, path), "tcp_retries2", left),
         tcp_syn_retries=_most(_syn_retries(within, kernel), "tcp_syn_retries", within),
         pool_wait=int(within) - 1,  # PgBouncer looks only now and then
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
         longest_query=longest_query,
-        read_timeout=_read_timeout(within, longest_query),
+        read_timeout=_read_timeout(left, within, longest_query),
     )
 
 
-def _connect_timeout(within: float, hosts: int) -> int:
+def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
     least = _SHORTEST * hosts
     if within < least:
         raise Refused(
@@ -109,7 +112,7 @@ def _connect_timeout(within: float, hosts: int) -> int:
             f"connect_timeout is at least {_SHORTEST} s for each",
             f"Ask for {least} s or more, or name fewer hosts.",
         )
-    return min(_LONGEST, max(_SHORTEST, int(within / 3 / hosts)))
+    return min(_LONGEST, max(_SHORTEST, int(within / max(3, attempts + 2) / hosts)))
 
 
 def _keepalive(within: float, kernel: Kernel) -> Keepalive:
@@ -128,16 +131,19 @@ def _keepalive(within: float, kernel: Kernel) -> Keepalive:
     )
 
 
-def _user_timeout(within: float, kernel: Kernel, path: Path, keepalive: Keepalive) -> int:
-    """The largest for which cases 2 and 3 both end in time."""
+def _user_timeout(
+    left: float, within: float, kernel: Kernel, path: Path, keepalive: Keepalive
+) -> int:
+    """The largest for which case 2 leaves time for new attempts, and case 3 ends in time."""
     slow = Path(rtt=2 * path.rtt)
-    for user in range(int(within * 1000) // _STEP * _STEP, 0, -_STEP):
+    for user in range(int(left * 1000) // _STEP * _STEP, 0, -_STEP):
         data = Unacknowledged(kernel=kernel, path=slow, user_timeout=user)
         answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user)
-        if max(hang(data, kernel).high, hang(answer, kernel).high) <= within:
+        if hang(data, kernel).high <= left and hang(answer, kernel).high <= within:
             return user
+    spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(
-        f"no tcp_user_timeout ends a hang within {within:g} s on this path: the first "
+        f"no tcp_user_timeout ends a hang within {within:g} s{spent}: on this path the first "
         f"retransmission alone takes {2 * path.first_rto(kernel) / kernel.hz:.1f} s",
         "Ask for a longer time.",
     )
@@ -182,15 +188,19 @@ def _most(fitting: Iterator[int], name: str, within: float) -> int:
     )
 
 
-def _read_timeout(within: float, longest_query: float | None) -> int | None:
-    """A frozen server and a long query look the same: only the longest legal one parts them."""
+def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:
+    """A frozen server and a long query look the same: only the longest legal one parts them.
+
+    A second less than there is: PgBouncer looks only now and then.
+    """
     if longest_query is None:
         return None
-    if longest_query >= within:
+    limit = int(left) - 1
+    if longest_query >= limit:
         raise Refused(
             f"a frozen server cannot be told from a query of {longest_query:g} s "
-            f"within {within:g} s: nothing but the time differs",
+            f"within {within:g} s, of which {limit} s are left for an answer",
             "Ask for longer than the longest query, or leave --longest-query away: "
             "then that case is not bounded.",
         )
-    return int(within)
+    return limit

@@ -13,6 +13,7 @@ from mrtuner.failover.kernel import Kernel
 from mrtuner.failover.predict import Case, Prediction, Situation, predict
 from mrtuner.failover.snippets import STACKS, Stack
 from mrtuner.failover.traces import Keepalive, Path
+from mrtuner.failover.wheel import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +57,18 @@ def settings(
     BadValue for an unknown stack; Refused, with the reason, for what cannot be had.
     """
     stack = stack_of(name)
-    limits = bounds(within, kernel, path, hosts=hosts, longest_query=longest_query)
-    client, machine = _configured(stack, limits), kernel
-    if not stack.sets_socket:
-        machine = limits.applied(kernel)
-    cases = predict(Situation(kernel=machine, client=client, path=path))
+    limits = bounds(
+        within,
+        kernel,
+        path,
+        hosts=hosts,
+        attempts=stack.attempts,
+        longest_query=longest_query if stack.read_timeout else None,
+    )
+    machine = kernel if stack.sets_socket else limits.applied(kernel)
+    client = _configured(stack, limits)
+    found = predict(Situation(kernel=machine, client=client, path=path))
+    cases = tuple(_tried_again(case, stack, limits) for case in found)
     _check(cases, within)
     return Settings(
         stack=stack,
@@ -109,10 +117,21 @@ def _keepalive(stack: Stack, limits: Bounds) -> Keepalive | None:
     return limits.keepalive if stack.sets_socket else None
 
 
+def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
+    """With the time of the pool's new attempts, which its caller waits for as well."""
+    found_dead = case.case in {Case.IDLE, Case.FROZEN}
+    if not (stack.attempts and found_dead and case.span):
+        return case
+    more = stack.attempts * limits.hosts * limits.connect_timeout
+    step = f"the pool's check finds it dead, and a new connection is tried: {more} s more"
+    return replace(case, span=case.span.plus(Span.exactly(more)), steps=(*case.steps, step))
+
+
 def _check(cases: tuple[Prediction, ...], within: float) -> None:
     """Nothing is handed out that would not hold what it promises."""
-    for case in cases[:3]:
-        if case.span is None or case.span.high > within:
+    for case in cases[:4]:
+        endless = case.span is None and case.case is not Case.FROZEN
+        if endless or (case.span and case.span.high > within):
             raise Refused(
                 f"{case.case.words}: {case.decided_by} does not end it within {within:g} s",
                 "Ask for a longer time.",

@@ -11,7 +11,8 @@ def write(limits: Bounds) -> str:
     """hikari.properties; times are in ms."""
     driver = "\n".join(f"dataSource.{key}={value}" for key, value in properties(limits).items())
     return (
-        f"connectionTimeout={limits.pool_wait * 1000}\n"
+        # the last check may begin just before it is over
+        f"connectionTimeout={(limits.pool_wait - limits.validation) * 1000}\n"
         f"validationTimeout={limits.validation * 1000}\n"
         "keepaliveTime=30000\n"
         "maxLifetime=600000\n"

@@ -33,6 +33,9 @@ def write(limits: Bounds) -> str:
         f"  connectionTimeoutMillis: {limits.connect_timeout * 1000},\n"
         f"{query}"
         "})\n"
+        "// Without these two a connection that is lost, idle or in use, ends the whole process.\n"
+        'pool.on("error", () => {})\n'
+        'pool.on("connect", (client) => client.on("error", () => {}))\n'
         "// After an error of a query give the client back for good: client.release(true).\n"
         "// Otherwise the pool hands the dead connection out again.\n"
     )

@@ -10,7 +10,7 @@ def properties(limits: Bounds) -> dict[str, str]:
     """The driver's properties."""
     chosen = {
         "connectTimeout": str(limits.connect_timeout),
-        "loginTimeout": str(min(limits.connect_timeout + 2, int(limits.within))),
+        "loginTimeout": str(limits.connect_timeout * limits.hosts),
         "cancelSignalTimeout": str(limits.connect_timeout),
         "tcpKeepAlive": "true",
         "targetServerType": "primary",

@@ -16,6 +16,7 @@ if err != nil {{
 	return err
 }}
 config.ConnConfig.ConnectTimeout = {limits.connect_timeout} * time.Second
+config.PingTimeout = {limits.validation} * time.Second // pgxpool asks each connection that was idle
 config.ConnConfig.DialFunc = (&net.Dialer{{
 	KeepAliveConfig: net.KeepAliveConfig{{
 		Enable:   true,
@@ -31,6 +32,7 @@ config.ConnConfig.DialFunc = (&net.Dialer{{
 		return errors.Join(failed, err)
 	}},
 }}).DialContext
+// every pool.Acquire: ctx, cancel := context.WithTimeout(ctx, {limits.pool_wait}*time.Second)
 {_deadline(limits)}"""
 
 

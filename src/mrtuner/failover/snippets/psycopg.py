@@ -12,9 +12,14 @@ def write(limits: Bounds) -> str:
     return (
         f"FAILOVER = dict(\n{rows}\n)\n"
         "# psycopg.connect(dsn, **FAILOVER)\n"
-        f"# ConnectionPool(dsn, kwargs=FAILOVER, timeout={limits.pool_wait},\n"
+        f"# ConnectionPool(dsn, kwargs=FAILOVER, timeout={_pool_wait(limits)},\n"
         "#                check=ConnectionPool.check_connection)\n"
     )
+
+
+def _pool_wait(limits: Bounds) -> int:
+    """No longer than one check of a dead connection, so that no second one is begun."""
+    return min(limits.pool_wait, limits.user_timeout // 1000)
 
 
 def _argument(name: str, value: str) -> str:

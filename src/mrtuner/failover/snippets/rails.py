@@ -15,4 +15,5 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="rails", title="Rails", file="config/database.yml", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
+    attempts=2,
 )  # fmt: skip

@@ -24,6 +24,8 @@ class Stack:
     sets_socket: bool  # keepalive times and the user timeout, on its own sockets
     read_timeout: bool  # a limit on each answer
     read_write: bool  # refuses a read-only server at connecting
+    #: New connections that its pool tries in the caller's time once it found one dead.
+    attempts: int = 0
     #: What its runtime makes of the keepalive, where that is neither ours nor the kernel's.
     keepalive: Callable[[Bounds], Keepalive] | None = None
     stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
