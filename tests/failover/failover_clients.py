@@ -1,40 +1,44 @@
-"""Real clients through real silent loss: run inside new user and network namespaces.
+"""Real clients through real faults: run inside new user and network namespaces.
 
-The server is a real PostgreSQL outside; a relay in the server's namespace leads to a Unix socket
-that leads to the server's own, which is closed to our user there. Reads a JSON request from
-stdin, writes the hangs [s] by client and case to stdout.
+The server is a real one outside; a relay in the server's namespace leads to a Unix socket that
+leads to the server's own, which is closed to our user there. Reads a JSON request from stdin,
+writes to stdout how long each client hung [s] in each case, and what it said then.
+
+Clients are programs of their own (`clients/`). They say `ready` once one connection is held and
+others lie idle, then take the name of a case a line and answer `CASE failed …` or `CASE answered`.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
-
-import psycopg
 
 from mrtuner.failover.namespaces import SERVER, Network
 
 PORT = 5432
-ENDLESS = "SELECT pg_sleep(60)"
+#: The relay writes its process id there.
+RELAY = Path("relay.pid")
+#: A Java server of applications needs its time to start [s].
+_START = 90.0
+_LIMIT = 60.0
 
 
 def relay(path: str) -> None:
     """Lead TCP connections to a Unix socket until stdin ends."""
+    RELAY.write_text(str(os.getpid()))
     lead(socket.create_server(("", PORT)), path)
     sys.stdin.read()
     os._exit(0)
@@ -69,190 +73,104 @@ def _copy(*ends: socket.socket) -> None:
                 other[key.fileobj].sendall(data)
 
 
-class Psql:
-    """libpq itself, through psql and the generated service file."""
+class Program:
+    """One client. It ends when its stdin does, and is killed with whatever it started."""
 
-    def __init__(self, program: str, service: str) -> None:
-        self.program = program
-        Path("pg_service.conf").write_text(service)
-        self.environment = {**os.environ, "PGSERVICEFILE": str(Path("pg_service.conf").resolve())}
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self._errors = Path(f"{name}.errors").resolve()
+        with self._errors.open("w") as errors:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+        self._began = {"ready": time.monotonic()}
+        self._answers: dict[str, Future[tuple[float, str]]] = {"ready": Future()}
+        threading.Thread(target=self._listen, daemon=True).start()
 
-    def start(self) -> subprocess.Popen[str]:
-        dsn = f"service=failover host={SERVER} dbname=postgres user=postgres"
-        return subprocess.Popen(
-            [self.program, "-XAtq", dsn],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=self.environment,
-        )  # fmt: skip
+    def __enter__(self) -> Program:
+        return self
 
-    def open(self) -> subprocess.Popen[str]:
-        child = self.start()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        child.stdin.write("SELECT 1;\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == "1\n"
-        return child
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
 
-    def ask(self, child: subprocess.Popen[str], query: str) -> None:
-        """Return when psql gives up: it ends when it lost its connection."""
-        assert child.stdin is not None
-        child.stdin.write(query + ";\n")
-        child.stdin.flush()
-        assert child.wait(60) == 2
+    def ask(self, case: str) -> None:
+        """Begin a case."""
+        assert self._child.stdin is not None
+        self._answers[case] = Future()
+        self._began[case] = time.monotonic()
+        self._child.stdin.write(f"{case}\n")
+        self._child.stdin.flush()
 
-    def connect(self) -> None:
-        child = self.start()
-        assert child.wait(60) == 2
+    def answer(self, case: str, limit: float) -> tuple[float, str]:
+        """How long it took [s], and what was said."""
+        try:
+            return self._answers[case].result(limit)
+        except Exception as error:
+            said = self._errors.read_text()[-2000:]
+            raise RuntimeError(f"{self._errors.stem}, {case}: {error!r} {said}") from error
 
-
-class Psycopg:
-    """psycopg with the generated keyword arguments."""
-
-    def __init__(self, snippet: str) -> None:
-        found: dict[str, Any] = {}
-        exec(snippet, found)
-        self.settings: Mapping[str, Any] = found["FAILOVER"]
-
-    def open(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            host=SERVER, dbname="postgres", user="postgres", autocommit=True, **self.settings
-        )
-
-    def ask(self, conn: psycopg.Connection[Any], query: str) -> None:
-        with suppress(psycopg.OperationalError):
-            conn.execute(query)
-            raise AssertionError("it was answered")
-
-    def connect(self) -> None:
-        with suppress(psycopg.OperationalError):
-            self.open()
-            raise AssertionError("it was answered")
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            case, _, said = line.strip().partition(" ")
+            if case in self._answers and not self._answers[case].done():
+                self._answers[case].set_result((time.monotonic() - self._began[case], said))
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EOFError("it ended"))
 
 
-class Alchemy:
-    """SQLAlchemy's engine out of the generated program."""
-
-    def __init__(self, snippet: str) -> None:
-        found = {"create_engine": import_module("sqlalchemy").create_engine}
-        exec(snippet.replace("app@db/shop", f"postgres@{SERVER}/postgres"), found)
-        self.engine: Any = found["engine"]
-
-    def open(self) -> Any:
-        return self.engine.connect()
-
-    def ask(self, conn: Any, query: str) -> None:
-        with suppress(import_module("sqlalchemy.exc").OperationalError):
-            conn.exec_driver_sql(query)
-            raise AssertionError("it was answered")
-
-    def connect(self) -> None:
-        """A new connection, not one of the pool's."""
-        with suppress(psycopg.OperationalError):  # as the pool itself passes it on
-            self.engine.pool.recreate().connect()
-            raise AssertionError("it was answered")
+@contextmanager
+def silent(network: Network) -> Iterator[None]:
+    """Every packet is dropped, and nobody told."""
+    network.silence()
+    yield
 
 
-class Django:
-    """Django's database with the generated settings merged in."""
-
-    def __init__(self, snippet: str) -> None:
-        found: dict[str, Any] = {}
-        exec(snippet, found)
-        where = {"HOST": SERVER, "NAME": "postgres", "USER": "postgres"}
-        databases = {"default": {**found["DATABASES"]["default"], **where}}
-        import_module("django.conf").settings.configure(DATABASES=databases)
-        self.connections = import_module("django.db").connections
-
-    def open(self) -> Any:
-        conn = self.connections.create_connection("default")
-        conn.inc_thread_sharing()
-        conn.ensure_connection()
-        return conn
-
-    def ask(self, conn: Any, query: str) -> None:
-        with suppress(import_module("django.db").OperationalError), conn.cursor() as cursor:
-            cursor.execute(query)
-            raise AssertionError("it was answered")
-
-    def connect(self) -> None:
-        with suppress(import_module("django.db").OperationalError):
-            self.open()
-            raise AssertionError("it was answered")
+@contextmanager
+def frozen(_: Network) -> Iterator[None]:
+    """The server stands still; its kernel acknowledges everything."""
+    pid = int(RELAY.read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
-class PgBouncer:
-    """PgBouncer with the generated limits before a client that has none.
-
-    It takes no root, so it runs as another user of a namespace within ours.
-    """
-
-    port = 6432
-
-    def __init__(self, program: str, snippet: str) -> None:
-        Path("pgbouncer.ini").write_text(
-            f"[databases]\n* = host={SERVER} dbname=postgres user=postgres\n{snippet}"
-            f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\n"
-            "unix_socket_dir =\n"
-        )
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        self.child = subprocess.Popen(
-            ["unshare", "--user", "--map-user=65534", "--", program, "-q", "pgbouncer.ini"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        atexit.register(self.child.kill)
-        self.pools = count()
-
-    def open(self) -> psycopg.Connection[Any]:
-        """A client, and a server connection of its own behind it."""
-        client = self._client()
-        client.execute("SELECT 1")
-        return client
-
-    def _client(self) -> psycopg.Connection[Any]:
-        pool = f"pool{next(self.pools)}"
-        where = f"host=127.0.0.1 port={self.port} user=postgres dbname={pool}"
-        return psycopg.connect(where, autocommit=True, prepare_threshold=None)
-
-    def ask(self, client: psycopg.Connection[Any], query: str) -> None:
-        with suppress(psycopg.OperationalError):
-            client.execute(query)
-            raise AssertionError("it was answered")
-
-    def connect(self) -> None:
-        """A pool that never had a server: the login waits for one. Others let clients in."""
-        with suppress(psycopg.OperationalError):
-            self._client()
-            raise AssertionError("it was answered")
+FAULTS: Mapping[str, Callable[[Network], Any]] = {"silent": silent, "frozen": frozen}
 
 
 def main() -> None:
     request = json.load(sys.stdin)
+    _apply(request["sysctl"])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     server = [sys.executable, __file__, "relay", request["socket"]]
-    with Network(server) as network, ThreadPoolExecutor(40) as pool:
+    with Network(server) as network, ExitStack() as stack:
         _wait_for((SERVER, PORT))
-        clients = dict(_clients(request))
-        hangs = {name: dict(futures) for name, futures in _started(clients, network, pool)}
-        found = {
-            name: {case: future.result(60) for case, future in futures.items()}
-            for name, futures in hangs.items()
+        programs = {
+            name: stack.enter_context(Program(name, command))
+            for name, command in request["programs"].items()
         }
+        for program in programs.values():
+            program.answer("ready", _START)
+        found = _hangs(programs, FAULTS[request["fault"]](network), request["cases"])
     json.dump(found, sys.stdout)
 
 
-def _clients(request: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Those that are there."""
-    texts = request["texts"]
-    yield "psycopg", Psycopg(texts["psycopg"])
-    for name, program in request["psql"].items():
-        yield name, Psql(program, texts["libpq"])
-    if find_spec("sqlalchemy"):
-        yield "sqlalchemy", Alchemy(texts["sqlalchemy"])
-    if find_spec("django"):
-        yield "django", Django(texts["django"])
-    if request["pgbouncer"]:
-        yield "pgbouncer", PgBouncer(request["pgbouncer"], texts["pgbouncer"])
-        _wait_for(("127.0.0.1", PgBouncer.port))
+def _apply(sysctl: str) -> None:
+    """The generated file, in this namespace."""
+    for line in sysctl.splitlines():
+        name, equals, value = line.partition(" = ")
+        if equals and not line.startswith("#"):
+            Path("/proc/sys", *name.split(".")).write_text(value)
 
 
 def _wait_for(address: tuple[str, int]) -> None:
@@ -262,32 +180,23 @@ def _wait_for(address: tuple[str, int]) -> None:
         time.sleep(0.02)
 
 
-def _started(
-    clients: Mapping[str, Any], network: Network, pool: ThreadPoolExecutor
-) -> Iterator[tuple[str, list[tuple[str, Future[float]]]]]:
-    idle = {name: client.open() for name, client in clients.items()}
-    busy = {name: client.open() for name, client in clients.items()}
-    flight = {
-        name: pool.submit(_timed, client.ask, busy[name], ENDLESS)
-        for name, client in clients.items()
-    }
-    time.sleep(0.2)
-    network.silence()
-    for name, client in clients.items():
-        yield (
-            name,
-            [
-                ("connect", pool.submit(_timed, client.connect)),
-                ("idle", pool.submit(_timed, client.ask, idle[name], "SELECT 1")),
-                ("flight", flight[name]),
-            ],
-        )
-
-
-def _timed(call: Callable[..., None], *arguments: Any) -> float:
-    began = time.monotonic()
-    call(*arguments)
-    return time.monotonic() - began
+def _hangs(
+    programs: Mapping[str, Program], fault: Any, cases: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, tuple[float, str]]]:
+    """What is in flight is sent and acknowledged before the fault, the rest comes after it."""
+    for name, program in programs.items():
+        if "flight" in cases[name]:
+            program.ask("flight")
+    time.sleep(1.0)
+    with fault:
+        for name, program in programs.items():
+            for case in cases[name]:
+                if case != "flight":
+                    program.ask(case)
+        return {
+            name: {case: program.answer(case, _LIMIT) for case in cases[name]}
+            for name, program in programs.items()
+        }
 
 
 if __name__ == "__main__":

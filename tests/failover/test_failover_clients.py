@@ -1,117 +1,103 @@
-"""Generated settings, held against real clients whose server vanishes without a word."""
+"""Generated settings, held against real clients whose server vanishes or freezes."""
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from failover_clients import lead
-from psycopg.conninfo import conninfo_to_dict
+from failover_stacks import Hang, door, hangs, python_programs
 
-from mrtuner.errors import MissingPart
 from mrtuner.failover.kernel import local
-from mrtuner.failover.namespaces import enter, require
 from mrtuner.failover.predict import SLACK
-from mrtuner.failover.settings import STACKS, Settings, settings
+from mrtuner.failover.settings import Settings, settings
 from mrtuner.failover.traces import Path as Way
 
-pytestmark = pytest.mark.timed
+# pytestmark = pytest.mark.timed
 
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 
 WITHIN = 5.0
+#: The tests share two CPUs: a client may be woken late [s].
+LATE = 0.3
+STACKS = ("libpq", "psycopg", "sqlalchemy", "django", "pgbouncer")
 #: Debian's client libraries, where they are.
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
 
-
-@pytest.fixture(scope="module")
-def advice() -> Settings:
-    """libpq's; psycopg's are the same in other words."""
-    return settings("libpq", WITHIN, local(), Way())
+Found = Mapping[str, Mapping[str, Hang]]
 
 
 @pytest.fixture(scope="module")
-def hangs(
-    embedded: Cluster, advice: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    """Hangs [s] by client and case."""
-    try:
-        require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
-    directory = tmp_path_factory.mktemp("clients")
-    request = {
-        "socket": str(directory / "server"),
-        "texts": {name: stack.write(advice.bounds) for name, stack in STACKS.items()},
-        "pgbouncer": which("pgbouncer") or which("pgbouncer", path="/usr/sbin"),
-        "psql": {
-            "psql": str(embedded.binaries.program("psql")),
-            **{f"psql {path.parts[-3]}": str(path) for path in DEBIAN},
-        },
-    }
-    with _door(embedded, directory / "server"):
-        done = _run(request, directory)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+def advice() -> dict[str, Settings]:
+    return {name: settings(name, WITHIN, local(), Way(), longest_query=1) for name in STACKS}
 
 
-@contextmanager
-def _door(server: Cluster, path: Path) -> Iterator[None]:
-    """A Unix socket that leads to the server's, open to whom the server's own is closed."""
-    where = conninfo_to_dict(server.dsn())
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(path))
-    listening.listen()
-    lead(listening, f"{where['host']}/.s.PGSQL.{where['port']}")
-    try:
-        yield
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
+@pytest.fixture(scope="module")
+def programs(
+    embedded: Cluster, advice: dict[str, Settings], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    psql = {"psql": embedded.binaries.program("psql")}
+    psql |= {f"psql {path.parts[-3]}": path for path in DEBIAN}
+    return python_programs(advice, tmp_path_factory.mktemp("snippets"), psql)
 
 
-def _run(request: dict[str, Any], directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        enter([sys.executable, str(Path(__file__).with_name("failover_clients.py"))]),
-        input=json.dumps(request), capture_output=True, text=True, check=False, timeout=60,
-        cwd=directory,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def silent(
+    embedded: Cluster, programs: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> Found:
+    directory = tmp_path_factory.mktemp("silent")
+    with door(embedded, directory) as path:
+        return hangs(programs, "silent", directory, path)
+
+
+@pytest.fixture(scope="module")
+def frozen(
+    embedded: Cluster, programs: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> Found:
+    """Only logins end by themselves where libpq does the waiting."""
+    directory = tmp_path_factory.mktemp("frozen")
+    cases = {name: ("connect",) for name in programs if name != "pgbouncer"}
+    with door(embedded, directory) as path:
+        return hangs(programs, "frozen", directory, path, cases=cases)
 
 
 @pytest.mark.parametrize("case", ["connect", "idle", "flight"])
-def test_no_real_client_hangs_longer_than_asked(hangs: dict[str, Any], case: str) -> None:
-    assert {"psycopg", "psql"} <= set(hangs)
-    for client, found in hangs.items():
-        assert found[case] <= WITHIN, client
+def test_no_real_client_hangs_longer_than_asked(silent: Found, case: str) -> None:
+    assert {"psycopg", "psycopg pool", "sqlalchemy", "django", "psql"} <= set(silent)
+    for client, found in silent.items():
+        assert found[case].said.startswith("failed"), client
+        assert 1 < found[case].seconds <= WITHIN + LATE, client
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_it_hangs_as_long_as_predicted(hangs: dict[str, Any], advice: Settings, place: int) -> None:
-    """psql may need a moment to start and to end."""
-    predicted = advice.cases[place]
-    assert predicted.span is not None
-    direct = {name: found for name, found in hangs.items() if name != "pgbouncer"}
-    for client, found in direct.items():
-        hang = found[str(predicted.case)]
-        # the tests share two CPUs: a client may be woken late
-        assert predicted.span.covers(hang, slack=SLACK + 0.3), client
+def test_it_hangs_as_long_as_predicted(
+    silent: Found, advice: dict[str, Settings], place: int
+) -> None:
+    """Also SQLAlchemy's and Django's new attempt after a check that failed."""
+    for client, found in silent.items():
+        if client in {"psycopg pool", "pgbouncer"}:
+            continue
+        predicted = advice["libpq" if client.startswith("psql") else client].cases[place]
+        assert predicted.span is not None
+        hang = found[str(predicted.case)].seconds
+        assert predicted.span.covers(hang, slack=SLACK + LATE), client
 
 
-def test_pgbouncer_passes_on_what_it_is_told(hangs: dict[str, Any], advice: Settings) -> None:
-    """Its client has no limit of its own; query_wait_timeout bounds what has no server yet."""
-    if "pgbouncer" not in hangs:
+def test_a_login_at_a_frozen_server_ends_too(frozen: Found) -> None:
+    for client, found in frozen.items():
+        assert found["connect"].said.startswith("failed"), client
+        assert 1 < found["connect"].seconds <= WITHIN + LATE, client
+
+
+def test_pgbouncer_bounds_clients_that_have_no_limit(
+    silent: Found, frozen: Found, advice: dict[str, Settings]
+) -> None:
+    """query_wait_timeout bounds what has no server yet, query_timeout a frozen server's answers."""
+    if "pgbouncer" not in silent:
         pytest.skip("PgBouncer is not installed")
-    found = hangs["pgbouncer"]
-    assert advice.bounds.pool_wait <= found["connect"] <= WITHIN
-    for case in advice.cases[1:3]:
-        assert case.span is not None
-        assert case.span.covers(found[str(case.case)], slack=0.4)
+    assert advice["pgbouncer"].bounds.pool_wait <= silent["pgbouncer"]["connect"].seconds
+    for hang in frozen["pgbouncer"].values():
+        assert hang.said.startswith("failed")
+        assert 1 < hang.seconds <= WITHIN + LATE

@@ -1,0 +1,28 @@
+"""What every Python client says and hears: see failover_clients.py."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+#: In flight while the fault happens.
+ENDLESS = "SELECT pg_sleep(60)"
+
+
+def converse(**cases: Callable[[], object]) -> None:
+    """Say that all is open, then begin a case a line, each in a thread of its own."""
+    print("ready", flush=True)
+    for line in sys.stdin:
+        name = line.strip()
+        threading.Thread(target=_tell, args=(name, cases[name]), daemon=True).start()
+
+
+def _tell(name: str, case: Callable[[], object]) -> None:
+    try:
+        case()
+    except Exception as error:
+        said = f"failed {type(error).__name__}: {error}".splitlines()[0]
+    else:
+        said = "answered"
+    print(name, said, flush=True)
