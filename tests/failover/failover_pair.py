@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import selectors
+import shutil
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster, scratch_directory, server_user
 from servers import sql
 
 
@@ -86,6 +90,12 @@ class Pair:
         """A command that promotes the standby."""
         return f"{self.psql} -c 'SELECT pg_promote(wait => true)' '{self.standby.dsn()}'"
 
+    def move_when_promoted(self) -> None:
+        """Lead the address to the standby as soon as that is a primary."""
+        while sql(self.standby.dsn(), "SELECT pg_is_in_recovery()") == [(True,)]:
+            time.sleep(0.05)
+        self.address.lead_to(self.standby)
+
     @property
     def psql(self) -> Path:
         return self.standby.binaries.program("psql")
@@ -108,3 +118,48 @@ def streaming_pair(new_cluster: NewCluster) -> Iterator[Pair]:
     finally:
         address.close()
         standby.remove()
+
+
+class PgBouncer:
+    """A pooler of sessions' transactions before a cluster, as a user that is not root."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.directory = scratch_directory()
+        self.port = _free_port()
+        configuration = self.directory / "pgbouncer.ini"
+        configuration.write_text(
+            f"[databases]\n* = host={cluster.directory} port={cluster.port} user=postgres\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\n"
+            "pool_mode = transaction\nunix_socket_dir =\n",
+            encoding="utf-8",
+        )
+        configuration.chmod(0o644)
+        user = server_user()
+        who: dict[str, Any] = {"user": user.uid, "group": user.gid} if user else {}
+        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+        self.child = subprocess.Popen(
+            [program, "-q", configuration], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            cwd="/", **who,
+        )  # fmt: skip
+
+    def __enter__(self) -> PgBouncer:
+        for _ in range(200):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return self
+            time.sleep(0.05)
+        raise AssertionError("pgbouncer does not listen")
+
+    def __exit__(self, *_: object) -> None:
+        self.child.terminate()
+        self.child.wait()
+        shutil.rmtree(self.directory)
+
+    def dsn(self) -> str:
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

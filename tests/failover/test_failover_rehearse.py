@@ -1,0 +1,159 @@
+"""Failovers rehearsed between a real primary and its standby, by the command itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from failover_pair import Pair, PgBouncer, streaming_pair
+
+from conftest import NewCluster
+from mrtuner.cli import main
+from mrtuner.failover.ledger import SCHEMA_PREFIX
+from servers import sql
+
+pytestmark = pytest.mark.timed
+
+QUICKLY = ("--every", "0.1s", "--steady", "1s", "--connections", "5", "--yes")
+
+
+@pytest.fixture
+def pair(new_cluster: NewCluster) -> Iterator[Pair]:
+    with streaming_pair(new_cluster) as made:
+        yield made
+
+
+def rehearse(dsn: str, *more: str) -> Result:
+    return CliRunner().invoke(main, ["failover", "rehearse", dsn, *more], prog_name="mrtuner")
+
+
+def told(dsn: str, *more: str, code: int) -> dict[str, Any]:
+    done = rehearse(dsn, *QUICKLY, "--json", *more)
+    assert done.exit_code == code, done.output
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def meanwhile(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, daemon=True).start()
+
+
+def schemas(dsn: str) -> list[str]:
+    query = f"SELECT nspname::text FROM pg_namespace WHERE nspname LIKE '{SCHEMA_PREFIX}%'"
+    return [row[0] for row in sql(dsn, query)]
+
+
+def test_a_clean_failover_loses_nothing_and_says_who_took_over(pair: Pair, tmp_path: Path) -> None:
+    """The primary stops in order, the standby is promoted, then the address moves."""
+    meanwhile(pair.move_when_promoted)
+    page = tmp_path / "rehearsal.html"
+    trigger = f'sh -c "kill -INT {pair.primary.pid}; sleep 0.5; {pair.promote()}"'
+    dsn = pair.address.dsn("connect_timeout=3")
+    found = told(dsn, "--trigger", trigger, "--within", "10s", "--report", str(page), code=0)
+    (way,) = found["ways"]
+    assert (way["way"], way["outcome"], way["between"]) == ("direct", "moved", None)
+    assert found["failed_over"]
+    assert found["kept"]
+    ledger = way["observation"]["ledger"]
+    assert ledger["acknowledged"] > 10
+    assert ledger["lost"] == ledger["duplicated"] == []
+    assert way["stale"] == {"reads": 0, "writes": 0, "refused": way["stale"]["refused"],
+                            "until": way["stale"]["until"]}  # fmt: skip
+    timelines = [one["timeline"] for one in way["observation"]["servers"]]
+    assert (timelines[0], timelines[-1]) == (1, 2)
+    assert len({one["system"] for one in way["observation"]["servers"]}) == 1
+    moments = way["moments"]
+    assert 0 < moments["first_failure"] < moments["first_write"]
+    assert moments["reconnect"] > 0
+    hangs = {one["case"]: one for one in way["hangs"]}
+    assert set(hangs) == {"connect", "idle", "flight"}
+    assert hangs["connect"]["predicted"]["span"] == {"low": 3.0, "mid": 3.0, "high": 3.0}
+    assert hangs["flight"]["longest"] < 5
+    assert schemas(pair.standby.dsn()) == []
+    html = page.read_text(encoding="utf-8")
+    assert "Another server took over." in html
+    assert "<svg" in html
+    assert "The longest that one client waited" in html
+
+
+def test_two_primaries_at_once_are_seen_and_lost_writes_are_counted(pair: Pair) -> None:
+    """The address moves while the old primary lives on for those who are connected to it."""
+
+    def split() -> None:
+        pair.move_when_promoted()
+        time.sleep(2.5)
+        pair.primary.stop("immediate")
+
+    meanwhile(split)
+    found = told(pair.address.dsn(), "--trigger", pair.promote(), code=3)
+    (way,) = found["ways"]
+    assert way["outcome"] == "moved"
+    assert not found["kept"]
+    assert way["stale"]["writes"] > 0
+    assert way["stale"]["reads"] > 0
+    assert len(way["observation"]["ledger"]["lost"]) >= way["stale"]["writes"]
+    assert "LOST" in way["verdict"]
+    assert "OLD primary" in way["verdict"]
+
+
+def test_two_primaries_that_stay_are_no_end_and_it_stops_by_itself(pair: Pair) -> None:
+    meanwhile(pair.move_when_promoted)
+    found = told(pair.address.dsn(), "--trigger", pair.promote(), "--for", "4s", code=1)
+    assert not found["ways"][0]["settled"]
+    assert "had not ended well" in found["ways"][0]["verdict"]
+
+
+def test_a_string_of_two_hosts_finds_the_new_primary(pair: Pair) -> None:
+    """Both by their sockets, which no prediction is made for."""
+    dsn = (
+        f"host={pair.primary.directory},{pair.standby.directory} port={pair.primary.port} "
+        "user=postgres dbname=postgres target_session_attrs=read-write"
+    )
+    trigger = f'sh -c "kill -INT {pair.primary.pid}; sleep 0.5; {pair.promote()}"'
+    found = told(dsn, "--trigger", trigger, code=0)
+    (way,) = found["ways"]
+    assert way["outcome"] == "moved"
+    assert way["observation"]["ledger"]["lost"] == []
+    assert "Unix socket" in way["unpredicted"]
+    assert [one["predicted"] for one in way["hangs"]] == [None] * 3
+
+
+def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(pair: Pair) -> None:
+    done = rehearse(pair.address.dsn(), *QUICKLY, "--trigger", "true", "--quiet", "1s")
+    assert done.exit_code == 1
+    assert "Nothing failed over" in done.stdout
+    assert "by the same server as before" in " ".join(done.stdout.split())
+    assert "0.0 s" not in done.stdout.replace("+0.0 s", "")
+    assert schemas(pair.primary.dsn()) == []
+
+
+@pytest.mark.skipif(
+    not (shutil.which("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()),
+    reason="pgbouncer is not installed",
+)
+def test_by_hand_and_through_a_pooler_that_is_recognised(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+
+    def restart() -> None:
+        while not schemas(cluster.dsn()):
+            time.sleep(0.1)
+        time.sleep(2.5)
+        cluster.restart()
+
+    with PgBouncer(cluster) as pooler:
+        meanwhile(restart)
+        found = told(cluster.dsn(), "--trigger", "manual", "--through", pooler.dsn(), code=0)
+    direct, pool = found["ways"]
+    assert (direct["way"], direct["between"]) == ("direct", None)
+    assert (pool["way"], pool["between"]) == ("pool", "a pooler")
+    assert direct["outcome"] == pool["outcome"] == "restarted"
+    assert any("Pool: a pooler stands in between" in line for line in found["limits"])
+    assert pool["observation"]["ledger"]["lost"] == []
+    assert schemas(cluster.dsn()) == []
