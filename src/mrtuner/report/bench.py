@@ -58,6 +58,9 @@ def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, A
         ],
         "rejected": sum(1 for taken in record.taken if taken.sample.rejected),
         "failures": [_failure(failure) for failure in record.failures],
+        "skipped": [
+            {"variant": name, "reason": reason} for name, reason in record.plan.skipped.items()
+        ],
         "notes": list(record.notes),
         "collector_share": collector_share(record),
         "against": None if other is None else beside(record, other),
@@ -109,11 +112,12 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
     compared = beside(record, other) if other is not None else []
     seen, found = verdicts(record), by_cell(sides(record))
     yield _title(record, len(seen))
+    wide = max(map(len, record.plan.names))
     for cell in record.cells():
         yield ""
         yield cell.key
         for side in found.get(cell, {}).values():
-            yield f"  {_side_line(side)}"
+            yield f"  {_side_line(side, wide)}"
         for one in seen:
             if one.cell == cell:
                 yield from _verdict_lines(record, one)
@@ -121,6 +125,10 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         "settings that differ", [_setting(*item) for item in differing_settings(record)]
     )
     yield from _listed("runs that failed", [_failure_line(one) for one in record.failures])
+    yield from _listed(
+        "variants that could not be run here",
+        [f"{name}: {reason}" for name, reason in record.plan.skipped.items()],
+    )
     yield from _listed("notes", record.notes)
     if other is not None:
         yield from _listed(
@@ -138,18 +146,22 @@ def _title(record: GridRecord, tests: int) -> str:
     )
 
 
-def _side_line(side: Side) -> str:
+def _side_line(side: Side, wide: int) -> str:
     p99 = side.times.percentile(0.99)
     tail = f", p99 {p99 / 1000:.3g} ms" if p99 is not None else ""
     longest = f", longest {side.longest / 1000:.3g} ms" if side.longest is not None else ""
-    return f"{side.variant:<12} {count(round(side.tps, 1))} tps{tail}{longest}, {side.runs} runs"
+    touch = side.first_touch
+    first = f", first touch {touch * 1000:.3g} ms" if touch is not None else ""
+    rate = count(round(side.tps, 1))
+    return f"{side.variant:<{max(wide, 12)}} {rate} tps{tail}{longest}{first}, {side.runs} runs"
 
 
 def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
     seen = one.comparison
     between = f"{ratio(seen.low)} to {ratio(seen.high)}" if isfinite(seen.high) else "no interval"
+    bound = " (bound)" if one.variant.bound else ""
     yield (
-        f"  {one.variant.name} against {record.plan.baseline.name}: {one.verdict},"
+        f"  {one.variant.name}{bound} against {record.plan.baseline.name}: {one.verdict},"
         f" {one.measure} {ratio(seen.ratio)} times ({between}), p {one.p_holm:.2g}"
     )
     if one.more_blocks is not None and not one.refused:
@@ -187,7 +199,15 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
 
 def _variant(record: GridRecord, variant: Variant) -> dict[str, Any]:
     version = record.settings.get(variant.name, {}).get("server_version")
-    return {"name": variant.name, "server_version": version, "bound": variant.bound}
+    return {
+        "name": variant.name,
+        "server_version": version,
+        "bound": variant.bound,
+        "connect": variant.connect,
+        "network": variant.network,
+        "image": variant.image if variant.network else None,
+        "storage": variant.storage,
+    }
 
 
 def _cell(
@@ -217,6 +237,7 @@ def _side(side: Side) -> dict[str, Any]:
         "skipped": side.skipped,
         "latency_ms": {name: _ms(value) for name, value in side.percentiles.items()},
         "longest_ms": _ms(side.longest),
+        "first_touch_ms": None if side.first_touch is None else side.first_touch * 1000,
     }
 
 

@@ -83,7 +83,7 @@ def page(record: GridRecord, other: GridRecord | None = None) -> str:
 def _forest(seen: Sequence[CellVerdict], delta: float) -> str:
     effects = [
         bench_charts.Effect(
-            name=f"{one.cell.key}  {one.variant.name}",
+            name=f"{one.cell.key}  {one.variant.name}{' (bound)' if one.variant.bound else ''}",
             ratio=one.comparison.ratio,
             low=one.comparison.low,
             high=one.comparison.high,

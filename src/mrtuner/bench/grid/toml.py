@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,6 +112,12 @@ def read_plan(path: Path) -> GridPlan:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadValue(f"{path} is no TOML: {error}", "See mrtuner bench init.") from error
     return plan(document, path.parent)
+
+
+def example_text(name: str) -> str:
+    """The text of an example that the package brings."""
+    place = files("mrtuner.bench.grid") / "examples" / f"{name}.toml"
+    return place.read_text(encoding="utf-8")
 
 
 def plan(document: Mapping[str, Any], base: Path) -> GridPlan:

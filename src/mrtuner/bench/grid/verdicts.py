@@ -61,6 +61,7 @@ class Side:
     drift: float | None  # median of second half over first half, less one
     skipped: int
     times: Histogram  # of all runs together
+    first_touch: float | None = None  # seconds of the very first statement, apart from all this
 
     @property
     def percentiles(self) -> dict[str, int | None]:
@@ -309,6 +310,7 @@ def _side(cell: Cell, name: str, runs: Sequence[Taken]) -> Side | None:
     drifts = [half_run_drift(taken.sample.run.per_second) for taken in runs]
     known = [drift for drift in drifts if drift is not None]
     worst = [taken.sample.run.worst_second for taken in runs]
+    touches = [taken.first_touch for taken in runs if taken.first_touch is not None]
     return Side(
         cell=cell,
         variant=name,
@@ -320,6 +322,7 @@ def _side(cell: Cell, name: str, runs: Sequence[Taken]) -> Side | None:
         drift=median(known) if known else None,
         skipped=sum(taken.skipped for taken in runs),
         times=merged(taken.times for taken in runs),
+        first_touch=median(touches) if touches else None,
     )
 
 

@@ -10,20 +10,26 @@ SCHEMA = "mrtuner.bench.plan/1"
 
 
 @options.command("init")
+@click.option(
+    "--example", type=click.Choice(("containers-2014",)), metavar="NAME",
+    help="Another plan: containers-2014, PostgreSQL bare and in containers.",
+)  # fmt: skip
 @options.json_option
-def command(as_json: bool) -> None:
+def command(example: str | None, as_json: bool) -> None:
     """Write a plan to stdout, with every key explained.
 
     \b
     Examples:
       mrtuner bench init > plan.toml
+      mrtuner bench init --example containers-2014 > plan.toml
     """
     from pathlib import Path
     from tomllib import loads
 
-    from mrtuner.bench.grid.toml import TEMPLATE, plan
+    from mrtuner.bench.grid.toml import TEMPLATE, example_text, plan
 
+    text = TEMPLATE if example is None else example_text(example)
     if as_json:
-        terminal.document({"schema": SCHEMA, "plan": plan(loads(TEMPLATE), Path()).to_dict()})
+        terminal.document({"schema": SCHEMA, "plan": plan(loads(text), Path()).to_dict()})
     else:
-        click.echo(TEMPLATE, nl=False)
+        click.echo(text, nl=False)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrtuner.cli import options
 from mrtuner.cli.bench import running
 from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.grid.plan import GridPlan
 
 
 @options.command("run")
@@ -19,6 +24,10 @@ from mrtuner.errors import UsageError
     help="Go on with the unfinished run in this directory.",
 )  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Say how long it would take, and stop.")
+@click.option("--scale", type=int, multiple=True, help="In place of the plan's; repeatable.")
+@click.option("--clients", type=int, multiple=True, help="The same.")
+@click.option("--blocks", type=int, help="The same.")
+@click.option("--seconds", type=int, help="The same.")
 @options.server_bin_option
 @running.force_option
 @options.json_option
@@ -33,6 +42,7 @@ def command(
     server_bin: Path | None,
     force: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Run every cell of a plan, all variants of it in randomised blocks.
 
@@ -41,22 +51,35 @@ def command(
       mrtuner bench run plan.toml
       mrtuner bench run plan.toml -o run1
       mrtuner bench run plan.toml --forecast
+      mrtuner bench run plan.toml --scale 10 --clients 4 --seconds 20
       mrtuner bench run --resume run1                after a Ctrl-C or a crash
 
     Servers of our own are made for it and removed. Ctrl-C keeps what was measured.
     """
     if (plan is None) is (resume is None):
         raise UsageError("bench run needs a plan", "Give a file, or --resume DIR.")
-    if resume is not None and (forecast or output is not None):
-        raise UsageError("--resume goes on in its own directory", "Leave out -o and --forecast.")
+    if resume is not None and (
+        forecast or output is not None or any(value not in (None, ()) for value in given.values())
+    ):
+        raise UsageError(
+            "--resume goes on in its own directory and with its own plan", "Leave the rest out."
+        )
     if resume is not None:
         running.go_on(ctx, resume, server_bin, force, as_json)
         return
     from mrtuner.bench.grid.toml import read_plan
 
     assert plan is not None  # noqa: S101 - one of the two is given
-    wanted = read_plan(plan)
+    wanted = _shortened(read_plan(plan), given)
     if forecast:
         running.tell_forecast(wanted, as_json)
         return
     running.begin(ctx, wanted, output, server_bin, force, as_json)
+
+
+def _shortened(plan: GridPlan, given: dict[str, Any]) -> GridPlan:
+    """The plan with what the command line says instead; the record has it as it was run."""
+    instead = {"scale": "scales", "clients": "clients", "blocks": "blocks", "seconds": "seconds"}
+    return replace(
+        plan, **{instead[name]: value for name, value in given.items() if value not in (None, ())}
+    )
