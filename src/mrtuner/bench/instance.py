@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mrtuner.bench import guard
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.units import Bytes
 
@@ -70,11 +71,23 @@ def volume(size: Bytes) -> Iterator[Volume]:
         try:
             _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
             _run("mount", "-o", "noatime", device, str(place))
-            yield Volume(place, Path(device))
+            with _cleared_up_after(Path(name), place, device):
+                yield Volume(place, Path(device))
         finally:
             Volume(place, Path(device)).throttle(0)
             subprocess.run(["umount", str(place)], check=False, capture_output=True)
             subprocess.run(["losetup", "--detach", device], check=False)
+
+
+@contextmanager
+def _cleared_up_after(directory: Path, place: Path, device: str) -> Iterator[None]:
+    """Should we be killed: the file goes, the loop device with it, as soon as nobody uses them."""
+    with (
+        guard.directory_removed(directory),
+        guard.command_run(["losetup", "--detach", device]),
+        guard.command_run(["umount", "--lazy", str(place)]),
+    ):
+        yield
 
 
 def unified(cgroup: Path = _CGROUP) -> bool:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from mrtuner.bench import guard
 from mrtuner.errors import MissingPart, MrTunerError
 
 _HINT: Final = 'Leave out storage, or run as root on Linux: storage = "volume" needs nothing.'
@@ -63,7 +64,9 @@ def _mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
     try:
         _run("mount", "-t", "overlay", "overlay", "-o", options, str(place))
         try:
-            yield
+            # Lazily: should we be killed, a server may still run in there.
+            with guard.command_run(["umount", "--lazy", str(place)]):
+                yield
         finally:
             _run("umount", str(place))
     finally:

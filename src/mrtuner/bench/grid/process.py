@@ -7,10 +7,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from tempfile import TemporaryFile
 from typing import IO, Final
 
+from mrtuner.bench import guard
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.postgres.connect import connect
 
@@ -25,6 +26,7 @@ class Staying:
         self.name, self.timeout = name, timeout
         self.process: subprocess.Popen[bytes] | None = None
         self.output: IO[bytes] | None = None
+        self._guarded = ExitStack()
 
     def start(self, words: Sequence[str], dsn: Callable[[], str]) -> None:
         """Run it and wait until the server at `dsn` answers.
@@ -41,6 +43,9 @@ class Staying:
             raise ConnectError(
                 f"the command of variant {self.name} does not run: {error.strerror}", _HINT
             ) from error
+        self._guarded.enter_context(
+            guard.command_run(["kill", "-INT", "--", f"-{self.process.pid}"])
+        )
         deadline = time.monotonic() + self.timeout
         while not _answers(dsn):
             self._give_up_if_hopeless(deadline)
@@ -59,6 +64,7 @@ class Staying:
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             self.process.wait()
+        self._guarded.close()
         if self.output is not None:
             self.output.close()
         self.process = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from mrtuner.bench import instance
+from mrtuner.bench import guard, instance
 from mrtuner.bench.grid import layers
 from mrtuner.bench.grid.plan import PLACEMENT, Variant
 from mrtuner.errors import BadValue
@@ -57,6 +57,7 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
     binaries = binaries_of(variant, embedded)
     volume, base = None, scratch_directory()
     stack.callback(shutil.rmtree, base, ignore_errors=True)
+    stack.enter_context(guard.directory_removed(base))
     if variant.iops is not None or variant.disk is not None:
         volume = stack.enter_context(instance.volume(Bytes(variant.disk or _DISK)))
         base = volume.place
@@ -69,6 +70,7 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
         binaries, place / "server", {"log_checkpoints": "on"}, listen=True, password=password
     )
     stack.callback(cluster.remove)
+    stack.enter_context(guard.server_stopped(cluster.data))
     cluster.configure({"include": _FILE})
     # What comes over a container's network; a server outside listens on 127.0.0.1 alone.
     with (cluster.data / "pg_hba.conf").open("a", encoding="utf-8") as file:
