@@ -1,0 +1,234 @@
+"""What is concluded from attempts: worked out by hand on short runs, set off at second 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mrtuner.failover.hangs import hangs, longest
+from mrtuner.failover.moved import Outcome, outcome, stale
+from mrtuner.failover.observed import (
+    READ_ONLY,
+    Attempt,
+    Kind,
+    Observation,
+    Server,
+    balanced,
+    primaries,
+)
+from mrtuner.failover.predict import Case, Prediction
+from mrtuner.failover.probes import Schedule
+from mrtuner.failover.rehearse import Run
+from mrtuner.failover.rehearsed import Rehearsed, document, moments, rehearsed, verdict
+from mrtuner.failover.ways import Way
+from mrtuner.failover.wheel import Span
+
+ONE = datetime(2026, 1, 1, tzinfo=UTC)
+TWO = datetime(2026, 1, 2, tzinfo=UTC)
+OLD = Server(ONE, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+AGAIN = Server(TWO, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+STANDBY = Server(TWO, True, "10.0.0.9", "10.0.0.2:5432", None, 7)
+NEW = Server(TWO, False, "10.0.0.9", "10.0.0.2:5432", 2, 7)
+ASKED = 2.0
+
+
+def good(at: float, server: Server, kind: Kind = Kind.READ, **more: Any) -> Attempt:
+    return Attempt(
+        kind=kind, due=at, sent=at, asked=at, ended=at + 0.1, server=server, **more
+    )  # fmt: skip
+
+
+def bad(at: float, took: float, kind: Kind = Kind.READ, **more: Any) -> Attempt:
+    return Attempt(kind=kind, due=at, sent=at, ended=at + took, error="refused", **more)
+
+
+def seen(*attempts: Attempt, rows: Iterable[int] = (1, 2, 3)) -> Observation:
+    return Observation(
+        began=ONE, seconds=20, interval=1, timeout=30, kinds=tuple(Kind), attempts=attempts,
+        skipped=0, ledger=balanced(3, {1, 2, 3}, list(rows)),
+    )  # fmt: skip
+
+
+def judged(observation: Observation, *, settled: bool = True) -> Rehearsed:
+    prediction = Prediction(
+        case=Case.CONNECT, span=Span.exactly(3), decided_by="connect_timeout = 3", steps=()
+    )
+    way = Way(
+        dsn="", place="db:5432/shop", parameters={}, between=None, standby=False, may_create=True,
+        free=100, predictions=(prediction,),
+    )  # fmt: skip
+    run = Run(asked=ASKED, accepted=2.1, settled=settled, observation=observation, marks=())
+    return rehearsed("direct", way, run)
+
+
+def said(one: Rehearsed, within: float | None = None) -> str:
+    return " ".join(verdict(one, within))
+
+
+# Who took over.
+
+
+def test_another_address_and_timeline_is_a_move() -> None:
+    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ASKED) is Outcome.MOVED
+
+
+def test_another_start_time_at_the_same_address_is_a_restart() -> None:
+    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, AGAIN)), ASKED) is Outcome.RESTARTED
+
+
+def test_errors_without_another_server_are_an_interruption() -> None:
+    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, OLD)), ASKED) is Outcome.INTERRUPTED
+
+
+def test_answers_of_the_same_server_throughout_are_nothing() -> None:
+    one = judged(seen(good(1, OLD), good(3, OLD), good(4, OLD)))
+    assert one.outcome is Outcome.NOTHING
+    assert not one.failed_over
+    assert "No outage was measured" in said(one, 20)
+    assert " s:" not in said(one, 20)
+
+
+def test_a_standby_that_answered_before_is_no_new_primary() -> None:
+    attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(3, STANDBY), good(4, STANDBY))
+    assert outcome(seen(*attempts), ASKED) is Outcome.NOTHING
+
+
+def test_a_standby_promoted_in_place_is_a_move() -> None:
+    """Its start time and address are those that it had as a standby."""
+    attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(4, NEW, Kind.WRITE))
+    assert outcome(seen(*attempts), ASKED) is Outcome.MOVED
+
+
+def test_two_primaries_at_once_are_counted() -> None:
+    attempts = [good(1, OLD), good(5, NEW), good(5.5, OLD), good(6, STANDBY)]
+    assert primaries(attempts, since=4) == {OLD, NEW}
+    assert primaries(attempts, since=5.8) == set()
+
+
+# Who asked the wrong server.
+
+
+def test_answers_of_the_old_primary_count_from_the_new_ones_first() -> None:
+    """New at 4.1: the read at 3 was right, the read at 5 and the write at 6 were not."""
+    found = stale(
+        seen(good(1, OLD), good(3, OLD), good(4, NEW), good(5, OLD), good(6, OLD, Kind.HELD_WRITE)),
+        ASKED,
+    )
+    assert (found.reads, found.writes, found.refused) == (1, 1, 0)
+    assert found.until == pytest.approx(6.1)
+
+
+def test_a_kind_that_was_led_to_standbys_before_may_be_led_there_afterwards() -> None:
+    before = (good(1, OLD, Kind.WRITE), good(1, STANDBY))
+    found = stale(seen(*before, good(4, NEW, Kind.WRITE), good(5, STANDBY)), ASKED)
+    assert (found.reads, found.writes) == (0, 0)
+
+
+def test_writes_refused_as_read_only_are_counted_by_their_sqlstate() -> None:
+    refused = bad(3, 0.1, Kind.HELD_WRITE, sqlstate=READ_ONLY)
+    found = stale(seen(good(1, OLD), refused, bad(4, 0.1, Kind.WRITE), good(5, NEW)), ASKED)
+    assert found.refused == 1
+    assert found.until == pytest.approx(3.1)
+
+
+# How long one client waited.
+
+
+def test_each_case_has_its_longest_wait() -> None:
+    """By hand: a new connection 3 s; idle 4 s from its query; in flight 2.5 s from its query."""
+    attempts = seen(
+        good(1, OLD),
+        bad(2.5, 3, Kind.WRITE),
+        bad(3, 1, Kind.READ),
+        bad(3, 4, Kind.HELD, fresh=False, asked=3.0),
+        bad(3, 3.5, Kind.HELD, fresh=True),
+        bad(3, 2.7, Kind.FLIGHT, asked=3.2),
+        good(9, NEW),
+    )
+    found = {one.case: one for one in hangs(attempts, ASKED)}
+    assert found[Case.CONNECT].longest == pytest.approx(3.5)
+    assert found[Case.IDLE].longest == pytest.approx(4)
+    assert found[Case.FLIGHT].longest == pytest.approx(2.5)
+    assert found[Case.CONNECT].met == 3
+    worst = longest(list(found.values()))
+    assert worst is not None
+    assert worst.case is Case.IDLE
+
+
+def test_what_failed_before_it_was_set_off_does_not_count() -> None:
+    assert all(one.longest is None for one in hangs(seen(bad(0, 1)), ASKED))
+
+
+def test_a_wait_that_we_ended_is_never_within_the_bound() -> None:
+    (one, _, _) = hangs(seen(bad(3, 10, given_up=True), bad(4, 12)), ASKED)
+    assert (one.longest, one.at_least) == (12, False)
+    (one, _, _) = hangs(seen(bad(3, 10, given_up=True)), ASKED)
+    assert one.at_least
+    assert one.within(60) is False
+
+
+def test_the_bound_is_kept_or_not_in_words() -> None:
+    """Held against 20 s: 3 s is within it, and 25 s is not."""
+    quick = judged(seen(good(1, OLD), bad(3, 3), good(7, NEW)))
+    assert quick.kept(20)
+    assert "Within 20 s: no client waited longer than 3.0 s (new connection)." in said(quick, 20)
+    slow = judged(seen(good(1, OLD), bad(3, 25), good(29, NEW)))
+    assert not slow.kept(20)
+    assert "NOT within 20 s: a client waited 25.0 s (new connection)." in said(slow, 20)
+    assert slow.kept(None)
+    assert "The longest that one client waited was 25.0 s" in said(slow)
+
+
+def test_lost_writes_break_any_bound() -> None:
+    one = judged(seen(good(1, OLD), bad(3, 0.1), good(4, NEW), rows=(1, 3)))
+    assert not one.kept(None)
+    assert "1 write was LOST" in said(one)
+
+
+def test_a_write_found_twice_is_told() -> None:
+    one = judged(seen(good(1, OLD), bad(3, 0.1), good(4, NEW), rows=(1, 2, 2, 3)))
+    ledger = one.run.observation.ledger
+    assert ledger is not None
+    assert ledger.duplicated == (2,)
+    assert ledger.found == 3
+    assert "found more than once" in said(one)
+
+
+def test_what_has_not_ended_is_no_failover() -> None:
+    one = judged(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), settled=False)
+    assert not one.failed_over
+    assert "had not ended well" in said(one)
+
+
+def test_the_turning_points_count_from_the_trigger() -> None:
+    """Set off at 2: last answer 1.1 (-0.9), failed at 3.5 (1.5), reconnected at 6.1 (4.1)."""
+    attempts = seen(
+        good(1, OLD),
+        bad(3, 0.5),
+        bad(3, 0.6, Kind.HELD, fresh=False, asked=3.0),
+        good(6, NEW, Kind.HELD, fresh=True),
+        good(7, NEW),
+    )
+    found = moments(judged(attempts))
+    assert found["last_success"] == pytest.approx(-0.9)
+    assert found["first_failure"] == pytest.approx(1.5)
+    assert found["reconnect"] == pytest.approx(4.1)
+    assert found["first_read"] == pytest.approx(5.1)
+
+
+def test_the_document_carries_both_measured_and_predicted() -> None:
+    told = document(
+        [judged(seen(good(1, OLD), bad(3, 3), good(7, NEW)))], trigger="run it", within=20.0
+    )
+    assert (told["failed_over"], told["kept"], told["within"]) == (True, True, 20.0)
+    (connect, *_) = told["ways"][0]["hangs"]
+    assert (connect["longest"], connect["predicted"]["span"]["high"]) == (3.0, 3.0)
+
+
+def test_a_schedule_knows_how_many_sessions_it_may_need() -> None:
+    """Three kinds with 4 new ones at once, two with 6 held; 1 s in flight each 0.2 s is 5 more."""
+    schedule = Schedule(interval=0.2, kinds=tuple(Kind), held=6, at_once=4, flight=1.0)
+    assert schedule.sessions == 3 * 4 + 2 * 6 + 5
