@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.vacuum import Kind, TableReport, Vacuum, vacuum
+from mrtuner.vacuum import Kind, TableReport, Vacuum, blockers, vacuum
 from servers import binaries, sql
 
 TEN_KB = "repeat('abcdefghij', 1024)"  # 10,240 bytes; STORAGE EXTERNAL: not compressed
-
-
+SETTINGS = {"autovacuum": "off", "wal_level": "logical", "max_prepared_transactions": "2"}
 #: Longer than any major takes to let others see what a session counted [s].
 SETTLED = 1.2
 
@@ -21,7 +20,7 @@ SETTLED = 1.2
 @pytest.fixture(scope="module", params=[13, 16, 18], ids="pg{}".format)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """One for each variant of the queries; nothing is vacuumed behind our back."""
-    made = Cluster.create(binaries(request.param), scratch_directory(), {"autovacuum": "off"})
+    made = Cluster.create(binaries(request.param), scratch_directory(), SETTINGS)
     try:
         with made:
             yield made
@@ -87,6 +86,48 @@ def test_statistics_reset_during_the_watch_are_a_gap(cluster: Cluster) -> None:
     one = report(watch(cluster, "SELECT pg_stat_reset()"), "doc")
     assert (one.rates.gaps, one.rates.seconds, one.rates.updates) == (1, 0, 0)
     assert one.kind is Kind.UNKNOWN
+
+
+def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None:
+    """Its rates are there: counters are everybody's. Other roles' snapshots are not."""
+    documents(cluster)
+    sql(cluster.dsn(), "CREATE ROLE nobody LOGIN")
+    try:
+        found = vacuum(cluster.dsn().replace("user=postgres", "user=nobody"))
+    finally:
+        sql(cluster.dsn(), "DROP ROLE nobody")
+    assert report(found, "doc").table.rows == 200
+    (missing,) = found.picture.missing
+    assert missing.name == "what holds back dead rows"
+    assert "pg_monitor" in str(missing.supply)
+
+
+def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(blockers, "LONG", 0.0)  # five minutes are long for a test
+    dsn = cluster.dsn()
+    sql(
+        dsn,
+        "CREATE TABLE held (n int)",
+        "SELECT pg_create_logical_replication_slot('left_behind', 'pgoutput')",
+        "BEGIN; INSERT INTO held VALUES (1); PREPARE TRANSACTION 'it''s lost'",
+    )
+    with psycopg.connect(dsn) as conn:
+        conn.execute("INSERT INTO held VALUES (2)")
+        found = {one.what: one for one in vacuum(dsn).picture.blockers}
+        assert set(found) == {
+            "session idle in transaction",
+            "logical replication slot, inactive",
+            "prepared transaction",
+        }
+        sql(dsn, *(str(one.sql) for one in found.values()))
+        with pytest.raises(psycopg.OperationalError):
+            conn.execute("SELECT 1")
+    assert vacuum(dsn).picture.blockers == ()
+    sql(dsn, "DROP TABLE held")
 
 
 def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) -> None:
