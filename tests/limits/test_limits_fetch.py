@@ -74,10 +74,10 @@ def test_two_calls_bring_class_storage_and_metrics(
         tell=lambda points, of: heard.append((points, of)),
     )  # fmt: skip
     assert asked(watched) == ["DescribeDBInstances", "GetMetricData"]
-    assert (found.class_name, str(found.volume)) == ("db.r5.2xlarge", "io1:1000GB,30000iops")
+    assert (found.class_name, str(found.storage)) == ("db.r5.2xlarge", "io1:1000GB,30000iops")
     assert heard[-1] == (POINTS * len(NAMES), POINTS * len(NAMES))
     assert (found.series.points, found.series.step) == (POINTS, 60)
-    answer = limits(found.series, class_name=found.class_name, storage=found.volume)
+    answer = limits(found.series, class_name=found.class_name, storage=found.storage)
     levels = [one.plateau.level for one in answer.pegged]
     assert pytest.approx(213e6, rel=0.005) in levels
 
@@ -109,20 +109,6 @@ def test_an_instance_without_points_is_told_so(
             Account(),
             cache=tmp_path,
         )
-
-
-def test_aurora_has_no_volume_and_is_refused(lab: Lab, midnight: datetime, tmp_path: Path) -> None:
-    rds: Any = client("rds")
-    rds.create_db_cluster(
-        DBClusterIdentifier="far", Engine="aurora-postgresql", MasterUsername="me",
-        MasterUserPassword="correct-horse",
-    )  # fmt: skip
-    rds.create_db_instance(
-        DBInstanceIdentifier="far-1", DBClusterIdentifier="far", Engine="aurora-postgresql",
-        DBInstanceClass="db.r6g.large",
-    )  # fmt: skip
-    with pytest.raises(UsageError, match="is of Aurora"):
-        fetch("far-1", midnight - SIDE, midnight, Account(), cache=tmp_path)
 
 
 @pytest.mark.parametrize(("days", "period"), [(14, 60), (15, 60), (16, 300), (63, 300), (64, 3600)])

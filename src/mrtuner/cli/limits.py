@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,16 +9,17 @@ import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.group import INTERRUPTED
-from mrtuner.errors import BadValue, UsageError
+from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.limits import Limits, Series
+    from mrtuner.limits import Limits
 
+FAILED: Final = 1
 FOUND: Final = 3
 _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 
-class _Watch(options.Duration):
+class Watch(options.Duration):
     """The same durations, and ``10m`` for minutes as people write it."""
 
     def convert(
@@ -32,7 +32,8 @@ class _Watch(options.Duration):
 
 
 @options.command("limits")
-@click.argument("instance", required=False)
+@click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
+@click.option("--all", "everything", is_flag=True, help="Every PostgreSQL instance of the region.")
 @click.option(
     "--metrics",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -75,7 +76,7 @@ class _Watch(options.Duration):
     help="Write a page with the picture: ceilings drawn through the series.",
 )
 @click.option(
-    "--watch", type=_Watch(), metavar="TIME",
+    "--watch", type=Watch(), metavar="TIME",
     help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
     "the ceilings]",
 )  # fmt: skip
@@ -85,33 +86,25 @@ class _Watch(options.Duration):
     is_flag=True,
     help="Print the metrics of a db.r5.2xlarge that was slow for hours, as CSV.",
 )
-@click.option("--region", metavar="REGION", help="AWS region.  [default: AWS's configuration]")
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    help="AWS region; with --all repeatable.  [default: AWS's configuration]",
+)
+@click.option("--all-regions", is_flag=True, help="With --all: every region of the account.")
 @click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    instance: str | None,
-    metrics: Path | None,
-    class_name: str | None,
-    storage: str | None,
-    what_if: tuple[str, ...],
-    since: str,
-    max_connections: int | None,
-    timezone: str | None,
-    throughput_unit: str | None,
-    output: Path | None,
-    watch: float | None,
-    check: bool,
-    example: bool,
-    region: str | None,
-    profile: str | None,
-    as_json: bool,
-) -> None:
+    ctx: click.Context, /, instances: tuple[str, ...], everything: bool, example: bool,
+    output: Path | None, check: bool, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
     """Which hard limit is it? What was pegged, when, what binds, and the way out.
 
-    INSTANCE is one of RDS; or a server that is not on RDS: local, or a connection string.
+    INSTANCE is one of RDS, or several; or a server that is not on RDS: local, or a connection
+    string.
 
     \b
     Examples:
@@ -121,6 +114,7 @@ def command(
           --storage gp3:500GB,12000iops,500MiB/s
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
       mrtuner limits --example > metrics.csv         a case to try it on
+      mrtuner limits --all --since 3d --check        which of the region's instances
       mrtuner limits local --watch 10m               a server on this host, a point a second
       mrtuner limits postgresql://postgres@db/app    its ceilings, as far as seen from here
 
@@ -135,144 +129,52 @@ def command(
     """
     if example:
         _example(as_json)
-        return
-    if (instance is None) == (metrics is None):
+    elif everything or len(instances) > 1:
+        _tell_fleet(ctx, instances, given, output, check, as_json)
+    else:
+        _tell_one(ctx, next(iter(instances), None), given, output, check, as_json)
+
+
+def _tell_one(
+    ctx: click.Context, name: str | None, given: dict[str, Any], output: Path | None, check: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    from mrtuner.cli import limiting
+
+    if (name is None) == (given["metrics"] is None):
         raise UsageError(
             "say an instance, or metrics in a file",
             "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",
         )
-    if instance is not None and _is_server(instance):
-        _watch(ctx, instance, watch, output, check, as_json)
-        return
-    if watch is not None:
-        raise UsageError(
-            "--watch is for a server that is not on RDS",
-            "Run mrtuner limits local --watch 10m; of RDS, --since says how far back to look.",
-        )
-    from mrtuner.limits import limits
-
-    if metrics is None:
-        found = _of_instance(str(instance), since, what_if, max_connections, region, profile)
-    elif class_name is None:
-        raise UsageError("the class is not said", "Add --class, such as --class db.r5.2xlarge.")
-    else:
-        found = limits(
-            _read(metrics, timezone, throughput_unit),
-            class_name=class_name,
-            storage=storage,
-            what_if=what_if,
-            connections=_connections(class_name, max_connections),
-        )
+    if given["all_regions"]:
+        raise UsageError("--all-regions is for a fleet", "Add --all, or name one --region.")
+    found, interrupted = limiting.answer(name, given)
     _tell(found, output, as_json)
+    if interrupted:
+        ctx.exit(INTERRUPTED)
     if check and found.pegged:
         ctx.exit(FOUND)
 
 
-def _is_server(name: str) -> bool:
-    """``local``, a URI, or key=value words; no instance has such a name."""
-    return name == "local" or "://" in name or "=" in name
-
-
-def _watch(
-    ctx: click.Context, name: str, seconds: float | None, output: Path | None, check: bool,
-    as_json: bool,
+def _tell_fleet(
+    ctx: click.Context, names: tuple[str, ...], given: dict[str, Any], output: Path | None,
+    check: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """A server that is not on RDS; what was seen until an interruption is told too."""
-    from mrtuner.limits.watch import watch
+    from mrtuner.cli import limiting
+    from mrtuner.report.limits_fleet import lines
 
-    dsn = "" if name == "local" else name
-    options.careful(dsn)
-    with terminal.gentle_end():
-        found = watch(dsn, seconds or 0, tell=_countdown())
-    _tell(found.limits, output, as_json)
-    if found.interrupted:
-        ctx.exit(INTERRUPTED)
-    if check and found.limits.pegged:
+    if output is not None:
+        raise UsageError("a page is of one instance", "Leave -o away, or name one instance.")
+    told = limiting.fleet(names, given)
+    if as_json:
+        terminal.document(told)
+    else:
+        for line in lines(told):
+            click.echo(line)
+    if told["failures"]:
+        ctx.exit(FAILED)
+    if check and any(one["pegged"] for one in told["instances"]):
         ctx.exit(FOUND)
-
-
-def _countdown() -> Any:
-    """A line that counts down, on a terminal."""
-    if not terminal.animated(sys.stderr):
-        return None
-
-    def tell(seconds: float) -> None:
-        click.echo(f"\r  watching: {seconds:,.0f} s remain ", nl=seconds <= 0, err=True)
-
-    return tell
-
-
-def _read(path: Path, timezone: str | None, unit: str | None) -> Series:
-    """The file; where its unit cannot be right, whoever is there is asked."""
-    from mrtuner.limits.read import WrongUnit, read
-
-    try:
-        return read(path, timezone=timezone, throughput_unit=unit)
-    except WrongUnit as error:
-        if not terminal.someone_there():
-            raise
-        terminal.talk(error.message)
-        terminal.agree(f"Read it as {error.unit}?", yes=False)
-        return read(path, timezone=timezone, throughput_unit=error.unit)
-
-
-def _of_instance(
-    name: str,
-    since: str,
-    what_if: tuple[str, ...],
-    max_connections: int | None,
-    region: str | None,
-    profile: str | None,
-) -> Limits:
-    from datetime import UTC, datetime
-
-    from mrtuner.aws.session import Account
-    from mrtuner.limits import limits
-    from mrtuner.limits.fetch import fetch
-
-    account = Account(region=region, profile=profile)
-    now = datetime.now(UTC)
-    fetched = fetch(name, now - _ago(since), now, account, tell=_progress())
-    return limits(
-        fetched.series,
-        name=name,
-        class_name=fetched.class_name,
-        storage=fetched.volume,
-        what_if=what_if,
-        connections=_connections(fetched.class_name, max_connections),
-    )
-
-
-def _ago(text: str) -> Any:
-    from datetime import timedelta
-
-    units = {"h": "hours", "d": "days", "w": "weeks"}
-    number, unit = text[:-1], text[-1:]
-    if not number.isdigit() or unit not in units or int(number) == 0:
-        raise BadValue(f"{text!r} is no time such as 6h or 14d", "CloudWatch keeps 455 days.")
-    return timedelta(**{units[unit]: int(number)})
-
-
-def _connections(class_name: str, given: int | None) -> tuple[int, str] | None:
-    """What max_connections is by RDS's own formula, where nobody says."""
-    if given is not None:
-        return given, "as given"
-    from mrtuner.catalog.classes import instance_class
-    from mrtuner.rds.memory import class_memory
-
-    most = min(class_memory(instance_class(class_name)).value // 9_531_392, 5000)
-    return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
-
-
-def _progress() -> Any:
-    """A line on a terminal for every page of CloudWatch."""
-    if not terminal.animated(sys.stderr):
-        return None
-
-    def tell(points: int, of: int) -> None:
-        click.echo(f"\r  CloudWatch: {points:,} of about {of:,} points", nl=points >= of, err=True)
-
-    return tell
 
 
 def _tell(found: Limits, output: Path | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
-from mrtuner.limits.ceilings import Ceiling, Resource, ceilings
+from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.findings import PARTS, Findings, Pegged, find, totals
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.series import Series
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 SCHEMA: Final = "mrtuner.limits/1"
 #: Candidates that are listed.
 _SHOWN: Final = 8
+_NOT_EBS: Final = (
+    "Aurora's storage is no EBS volume and its limits are not published as numbers: those of CPU, "
+    "network, memory and connections hold, and a level of reads and writes can only be unknown"
+)
 #: Share of the memory below which PostgreSQL's page cache is squeezed out.
 _MEMORY_FREE: Final = 0.05
 
@@ -53,7 +57,7 @@ class Limits:
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """Sufficient classes, smallest first; empty when nothing was pegged."""
-        if not self.pegged or self.instance is None:
+        if not self.pegged or self.instance is None or self.storage == AURORA:
             return ()
         return tuple(candidates(self.instance, self.volume, self.needs))
 
@@ -72,7 +76,7 @@ class Limits:
     @property
     def advice(self) -> tuple[str, ...]:
         """What to do and what will not help, a sentence each."""
-        if self.instance is None:
+        if self.instance is None or self.storage == AURORA:
             return tuple(host_advice(self.pegged))
         return tuple(
             advice(self.instance, self.volume, self.ceilings, self.pegged, self.candidates)
@@ -118,12 +122,19 @@ def limits(
     """Find which limit an instance was at, from its metrics.
 
     `metrics` is a series or a file of them (`read.read`), `storage` as in
-    ``gp3:500GB,12000iops,500MiB/s``, `what_if` another class, another storage, or both.
+    ``gp3:500GB,12000iops,500MiB/s`` or ``aurora``, `what_if` another class, another storage, or
+    both.
     Raises BadValue for an unknown class or storage, UsageError for metrics that say too little.
     """
     instance = instance_class(class_name)
-    below = volume(storage) if isinstance(storage, str) else storage
+    aurora = storage == AURORA
+    below = storage if isinstance(storage, Volume) else _volume(storage)
     other = _other(what_if, instance, below)
+    if aurora and other is not None:
+        raise UsageError(
+            "what another class would do is not known for Aurora",
+            "Its storage's limits are not published as numbers: leave --what-if away.",
+        )
     series = _series(metrics, timezone, throughput_unit)
     missing = tuple(_missing(series))
     if not totals(series):
@@ -131,21 +142,27 @@ def limits(
             "no resource can be judged: " + "; ".join(missing),
             "Give reads and writes together: ceilings hold for their sum.",
         )
-    known = ceilings(instance, below, connections=connections)
+    known = ceilings(instance, below, connections=connections, aurora=aurora)
     findings = find(series, known)
     wanted = needs(series, findings)
     return Limits(
         name=name,
         instance=instance,
         volume=below,
-        storage=None if below is None else str(below),
+        storage=AURORA if aurora else None if below is None else str(below),
         series=series,
         ceilings=known,
         findings=findings,
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
-        notices=(*series.notices, *missing, *_memory(series, known)),
-    )
+        notices=(
+            *series.notices, *missing, *_memory(series, known), *([_NOT_EBS] if aurora else [])
+        ),
+    )  # fmt: skip
+
+
+def _volume(text: str | None) -> Volume | None:
+    return None if text is None or text == AURORA else volume(text)
 
 
 def on_host(

@@ -19,6 +19,8 @@ from mrtuner.catalog.volumes import Volume
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
 #: Source: EC2 User Guide, EBS-optimized instances: at least once in 24 hours.
 BURST_MINUTES: Final = 30
+#: The storage of an Aurora cluster, which is no EBS volume; engines' names begin with it.
+AURORA: Final = "aurora"
 
 
 class Resource(StrEnum):
@@ -69,10 +71,18 @@ class Ceiling:
 
 
 def ceilings(
-    instance: InstanceClass, volume: Volume | None, *, connections: tuple[int, str] | None = None
+    instance: InstanceClass,
+    volume: Volume | None,
+    *,
+    connections: tuple[int, str] | None = None,
+    aurora: bool = False,
 ) -> tuple[Ceiling, ...]:
-    """Every limit that is known; `connections` is max_connections and who says so."""
-    found = [*_ebs(instance), *_former(instance), *_network(instance), *_cpu(instance)]
+    """Every limit that is known; `connections` is max_connections and who says so.
+
+    An Aurora instance's data lie on no EBS volume, so EBS's limits of its class do not hold.
+    """
+    found = [] if aurora else [*_ebs(instance), *_former(instance)]
+    found += [*_network(instance), *_cpu(instance)]
     if volume is not None:
         found += _volume(volume)
     found.append(

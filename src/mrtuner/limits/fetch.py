@@ -20,6 +20,7 @@ from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue, UsageError
+from mrtuner.limits.ceilings import AURORA
 from mrtuner.limits.read import on_grid
 from mrtuner.limits.series import UNITS, Series
 
@@ -28,6 +29,8 @@ Tell = Callable[[int, int], None]
 #: Points of a day may still come in so long after its end.
 _LATE: Final = timedelta(hours=3)
 _DAY: Final = timedelta(days=1)
+#: Points that are in memory at once: some 100 MB, ten pages of CloudWatch.
+_POINTS: Final = 1_000_000
 
 #: One day: times in seconds since 1970 and values, by metric.
 Day = dict[str, list[list[float]]]
@@ -37,9 +40,35 @@ Day = dict[str, list[list[float]]]
 class Fetched:
     """What AWS says of one instance."""
 
+    name: str
     class_name: str
-    volume: Volume | None  # None for a kind that is not known
-    series: Series
+    storage: Volume | str | None  # AURORA; None for a kind that is not known
+    points: Series | UsageError  # or why there are none
+
+    @property
+    def series(self) -> Series:
+        """The metrics. UsageError where there are too few."""
+        if isinstance(self.points, UsageError):
+            raise self.points
+        return self.points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Of when, in which steps and what CloudWatch is asked, and where days are kept."""
+
+    start: datetime
+    end: datetime
+    period: int
+    metrics: tuple[str, ...]
+    cache: Path
+
+    @property
+    def points(self) -> int:
+        """Of one instance, with every metric."""
+        return int((self.end - _midnight(self.start)).total_seconds() / self.period) * len(
+            self.metrics
+        )
 
 
 def fetch(
@@ -54,23 +83,48 @@ def fetch(
     """Look an instance up, and its metrics from `start` to `end` (UTC).
 
     One call of DescribeDBInstances and one of GetMetricData with its pages, less what the cache
-    has. AwsError for what AWS refuses; UsageError for Aurora and where there are too few points.
+    has. AwsError for what AWS refuses; UsageError where there are too few points.
     """
     instance = rds.instance(client("rds", account), name)
-    if instance.engine.startswith("aurora"):
-        raise UsageError(
-            f"{name} is of Aurora, whose storage is no EBS volume",
-            "Its limits are not published as numbers, so there is nothing to compare with.",
-        )
+    (found,) = fetch_all([instance], start, end, account, tell=tell, cache=cache)
+    if isinstance(found.points, UsageError):
+        raise found.points
+    return found
+
+
+def fetch_all(
+    instances: Sequence[Instance],
+    start: datetime,
+    end: datetime,
+    account: Account,
+    *,
+    metrics: tuple[str, ...] = tuple(UNITS),
+    tell: Tell | None = None,
+    cache: Path | None = None,
+) -> Iterator[Fetched]:
+    """The same of many instances of one region: as many in a call as its limits and memory allow.
+
+    They come as they are fetched and nothing of them is kept, so memory does not grow.
+    """
     watch = client("cloudwatch", account)
     period = cloudwatch.period_for(_midnight(start), end)
-    where = (cache or cache_directory()) / region_of(watch) / instance.resource_id / str(period)
-    days = _days(watch, name, start, end, period=period, where=where, tell=tell)
-    return Fetched(
-        class_name=instance.class_name,
-        volume=volume_below(instance),
-        series=_series(days, start, name),
-    )
+    where = (cache or cache_directory()) / region_of(watch)
+    asked = Asked(start=start, end=end, period=period, metrics=metrics, cache=where)
+    for batch in _batches(instances, asked):
+        days = _days(watch, batch, asked, tell)
+        for instance in batch:
+            yield Fetched(
+                name=instance.identifier,
+                class_name=instance.class_name,
+                storage=AURORA if instance.engine.startswith(AURORA) else volume_below(instance),
+                points=_series(days.pop(instance.identifier), start, instance.identifier),
+            )
+
+
+def _batches(instances: Sequence[Instance], asked: Asked) -> Iterator[Sequence[Instance]]:
+    """Instances whose metrics fit into one call and whose points fit into memory."""
+    size = min(cloudwatch.QUERIES // len(asked.metrics), max(_POINTS // max(asked.points, 1), 1))
+    return (instances[first : first + size] for first in range(0, len(instances), size))
 
 
 def cache_directory() -> Path:
@@ -99,58 +153,79 @@ def volume_below(instance: Instance) -> Volume | None:
 
 
 def _days(
+    watch: Any, batch: Sequence[Instance], asked: Asked, tell: Tell | None
+) -> dict[str, list[Day]]:
+    """Every day of every instance: from the cache, or else from one call for all of them."""
+    midnights = list(_midnights(asked.start, asked.end))
+    kept = {
+        one.identifier: {
+            day: found for day in midnights if (found := _load(_file(one, asked, day), asked))
+        }
+        for one in batch
+    }
+    short = [one for one in batch if len(kept[one.identifier]) < len(midnights)]
+    if short:
+        missing = [
+            day for day in midnights if any(day not in kept[one.identifier] for one in short)
+        ]
+        since, until = missing[0], min(missing[-1] + _DAY, asked.end)
+        came = _came(watch, short, asked, since, until, tell)
+        for one in short:
+            kept[one.identifier] |= _by_day(one.identifier, came, asked, since, until)
+            _save_all(one, kept[one.identifier], asked)
+    return {name: [days[day] for day in midnights] for name, days in kept.items()}
+
+
+def _came(
     watch: Any,
-    name: str,
-    start: datetime,
-    end: datetime,
-    *,
-    period: int,
-    where: Path,
+    instances: Sequence[Instance],
+    asked: Asked,
+    since: datetime,
+    until: datetime,
     tell: Tell | None,
-) -> list[Day]:
-    midnights = list(_midnights(start, end))
-    kept = {day: found for day in midnights if (found := _load(where, day)) is not None}
-    missing = [day for day in midnights if day not in kept]
-    if missing:
-        since, until = missing[0], min(missing[-1] + _DAY, end)
-        for day, found in _asked(watch, name, since, until, period, tell).items():
-            kept[day] = found
-            if day + _DAY + _LATE <= end:
-                _save(where, day, found)
-    return [kept[day] for day in midnights if day in kept]
-
-
-def _asked(
-    watch: Any, name: str, since: datetime, until: datetime, period: int, tell: Tell | None
-) -> dict[datetime, Day]:
-    wanted = [cloudwatch.Wanted(instance=name, metric=metric) for metric in UNITS]
-    about = int((until - since).total_seconds() / period) * len(wanted)
-    came = 0
+) -> Mapping[cloudwatch.Wanted, cloudwatch.Points]:
+    wanted = [
+        cloudwatch.Wanted(instance=one.identifier, metric=metric)
+        for one in instances
+        for metric in asked.metrics
+    ]
+    about = int((until - since).total_seconds() / asked.period) * len(wanted)
+    so_far = 0
 
     def heard(points: int) -> None:
-        nonlocal came
-        came += points
+        nonlocal so_far
+        so_far += points
         if tell is not None:
-            tell(came, max(about, came))
+            tell(so_far, max(about, so_far))
 
-    found = cloudwatch.metric_data(watch, wanted, since, until, period=period, tell=heard)
+    found = cloudwatch.metric_data(watch, wanted, since, until, period=asked.period, tell=heard)
     if tell is not None:
-        tell(came, came)
-    return _by_day(found)
+        tell(so_far, so_far)
+    return found
 
 
-def _by_day(found: Mapping[cloudwatch.Wanted, cloudwatch.Points]) -> dict[datetime, Day]:
-    days: dict[datetime, Day] = {}
-    for wanted, points in found.items():
+def _by_day(
+    name: str,
+    came: Mapping[cloudwatch.Wanted, cloudwatch.Points],
+    asked: Asked,
+    since: datetime,
+    until: datetime,
+) -> dict[datetime, Day]:
+    """One instance's points by day; a metric that it does not have is there without points."""
+    days: dict[datetime, Day] = {
+        day: {metric: [[], []] for metric in asked.metrics} for day in _midnights(since, until)
+    }
+    for metric in asked.metrics:
+        points = came[cloudwatch.Wanted(instance=name, metric=metric)]
         for time, value in zip(points.times, points.values, strict=True):
-            day = days.setdefault(_midnight(time), {})
-            times, values = day.setdefault(wanted.metric, [[], []])
+            times, values = days[_midnight(time)][metric]
             times.append(time.timestamp())
             values.append(value)
     return days
 
 
-def _series(days: Sequence[Day], start: datetime, name: str) -> Series:
+def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageError:
+    """The points since `start` on one grid, or why there are too few of them."""
     merged: dict[float, dict[str, float]] = {}
     since = start.timestamp()
     for day in days:
@@ -159,7 +234,7 @@ def _series(days: Sequence[Day], start: datetime, name: str) -> Series:
                 if time >= since:
                     merged.setdefault(time, {})[metric] = value
     if not merged:
-        raise UsageError(
+        return UsageError(
             f"CloudWatch has no points of {name} in that time",
             "Ask for a longer time with --since, or another region with --region.",
         )
@@ -168,7 +243,10 @@ def _series(days: Sequence[Day], start: datetime, name: str) -> Series:
     columns = {
         metric: [row.get(metric, float("nan")) for row in merged.values()] for metric in names
     }
-    return on_grid(moments, columns)
+    try:
+        return on_grid(moments, columns)
+    except UsageError as error:
+        return error
 
 
 def _midnights(start: datetime, end: datetime) -> Iterator[datetime]:
@@ -182,19 +260,32 @@ def _midnight(time: datetime) -> datetime:
     return time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _load(where: Path, day: datetime) -> Day | None:
-    """A day from the cache; a file that is broken counts as none."""
+def _file(of: Instance, asked: Asked, day: datetime) -> Path:
+    """Where a day of an instance is kept; no other instance ever has its resource id."""
+    return asked.cache / of.resource_id / str(asked.period) / f"{day:%Y-%m-%d}.json"
+
+
+def _load(file: Path, asked: Asked) -> Day | None:
+    """A day from the cache; a file that is broken, or has not every metric, counts as none."""
     try:
-        found: Day = json.loads((where / f"{day:%Y-%m-%d}.json").read_text(encoding="utf-8"))
+        found: Day = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found
+    return found if set(asked.metrics) <= set(found) else None
 
 
-def _save(where: Path, day: datetime, found: Day) -> None:
+def _save_all(of: Instance, days: Mapping[datetime, Day], asked: Asked) -> None:
+    """Keep the days that are over."""
+    for day, found in days.items():
+        file = _file(of, asked, day)
+        if day + _DAY + _LATE <= asked.end and not _load(file, asked):
+            _save(file, found)
+
+
+def _save(file: Path, found: Day) -> None:
     """Keep a day; a cache that cannot be written is no error."""
     with suppress(OSError):
-        where.mkdir(parents=True, exist_ok=True)
-        unfinished = where / f".{day:%Y-%m-%d}.{os.getpid()}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f".{file.name}.{os.getpid()}")
         unfinished.write_text(json.dumps(found), encoding="utf-8")
-        unfinished.replace(where / f"{day:%Y-%m-%d}.json")
+        unfinished.replace(file)

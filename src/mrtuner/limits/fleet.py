@@ -1,0 +1,143 @@
+"""Every instance of a region: which of them were at a limit, from the fewest calls.
+
+Instances are fetched by as many as fit into a call and looked at one by one; a row of each is all
+that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.rows import Instance
+from mrtuner.aws.session import Account, client, region_of
+from mrtuner.errors import MrTunerError
+from mrtuner.limits.answer import Limits, limits
+from mrtuner.limits.fetch import Fetched, Tell, fetch_all
+
+SCHEMA: Final = "mrtuner.limits.fleet/1"
+ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
+#: What tells ceilings from even jobs; of one instance all of `series.UNITS` are asked for.
+METRICS: Final = (
+    "ReadThroughput",
+    "WriteThroughput",
+    "ReadIOPS",
+    "WriteIOPS",
+    "DiskQueueDepth",
+    "CPUUtilization",
+    "EBSByteBalance%",
+    "DatabaseConnections",
+)
+#: What max_connections is on a class, and who says so.
+Connections = Callable[[str], tuple[int, str] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One instance; `unknown` says why it could not be judged."""
+
+    region: str
+    instance: str
+    class_name: str
+    storage: str | None
+    verdict: str | None
+    pegged: tuple[dict[str, Any], ...]
+    advice: str | None  # the first of them
+    unknown: str | None
+
+    @property
+    def minutes(self) -> float:
+        """At any ceiling, the longest of them."""
+        return max((one["minutes"] for one in self.pegged), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One of `instances` in the document of a fleet."""
+        return {
+            "region": self.region,
+            "instance": self.instance,
+            "class": self.class_name,
+            "storage": self.storage,
+            "verdict": self.verdict,
+            "pegged": list(self.pegged),
+            "advice": self.advice,
+            "unknown": self.unknown,
+        }
+
+
+def instances(account: Account, names: Sequence[str] = ()) -> list[Instance]:
+    """Those of these names, or every one of PostgreSQL and Aurora PostgreSQL in the region."""
+    service = client("rds", account)
+    if names:
+        return [rds.instance(service, name) for name in dict.fromkeys(names)]
+    return [one for one in rds.instances(service) if one.engine in ENGINES]
+
+
+def fleet(
+    of: Sequence[Instance],
+    start: datetime,
+    end: datetime,
+    account: Account,
+    *,
+    connections: Connections = lambda _class: None,
+    tell: Tell | None = None,
+    cache: Path | None = None,
+) -> Iterator[Row]:
+    """A row of each instance as it is fetched. AwsError for what AWS refuses."""
+    region = region_of(client("cloudwatch", account))
+    for one in fetch_all(of, start, end, account, metrics=METRICS, tell=tell, cache=cache):
+        yield _row(region, one, connections)
+
+
+def document(
+    rows: Sequence[Row], start: datetime, end: datetime, failures: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """The document mrtuner.limits.fleet/1: the longest at a ceiling first."""
+    ordered = sorted(rows, key=lambda row: (-row.minutes, row.region, row.instance))
+    return {
+        "schema": SCHEMA,
+        "start": start.isoformat(timespec="seconds"),
+        "end": end.isoformat(timespec="seconds"),
+        "instances": [row.to_dict() for row in ordered],
+        "failures": [{"region": region, "error": error} for region, error in failures],
+    }
+
+
+def _row(region: str, one: Fetched, connections: Connections) -> Row:
+    try:
+        found = limits(
+            one.series,
+            name=one.name,
+            class_name=one.class_name,
+            storage=one.storage,
+            connections=connections(one.class_name),
+        )
+    except MrTunerError as error:
+        return _as_row(region, one, None, error.message)
+    return _as_row(region, one, found, None)
+
+
+def _as_row(region: str, one: Fetched, found: Limits | None, unknown: str | None) -> Row:
+    told = found.to_dict() if found else None
+    kept = ("resource", "level", "ceiling", "confirmed", "minutes", "share")
+    return Row(
+        region=region,
+        instance=one.name,
+        class_name=one.class_name,
+        storage=None if one.storage is None else str(one.storage),
+        verdict=told["verdict"] if told else None,
+        pegged=tuple(_named({key: each[key] for key in kept}) for each in told["pegged"])
+        if told
+        else (),
+        advice=next(iter(told["advice"]), None) if told else None,
+        unknown=unknown,
+    )
+
+
+def _named(pegged: dict[str, Any]) -> dict[str, Any]:
+    """With the ceiling's name instead of all of it."""
+    ceiling = pegged["ceiling"]
+    return {**pegged, "ceiling": None if ceiling is None else ceiling["name"]}

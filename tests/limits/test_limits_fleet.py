@@ -1,0 +1,216 @@
+"""A fleet in the lab: every instance judged from few calls, with a cache; and what Aurora has."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrtuner.aws.session import Account, client
+from mrtuner.cli import main
+from mrtuner.limits import Resource, limits
+from mrtuner.limits.fetch import fetch, fetch_all
+from mrtuner.limits.fleet import METRICS, document, fleet, instances
+from mrtuner.limits.story import CLASS, story
+from mrtuner.rds.lab import Lab
+from mrtuner.report.limits_fleet import lines
+
+#: Of the story, from half past seven: half an hour of calm, then the day at 213 MB/s.
+FROM, POINTS = 7 * 60 + 30, 180
+SHOWN = ("ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth")
+JSON = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+
+
+@pytest.fixture
+def began() -> datetime:
+    return datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=POINTS + 2)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MRTUNER_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def make(name: str, **more: Any) -> None:
+    rds: Any = client("rds")
+    rds.create_db_instance(
+        DBInstanceIdentifier=name,
+        **(
+            {
+                "DBInstanceClass": CLASS, "Engine": "postgres", "AllocatedStorage": 1000,
+                "StorageType": "io1", "Iops": 30000, "MasterUsername": "me",
+                "MasterUserPassword": "correct-horse",
+            }
+            | more
+        ),
+    )  # fmt: skip
+
+
+def make_aurora(name: str) -> None:
+    rds: Any = client("rds")
+    rds.create_db_cluster(
+        DBClusterIdentifier=f"{name}-cluster", Engine="aurora-postgresql", MasterUsername="me",
+        MasterUserPassword="correct-horse",
+    )  # fmt: skip
+    rds.create_db_instance(
+        DBInstanceIdentifier=name, DBClusterIdentifier=f"{name}-cluster", DBInstanceClass=CLASS,
+        Engine="aurora-postgresql",
+    )  # fmt: skip
+
+
+def measure(name: str, began: datetime) -> None:
+    told = story()
+    for metric in SHOWN:
+        data = [
+            {
+                "MetricName": metric,
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": name}],
+                "Timestamp": began + timedelta(minutes=minute),
+                "Value": float(told.metrics[metric][FROM + minute]),
+            }
+            for minute in range(POINTS)
+        ]
+        client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=data)
+
+
+@pytest.fixture
+def three(lab: Lab, began: datetime) -> Lab:
+    """One at its limit, one of Aurora with the same metrics, one without any."""
+    make("slow")
+    make_aurora("far")
+    make("new")
+    for name in ("slow", "far"):
+        measure(name, began)
+    lab.forget_calls()
+    return lab
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["limits", *arguments])
+
+
+def asked(lab: Lab) -> list[str]:
+    return [action for _, action in lab.calls]
+
+
+def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
+    """Three instances with eight metrics each fit into one call of 500."""
+    now = datetime.now(UTC)
+    rows = {row.instance: row for row in fleet(instances(Account()), began, now, Account())}
+    assert asked(three) == ["DescribeDBInstances", "GetMetricData"]
+    (at,) = rows["slow"].pegged
+    assert at["ceiling"] == "instance throughput, before December 2019"
+    assert at["level"] == pytest.approx(213e6, rel=0.01)
+    assert rows["new"].unknown == "CloudWatch has no points of new in that time"
+    told = document(list(rows.values()), began, now)
+    assert [one["instance"] for one in told["instances"]][-1] == "new"
+    text = list(lines(told))
+    assert any("instance throughput, before December 2019" in line for line in text)
+    assert any(line.startswith("2 of 3 instances at a limit") for line in text)
+    assert "  not judged: 1 x CloudWatch has no points of new in that time" in text
+
+
+def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:
+    done = run("--all", "--since", "4h", "--json", "--check")
+    assert done.exit_code == 3, done.output
+    told = json.loads(done.stdout)
+    assert told["schema"] == "mrtuner.limits.fleet/1"
+    assert {one["instance"] for one in told["instances"]} == {"slow", "far", "new"}
+    assert "3 of 3 instances" in done.stderr
+    named = run("slow", "new", "--since", "4h")
+    assert named.exit_code == 0, named.output
+    assert "1 of 2 instances at a limit" in named.stdout
+
+
+def test_every_key_of_the_document_is_described(three: Lab) -> None:
+    told = json.loads(run("--all", "--since", "4h", "--json").stdout)
+    page = JSON.read_text(encoding="utf-8")
+    section = page.split("## `mrtuner.limits.fleet/1`\n")[1].split("\n## ")[0]
+    assert keys(told) - set(re.findall(r"`([\w.]+)`", section)) == set()
+
+
+def keys(document: Any) -> set[str]:
+    if isinstance(document, dict):
+        return set(document) | {key for value in document.values() for key in keys(value)}
+    if isinstance(document, list):
+        return {key for item in document for key in keys(item)}
+    return set()
+
+
+def test_no_more_goes_into_a_call_than_cloudwatch_takes(lab: Lab, began: datetime) -> None:
+    """62 instances of eight metrics are 496 queries, so 130 need three calls."""
+    make("one")
+    (one,) = instances(Account())
+    many = [replace(one, identifier=f"i{n}", resource_id=f"db-{n}") for n in range(130)]
+    lab.forget_calls()
+    found = list(fetch_all(many, began, datetime.now(UTC), Account(), metrics=METRICS))
+    assert len(found) == 130
+    assert asked(lab) == ["GetMetricData"] * 3
+
+
+def test_days_of_a_fleet_serve_a_fleet_but_not_one_instance_with_more_metrics(
+    three: Lab, began: datetime
+) -> None:
+    """Two whole days ago: kept with the metrics that were asked for, also where there were none."""
+    midnight = began.replace(hour=0, minute=0) - timedelta(days=3)
+    until = midnight + timedelta(days=2)
+    some = instances(Account(), ["slow"])
+    three.forget_calls()
+    for _ in range(2):
+        list(fetch_all(some, midnight, until, Account(), metrics=METRICS))
+    assert asked(three) == ["GetMetricData"] * 2  # nothing for the second day, which is not over
+    three.forget_calls()
+    whole = midnight + timedelta(days=1)
+    list(fetch_all(some, midnight, whole - timedelta(minutes=1), Account(), metrics=METRICS))
+    assert asked(three) == []
+    list(fetch_all(some, midnight, whole - timedelta(minutes=1), Account()))
+    assert asked(three) == ["GetMetricData"]
+
+
+def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began: datetime) -> None:
+    """The same metrics as the slow one's: flat, and operations wait, but no limit is published."""
+    found = fetch("far", began, datetime.now(UTC), Account())
+    assert found.storage == "aurora"
+    answer = limits(found.series, class_name=found.class_name, storage=found.storage)
+    kinds = {one.resource for one in answer.ceilings}
+    assert {Resource.CPU, Resource.MEMORY, Resource.NETWORK_OUT} <= kinds
+    assert kinds.isdisjoint({Resource.THROUGHPUT, Resource.IOPS})
+    assert any("no EBS volume" in text for text in answer.notices)
+    (one,) = answer.pegged
+    assert one.ceiling is None
+    assert answer.candidates == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a", "b", "--what-if", "db.r5.large"], "--what-if says nothing of a fleet"),
+        (["a", "local"], "looked at by itself"),
+        (["--all", "-o", "x.html"], "a page is of one instance"),
+        (["--all", "--all-regions", "--region", "eu-west-1"], "exclude each other"),
+        (["a", "b", "--all-regions"], "are of one region"),
+        (["a", "--all-regions"], "--all-regions is for a fleet"),
+        (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "one instance is of one region"),
+        (["local", "--class", "db.r5.large"], "--class says nothing of a server"),
+        (["a", "--storage", "gp3:100GB"], "--storage says nothing of an instance"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr.splitlines()[0]
+
+
+def test_one_region_that_fails_leaves_the_others(three: Lab) -> None:
+    make_elsewhere = client("rds", Account(region="eu-west-2"))
+    assert make_elsewhere.describe_db_instances()["DBInstances"] == []
+    done = run("--all", "--region", "us-east-1", "--region", "eu-west-2", "--since", "4h")
+    assert done.exit_code == 0, done.output
+    assert "instances at a limit" in done.stdout
