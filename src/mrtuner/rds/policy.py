@@ -184,6 +184,11 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("ec2:DescribeRegions", when="--all-regions"),
         Use("ec2:DescribeInstanceTypes", when=_NEW_CLASS),
     ),
+    "limits": (  # `mrtuner limits`
+        Use("rds:DescribeDBInstances"),
+        Use("cloudwatch:GetMetricData"),
+        Use("ec2:DescribeRegions", when="--all-regions"),
+    ),
     "policy": (),
     "lab": (),
 }
