@@ -20,17 +20,17 @@ _NSSWITCH: Final = "hosts: files dns\n"
 class Lab(AbstractContextManager["Lab"]):
     """Machines a (primary) and b (standby), up while the block runs."""
 
+    names: tuple[str, ...] = ("a", "b")
+
     def __init__(self, binaries: Binaries, *, ttl: float = 5.0) -> None:
         self._binaries = binaries
-        self._site = Site()
+        self._site = Site(self.names)
         self._ttl = ttl
 
     def __enter__(self) -> Lab:
         self._site.__enter__()
         machines = self._site.machines
-        self.servers: Mapping[str, Server] = dict(
-            zip("ab", pair(machines["a"], machines["b"], self._binaries), strict=True)
-        )
+        self.servers = self._serve(machines)
         self.resolver = Resolver(machines["a"].address, self._ttl)
         self.resolver.start()
         mount_over("/etc/resolv.conf", _RESOLV)
@@ -45,11 +45,19 @@ class Lab(AbstractContextManager["Lab"]):
     ) -> None:
         self._site.__exit__(kind, error, trace)
 
+    def _serve(self, machines: Mapping[str, Machine]) -> Mapping[str, Server]:
+        servers = pair(machines["a"], machines["b"], self._binaries)
+        return dict(zip("ab", servers, strict=True))
+
     def dsns(self) -> dict[str, str]:
         """Every way for a client, by what it is."""
         a, b = (self._machine(name).address for name in "ab")
         hosts = {"a": a, "b": b, "both, read-write": f"{a},{b}", "address": MOVING, "name": NAME}
         return {what: dsn(host) for what, host in hosts.items()}
+
+    def await_leader(self, name: str) -> None:
+        """Until that server takes writes; who manages the servers has it elected."""
+        raise NotImplementedError
 
     # What can be done to it: the lab's own commands.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import count, repeat
 from typing import Final
 
 from mrtuner.failover.client import configured, parameters_of
 from mrtuner.failover.kernel import Kernel, local
+from mrtuner.failover.lab import patroni, pooler
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.outcome import Outcome, Row, Seen, union
-from mrtuner.failover.lab.scenarios import Moment, Scenario
+from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.observed import Attempt as Probe
 from mrtuner.failover.observed import Kind, Observation
@@ -34,6 +35,7 @@ class Wishes:
     """How a scenario is to be played."""
 
     parameters: Mapping[str, str]  # libpq's, of every client
+    within: float = 10.0  # s, for which a pooler is set
     ttl: float = 5.0  # s, of the name
     watch: float = 180.0  # s after which a hang is not waited for any longer
 
@@ -55,7 +57,7 @@ class Play:
 
     def run(self) -> Outcome:
         """Break it, wait, and put what was measured beside what was predicted."""
-        trials = Trials(repeat(self._dsn(self.one.entrance)))
+        trials = Trials(self._dsns())
         schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
         with Probes(self._dsn(self.one.observers), schedule) as probes:
             probes.wait_until_steady(_STEADY, patience=_PATIENCE)
@@ -68,7 +70,16 @@ class Play:
             observed = probes.finish()
         return self._outcome(rows, observed)
 
+    def _dsns(self) -> Iterator[str]:
+        """One for each client; a pool of its own where there are pools."""
+        if self.one.entrance != POOLER:
+            return repeat(self._dsn(self.one.entrance))
+        pooler.start(self.wishes.within)
+        return (f"{self._dsn(POOLER)} dbname=pool{number}" for number in count())
+
     def _dsn(self, entrance: str) -> str:
+        if entrance == POOLER:
+            return f"host=127.0.0.1 port={pooler.PORT} user=postgres dbname=postgres"
         given = (f"{name}={value}" for name, value in self.wishes.parameters.items())
         return " ".join([self.lab.dsns()[entrance], *given])
 
@@ -78,6 +89,8 @@ class Play:
         self.fault = time.monotonic()
         self.one.fault(self.lab)
         trials.after()
+        if self.one.late:
+            trials.wait(self._until(trials.attempts))
         time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
         self.one.takeover(self.lab)
         self.takeover, self.seen_takeover = time.monotonic(), probes.now()
@@ -113,6 +126,7 @@ class Play:
             attempt.case,
             Moment(
                 situation=situation,
+                within=self.wishes.within,
                 fault=max(0.0, self.fault - attempt.began),
                 takeover=self.takeover - attempt.began,
             ),
@@ -158,6 +172,13 @@ class Play:
                 decided_by=f"the name's TTL = {self.wishes.ttl:g} s",
                 measured=(max(0.0, first - self.seen_takeover),),
                 slack=slack,
+            )
+        if self.one.manager is not None:
+            yield Row(
+                label="the next primary",
+                predicted=patroni.election(),
+                decided_by=f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
+                measured=(self.takeover - self.fault,),
             )
         if self.one.name == "partition":
             stale = [each.ended for each in _stale(self, observed) if each.kind.writes]

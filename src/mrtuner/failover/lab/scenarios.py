@@ -13,7 +13,10 @@ from mrtuner.errors import BadValue
 from mrtuner.failover import predict
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.predict import Case, Prediction, Situation
+from mrtuner.failover.settings import settings
 from mrtuner.failover.wheel import Span
+
+POOLER: Final = "pooler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,7 @@ class Moment:
     """One attempt's situation, and when the fault and the takeover came after its beginning."""
 
     situation: Situation
+    within: float  # s, for which a pooler is set
     fault: float  # s; 0 when it began after the fault
     takeover: float  # s
 
@@ -37,8 +41,10 @@ class Scenario:
     fault: Callable[[Lab], None]
     takeover: Callable[[Lab], None]
     expected: Expected
-    entrance: str = "a"  # one of Lab.dsns()
+    entrance: str = "a"  # one of Lab.dsns(), or POOLER
     observers: str = "both, read-write"
+    manager: str | None = None  # who elects the primary
+    late: bool = False  # whether the takeover comes when nobody hangs any more
     cases: tuple[Case, ...] = (Case.CONNECT, Case.IDLE, Case.FLIGHT)
     #: Seconds from the fault to the takeover.
     after: float = 3.0
@@ -94,6 +100,20 @@ def _as_ever(case: Case, _moment: Moment) -> Prediction:
     return Prediction(case=case, span=Span.exactly(0.0), decided_by=words, steps=())
 
 
+def _pooled(case: Case, moment: Moment) -> Prediction:
+    """PgBouncer's limits; its client has none. It looks at those that wait thrice a second."""
+    now = moment.situation
+    advised = settings("pgbouncer", moment.within, now.kernel, now.path).cases
+    found = next(each for each in advised if each.case is case)
+    if case is not Case.CONNECT or found.span is None:
+        return found
+    return replace(found, span=found.span.plus(_LOOK))
+
+
+#: How late a pooler's limit may count [s]. Source: PgBouncer's janitor.c, full_maint_period.
+_LOOK: Final = Span(0.0, 1 / 6, 1 / 3)
+
+
 def _fail_over(lab: Lab) -> None:
     lab.promote("b")
 
@@ -138,6 +158,16 @@ SCENARIOS: Final = {
             name="name-switch", words="power lost; then the name leads to the other machine",
             fault=lambda lab: lab.silence("a"), takeover=_rename, expected=_silent,
             entrance="name", observers="name",
+        ),
+        Scenario(
+            name="pgbouncer", words="power lost behind PgBouncer; then the address moves",
+            fault=lambda lab: lab.silence("a"), takeover=_move, expected=_pooled,
+            entrance=POOLER, observers=POOLER, late=True,
+        ),
+        Scenario(
+            name="patroni", words="power lost; Patroni elects the other machine",
+            fault=lambda lab: lab.silence("a"), takeover=lambda lab: lab.await_leader("b"),
+            expected=_silent, manager="patroni", after=0.0,
         ),
     )
 }  # fmt: skip

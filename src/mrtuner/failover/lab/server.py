@@ -27,8 +27,10 @@ SETTINGS: Final = {
     "wal_receiver_timeout": "5s",
 }
 #: Who can reach it is in namespaces of ours.
-_ACCESS: Final = "local all all trust\nhost all all 10.77.0.0/16 trust\n" + (
-    "host replication all 10.77.0.0/16 trust\n"
+ACCESS: Final = (
+    "local all all trust",
+    "host all all 10.77.0.0/16 trust",
+    "host replication all 10.77.0.0/16 trust",
 )
 
 
@@ -54,7 +56,7 @@ class Server:
         """Make an empty primary."""
         self._run("initdb", "-D", self.data, "-U", SUPERUSER, "-E", "UTF8", "--locale=C",
                   "--no-sync", "--auth=trust", "--wal-segsize=1")  # fmt: skip
-        (self.data / "pg_hba.conf").write_text(_ACCESS)
+        (self.data / "pg_hba.conf").write_text("".join(f"{line}\n" for line in ACCESS))
         with (self.data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
             file.write(f"unix_socket_directories = '{self.machine.directory}'\n")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from mrtuner.failover.namespaces import CLIENT, Peer, address, ip, within
 
@@ -73,7 +73,7 @@ class Machine:
 
     def _inside(self, command: Sequence[str | Path]) -> list[str]:
         entered = ("nsenter", "--target", str(self._peer), "--net", "--")
-        return [*entered, *_USER, *map(str, command)]
+        return [*entered, *as_user(command)]
 
     def signal(self, number: signal.Signals) -> None:
         """Send it to every process of this machine."""
@@ -178,11 +178,13 @@ class Site(AbstractContextManager["Site"]):
         ip("route", "replace", f"{MOVING}/32", "via", machine.address, inside=self._router)
 
 
+def as_user(command: Sequence[str | Path]) -> list[str]:
+    """The command line that runs a command as an unprivileged user of a namespace within ours."""
+    return [*_USER, *map(str, command)]
+
+
 def mount_over(path: str, text: str) -> None:
     """Show the client this text in a file's place."""
     copy = SCRATCH / Path(path).name
     copy.write_text(text, encoding="utf-8")
     subprocess.run(["mount", "--bind", str(copy), path], check=True)
-
-
-__all__: Sequence[Any] = ["MOVING", "SCRATCH", "Machine", "Site", "enter", "mount_over", "prepare"]

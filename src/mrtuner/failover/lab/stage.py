@@ -17,9 +17,10 @@ from typing import Any
 
 from mrtuner.errors import MrTunerError
 from mrtuner.failover.kernel import local
+from mrtuner.failover.lab import patroni, pooler
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.play import Play, Wishes
-from mrtuner.failover.lab.scenarios import scenario
+from mrtuner.failover.lab.scenarios import POOLER, scenario
 from mrtuner.failover.lab.site import prepare
 from mrtuner.failover.settings import settings
 from mrtuner.failover.traces import Path as Way
@@ -52,7 +53,12 @@ def _play(request: Mapping[str, Any]) -> None:
     one = scenario(request["scenario"])
     wishes = _wishes(request)
     _talk("starting a primary and a standby")
-    with Lab(_binaries(request), ttl=wishes.ttl) as lab:
+    if one.manager:
+        patroni.require()
+    if one.entrance == POOLER:
+        pooler.program()
+    made = patroni.PatroniLab if one.manager else Lab
+    with made(_binaries(request), ttl=wishes.ttl) as lab:
         _tell(result=Play(lab, one, wishes, _talk).run().to_dict())
 
 
@@ -62,7 +68,9 @@ def _wishes(request: Mapping[str, Any]) -> Wishes:
     if parameters is None:
         limits = settings("psycopg", request["within"], local(), Way()).bounds
         parameters = limits.conninfo
-    return Wishes(parameters=parameters, ttl=request["ttl"], watch=request["watch"])
+    return Wishes(
+        parameters=parameters, within=request["within"], ttl=request["ttl"], watch=request["watch"]
+    )
 
 
 def _open(request: Mapping[str, Any]) -> None:

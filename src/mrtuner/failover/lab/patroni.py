@@ -1,0 +1,127 @@
+"""A cluster that Patroni manages: machines a and b, and c, which only votes.
+
+Patroni's own Raft holds the leader key, so no other service is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from mrtuner.errors import ConnectError, MissingPart
+from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, Server
+from mrtuner.failover.lab.site import Machine
+from mrtuner.failover.wheel import Span
+from mrtuner.postgres.cluster import SUPERUSER
+
+#: The shortest that Patroni takes [s].
+TTL: Final = 20
+LOOP_WAIT: Final = 1
+_RETRY_TIMEOUT: Final = 3
+_REST: Final = 8008
+_RAFT: Final = 2222
+_PATIENCE: Final = 90.0
+
+
+def require() -> None:
+    """MissingPart where Patroni or the Raft it uses is not installed."""
+    for module, package in (("patroni", "patroni"), ("pysyncobj", "pysyncobj")):
+        if find_spec(module) is None:
+            raise MissingPart(
+                f"the Python package {package} is not installed",
+                "Run: pip install 'patroni[raft]'.",
+            )
+
+
+def election() -> Span:
+    """From the loss of the leader to the next one [s].
+
+    Its key lives for the TTL from the last renewal, which is up to one loop old; the others look
+    once a loop, ask one another, and promote. Source: Patroni's documentation of ttl, loop_wait.
+    """
+    return Span(TTL - LOOP_WAIT, TTL + LOOP_WAIT, TTL + 2 * LOOP_WAIT + _RETRY_TIMEOUT)
+
+
+class PatroniLab(Lab):
+    """The same lab, with a leader that is elected."""
+
+    names = ("a", "b", "c")
+
+    def _serve(self, machines: Mapping[str, Machine]) -> Mapping[str, Server]:
+        for name in ("c", "a"):  # two make a quorum
+            self._start(machines[name], list(machines.values()))
+        self._await("a", "primary")
+        self._start(machines["b"], list(machines.values()))
+        self._await("b", "replica")
+        return {name: Server(machines[name], self._binaries) for name in "ab"}
+
+    def await_leader(self, name: str) -> None:
+        """Until that machine's server leads."""
+        self._await(name, "primary")
+
+    def _start(self, machine: Machine, members: list[Machine]) -> None:
+        config = machine.directory / "patroni.json"
+        raft = _raft(machine, members)
+        if machine.name == "c":
+            config.write_text(json.dumps({"scope": "lab", "name": "c", "raft": raft}))
+            command = [sys.executable, "-m", "patroni.raft_controller", str(config)]
+        else:
+            config.write_text(json.dumps(self._config(machine, raft)))
+            command = [sys.executable, "-m", "patroni", str(config)]
+        with (machine.directory / "patroni.log").open("wb") as log:
+            machine.start(command, log)
+
+    def _config(self, machine: Machine, raft: dict[str, Any]) -> dict[str, Any]:
+        where = f"{machine.address}:{_REST}"
+        times = {"ttl": TTL, "loop_wait": LOOP_WAIT, "retry_timeout": _RETRY_TIMEOUT}
+        return {
+            "scope": "lab",
+            "name": machine.name,
+            "restapi": {"listen": where, "connect_address": where},
+            "raft": raft,
+            "bootstrap": {"dcs": {**times, "maximum_lag_on_failover": 1 << 30},
+                          "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "no-sync",
+                                     {"wal-segsize": "1"}]},
+            "postgresql": {
+                "listen": f"*:{PORT}",
+                "connect_address": f"{machine.address}:{PORT}",
+                "data_dir": str(machine.directory / "data"),
+                "bin_dir": str(self._binaries.directory),
+                "pg_hba": ["host all all 127.0.0.1/32 trust", *ACCESS],
+                "parameters": {**_parameters(), "unix_socket_directories": str(machine.directory)},
+                "authentication": {"superuser": {"username": SUPERUSER},
+                                   "replication": {"username": SUPERUSER}},
+            },
+        }  # fmt: skip
+
+    def _await(self, name: str, role: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        url = f"http://{self._machine(name).address}:{_REST}/{role}"
+        while time.monotonic() < end:
+            with suppress(URLError, OSError), urlopen(url, timeout=1):  # our own
+                return
+            time.sleep(0.1)
+        raise ConnectError(
+            f"Patroni's server on machine {name} does not become a {role}",
+            "Report it with what --debug shows.",
+        )
+
+
+def _parameters() -> dict[str, str]:
+    return {name: value for name, value in SETTINGS.items() if name != "listen_addresses"}
+
+
+def _raft(machine: Machine, members: list[Machine]) -> dict[str, Any]:
+    return {
+        "data_dir": str(machine.directory / "raft"),
+        "self_addr": f"{machine.address}:{_RAFT}",
+        "partner_addrs": [f"{each.address}:{_RAFT}" for each in members if each is not machine],
+    }
