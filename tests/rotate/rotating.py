@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from mrtuner import rotate as face
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.postgres.connect import connect
-from mrtuner.rotate.book import Book
-from mrtuner.rotate.model import Group
-from mrtuner.rotate.rotation import Outcome, Patience, Rotator
-from mrtuner.rotate.stores import File
+from mrtuner.rotate import Outcome, Patience
 from servers import binaries, sql
 
 ADMIN = "correct horse battery staple"
@@ -45,18 +42,11 @@ def login(secret: Path) -> str:
 
 
 def rotate(
-    dsn: str, group: str, secret: Path, patience: Patience = IMPATIENT, book: Book | None = None
+    dsn: str, group: str, secret: Path, patience: Patience = IMPATIENT, state: Path | None = None
 ) -> Outcome:
-    """What the command does: go on with what is unfinished, else begin anew."""
-    store = File(secret)
-    with connect(dsn) as conn:
-        rotator = Rotator(
-            dsn=dsn, conn=conn, group=Group(group),
-            book=book or Book(secret.parent / "state"), patience=patience,
-        )  # fmt: skip
-        last = rotator.last()
-        going = last if last and not last.finished else rotator.plan(f"file:{secret}", store)
-        return rotator.run(going, store)
+    """A rotation into a file, with its journal beside it."""
+    journal = state or secret.parent / "state"
+    return face.rotate(dsn, group, to=f"file:{secret}", patience=patience, journal=journal)
 
 
 def may_login(server: Cluster, group: str) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 from rotating import admin, login, rotate, running
 
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.rotate import Patience
 from mrtuner.rotate.model import Step
-from mrtuner.rotate.rotation import Patience
 from servers import sql
 
 CLIENTS = 50

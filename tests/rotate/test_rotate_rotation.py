@@ -12,10 +12,8 @@ from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate
 
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.postgres.connect import connect
-from mrtuner.rotate.book import Book
-from mrtuner.rotate.model import Group, Step
-from mrtuner.rotate.rotation import Rotator
+from mrtuner.rotate import Step
+from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import binaries, sql
 
@@ -115,11 +113,7 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
     before = secret.read_text()
     with psycopg.connect(login(secret)):
         waiting = rotate(admin(server), "back", secret)
-        with connect(admin(server)) as conn:
-            rotator = Rotator(
-                dsn=admin(server), conn=conn, group=Group("back"),
-                book=Book(tmp_path / "state"), patience=IMPATIENT,
-            )  # fmt: skip
+        with opened(admin(server), "back", IMPATIENT, journal=tmp_path / "state") as rotator:
             outcome = rotator.abort(waiting.rotation, File(secret))
     assert outcome.rotation.step is Step.ABORTED
     assert secret.read_text() == before
@@ -135,7 +129,9 @@ def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_pa
     assert 'ALTER ROLE "hush_blue" LOGIN PASSWORD' in log
     assert "SCRAM-SHA-256$" in log
     assert password not in log
-    assert [password in path.read_text() for path in (tmp_path / "state").iterdir()] == [False]
+    state = [path.read_bytes() for path in (tmp_path / "state").iterdir()]
+    assert len(state) == 3  # the rotation, the lock and the house's journal
+    assert not any(password.encode() in found for found in state)
 
 
 def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) -> None:
@@ -159,11 +155,11 @@ def test_a_role_that_somebody_uses_gets_no_other_password(server: Cluster, tmp_p
 def test_a_rotation_that_another_machine_overtook_disables_nothing(
     server: Cluster, tmp_path: Path
 ) -> None:
-    secret, elsewhere = tmp_path / "secret", Book(tmp_path / "elsewhere")
+    secret, elsewhere = tmp_path / "secret", tmp_path / "elsewhere"
     rotate(admin(server), "twice", secret)
     with psycopg.connect(login(secret)):
         assert rotate(admin(server), "twice", secret).rotation.step is Step.WAITING
-    other = rotate(admin(server), "twice", secret, book=elsewhere).rotation
+    other = rotate(admin(server), "twice", secret, state=elsewhere).rotation
     assert (other.old, other.new, other.step) == ("twice_green", "twice_blue", Step.DONE)
     with pytest.raises(Refused, match="twice_green cannot log in any more"):
         rotate(admin(server), "twice", secret)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.rotate.model import Credential
-from mrtuner.rotate.stores import store
+from mrtuner.rotate.stores import absolute, store
 
 SECRET = Credential(username="app_green", password="pass word", host="db", port=5432, dbname="shop")
 PLUGGED = """
@@ -31,12 +32,36 @@ class Store:
 def test_a_file_keeps_what_is_not_the_user_s_nor_the_password_s(tmp_path: Path) -> None:
     path = tmp_path / "db.json"
     path.write_text('{"host": "pooler", "username": "app_blue", "password": "x", "note": 1}')
+    path.chmod(0o640)
     store(f"file:{path}", io.StringIO()).write(SECRET)
     assert json.loads(path.read_text()) == {
         "engine": "postgres", "host": "pooler", "port": 5432, "dbname": "shop",
         "username": "app_green", "password": "pass word", "note": 1,
     }  # fmt: skip
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["db.json", "db.json.previous"]
+    assert (tmp_path / "db.json.previous").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_an_application_that_is_another_user_goes_on_reading_its_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "db.json", tmp_path / "link"
+    path.write_text("{}")
+    os.chown(path, 4711, 4712)
+    link.symlink_to(path)
+    store(f"file:{link}", io.StringIO()).write(SECRET)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid) == (4711, 4712)
+    assert json.loads(link.read_text())["username"] == "app_green"
+    assert link.is_symlink()
+
+
+def test_the_journal_names_a_file_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute("file:db.json") == f"file:{tmp_path}/db.json"
+    assert absolute("vault kv put secret/db -") == "vault kv put secret/db -"
 
 
 def test_a_file_comes_back_only_if_it_was_of_the_role_asked_for(tmp_path: Path) -> None:

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
-from rotating import admin, login, may_login, rotate, running
+from rotating import IMPATIENT, admin, login, may_login, rotate, running
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.rotate.model import Step
+from mrtuner.rotate import Step
+from mrtuner.rotate.answer import opened
+from mrtuner.rotate.stores import File
 from servers import sql
 
 
@@ -25,11 +28,14 @@ def server() -> Iterator[Cluster]:
 
 KILLED = """
 import os, signal, sys
+from dataclasses import replace
 from pathlib import Path
+from mrtuner.rotate.answer import opened, upcoming
 from mrtuner.rotate.book import Book
-from rotating import rotate
+from mrtuner.rotate.stores import File
+from rotating import IMPATIENT
 
-dsn, group, secret, step, when = sys.argv[1:]
+dsn, group, secret, step, when, act = sys.argv[1:]
 
 class Deadly(Book):
     def write(self, rotation):
@@ -39,7 +45,10 @@ class Deadly(Book):
         if (rotation.step, when) == (step, "after"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-rotate(dsn, group, Path(secret), book=Deadly(Path(secret).parent / "state"))
+with opened(dsn, group, IMPATIENT) as rotator:
+    deadly = replace(rotator, book=Deadly(Path(secret).parent / "state"))
+    rotation, where = upcoming(deadly, f"file:{secret}", None, sys.stdout)
+    deadly.abort(rotation, where) if act == "abort" else deadly.run(rotation, where)
 """
 STEPS = [
     Step.PREPARING, Step.SETTING, Step.VERIFYING, Step.STORING, Step.WAITING, Step.DISABLING,
@@ -54,18 +63,42 @@ def test_killed_at_any_step_the_stored_credential_works_and_the_next_run_ends_it
 ) -> None:
     secret, group = tmp_path / "secret", f"kill_{step}_{when}"
     rotate(admin(server), group, secret)
+    killed(server, group, secret, step, when, "rotate")
+    assert sql(login(secret), "SELECT session_user")[0][0] in may_login(server, group)
+    outcome = rotate(admin(server), group, secret)
+    assert outcome.rotation.step is Step.DONE
+    assert may_login(server, group) == {outcome.rotation.new}
+    assert sql(login(secret), "SELECT session_user") == [(outcome.rotation.new,)]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", [Step.ABORTING, Step.ABORTED])
+def test_killed_while_it_goes_back_the_next_abort_ends_it(
+    server: Cluster, tmp_path: Path, step: Step, when: str
+) -> None:
+    secret, group = tmp_path / "secret", f"kill_{step}_{when}"
+    rotate(admin(server), group, secret)
+    before = secret.read_text()
+    with psycopg.connect(login(secret)):
+        assert rotate(admin(server), group, secret).rotation.step is Step.WAITING
+    killed(server, group, secret, step, when, "abort")
+    assert sql(login(secret), "SELECT session_user") == [(f"{group}_blue",)]
+    with opened(admin(server), group, IMPATIENT, journal=tmp_path / "state") as rotator:
+        last = rotator.last()
+        assert last is not None
+        if not last.finished:
+            assert rotator.abort(last, File(secret)).rotation.step is Step.ABORTED
+    assert secret.read_text() == before
+    assert may_login(server, group) == {f"{group}_blue"}
+
+
+def killed(server: Cluster, group: str, secret: Path, step: Step, when: str, act: str) -> None:
     here, ours = Path(__file__).parent, os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join([str(here), str(here.parent), ours])
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, admin(server), group, str(secret), step, when],
+        [sys.executable, "-c", KILLED, admin(server), group, str(secret), step, when, act],
         env={**os.environ, "PYTHONPATH": path},
         check=False,
         timeout=60,
     )
     assert done.returncode == -signal.SIGKILL
-    user = sql(login(secret), "SELECT session_user")[0][0]
-    assert user in may_login(server, group)
-    outcome = rotate(admin(server), group, secret)
-    assert outcome.rotation.step is Step.DONE
-    assert may_login(server, group) == {outcome.rotation.new}
-    assert sql(login(secret), "SELECT session_user") == [(outcome.rotation.new,)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,6 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
-    from mrtuner.rotate.stores import Store
 
 SCHEMA: Final = "mrtuner.rotate/1"
 #: Exit code while sessions of the role to be disabled are still there.
@@ -39,8 +38,12 @@ WAITED_FOR: Final = 3
     help="At most, for sessions of the old role to end.",
 )  # fmt: skip
 @click.option(
-    "--quiet", type=options.Duration(), default="5s", show_default=True,
+    "--quiet", type=options.Duration(), default="1min", show_default=True,
     help="Without any such session before the old role is disabled.",
+)  # fmt: skip
+@click.option(
+    "--replica", "replicas", multiple=True, metavar="DSN",
+    help="A standby that applications read from; its sessions count. May be repeated.",
 )  # fmt: skip
 @options.journal_option
 @options.yes_option
@@ -57,6 +60,7 @@ def command(
     current: str | None,
     wait: float,
     quiet: float,
+    replicas: tuple[str, ...],
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -76,72 +80,52 @@ def command(
     The old role is disabled when its last session has ended; until then nothing is taken away.
     Broken off at any moment, the same command goes on.
     """
-    from mrtuner.journal.store import Journal
-    from mrtuner.postgres.connect import connect
+    from mrtuner.rotate.answer import held, opened
+    from mrtuner.rotate.waiting import Patience
 
     if status and abort:
         raise UsageError("--status and --abort exclude each other", "Say one of them.")
-    if as_json and to == "stdout":
-        raise UsageError("stdout takes the secret or the document", "Leave --json out.")
-    options.careful(dsn)
-    with terminal.gentle_end(), connect(dsn) as conn:
-        rotator = _rotator(dsn, conn, group, journal, wait, quiet)
+    for each in (dsn, *replicas):
+        options.careful(each)
+    patience = Patience(wait=wait, quiet=quiet)
+    everything = opened(dsn, group, patience, replicas, journal, terminal.talk)
+    with terminal.gentle_end(), everything as rotator:
         if status:
             _show(rotator.status(), as_json)
             return
-        with Journal(journal) as book, book.hold(f"rotate {group} {rotator.server}"):
-            outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes)
+        with held(rotator, journal):
+            outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes, as_json)
     _show(outcome, as_json)
     if outcome.holders:
         ctx.exit(WAITED_FOR)
 
 
-def _rotator(
-    dsn: str, conn: Any, group: str, journal: Path | None, wait: float, quiet: float
-) -> Rotator:
-    from mrtuner.rotate.book import Book
-    from mrtuner.rotate.model import Group
-    from mrtuner.rotate.rotation import Patience, Rotator
+def _rotated(
+    rotator: Rotator, to: str | None, current: str | None, yes: bool, as_json: bool
+) -> Outcome:
+    from mrtuner.rotate.answer import upcoming
 
-    return Rotator(
-        dsn=dsn,
-        conn=conn,
-        group=Group(group),
-        book=Book(journal),
-        patience=Patience(wait=wait, quiet=quiet),
-        tell=terminal.talk,
+    rotation, where = upcoming(rotator, to, current, sys.stdout)
+    if as_json and rotation.to == "stdout":
+        raise UsageError("stdout takes the secret or the document", "Leave --json out.")
+    if rotation.steps:
+        terminal.talk(f"going on with the rotation of {rotation.began}, at: {rotation.step}")
+        return rotator.run(rotation, where)
+    terminal.talk(
+        f"{rotation.old or 'a new group'} → {rotation.new}; the secret goes to {rotation.to}"
     )
-
-
-def _rotated(rotator: Rotator, to: str | None, current: str | None, yes: bool) -> Outcome:
-    from mrtuner.rotate.rotation import check_role
-
-    check_role(current, rotator.group)
-    last = rotator.last()
-    named = to or (last.to if last else None)
-    if named is None:
-        raise UsageError("nowhere to put the secret", "Say --to file:PATH, or another store.")
-    where = _store(named)
-    if last and not last.finished and current is None:
-        terminal.talk(f"going on with the rotation of {last.began}, at: {last.step}")
-        return rotator.run(replace(last, to=named), where)
-    rotation = rotator.plan(named, where, current)
-    terminal.talk(f"{rotation.old or 'a new group'} → {rotation.new}; the secret goes to {named}")
+    for doubt in rotator.doubts(rotation):
+        terminal.talk(f"warning: {doubt}")
     terminal.agree("Rotate?", yes=yes)
     return rotator.run(rotation, where)
 
 
 def _aborted(rotator: Rotator) -> Outcome:
     from mrtuner.rotate.rotation import unfinished
-
-    rotation = unfinished(rotator.last())
-    return rotator.abort(rotation, _store(rotation.to))
-
-
-def _store(named: str) -> Store:
     from mrtuner.rotate.stores import store
 
-    return store(named, sys.stdout)
+    rotation = unfinished(rotator.last())
+    return rotator.abort(rotation, store(rotation.to, sys.stdout))
 
 
 def _show(outcome: Standing, as_json: bool) -> None:

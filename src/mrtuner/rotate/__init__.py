@@ -1,1 +1,27 @@
-"""Live credential rotation: two login roles of one group, blue and green, one in use at a time."""
+"""Live credential rotation: two login roles of one group, blue and green, one in use at a time.
+
+from mrtuner.rotate import Patience, rotate
+
+outcome = rotate("host=db dbname=shop user=admin", "app", to="file:/run/secrets/db.json")
+print(outcome.rotation.step, [holder.words for holder in outcome.holders])
+"""
+
+from mrtuner.rotate.answer import rotate
+from mrtuner.rotate.model import Credential, Group, Rotation, Session, Step
+from mrtuner.rotate.rotation import Outcome, Rotator, Standing
+from mrtuner.rotate.stores import Store
+from mrtuner.rotate.waiting import Patience
+
+__all__ = [
+    "Credential",
+    "Group",
+    "Outcome",
+    "Patience",
+    "Rotation",
+    "Rotator",
+    "Session",
+    "Standing",
+    "Step",
+    "Store",
+    "rotate",
+]

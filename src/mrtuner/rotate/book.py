@@ -11,6 +11,7 @@ import os
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
+from stat import S_IMODE
 
 from mrtuner.errors import ApplyError
 from mrtuner.journal.store import journal_directory
@@ -23,9 +24,9 @@ class Book:
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = journal_directory(directory)
 
-    def last(self, server: str, group: str) -> Rotation | None:
+    def last(self, server: str, address: str, group: str) -> Rotation | None:
         """The latest rotation of a group, finished or not. ApplyError if it cannot be read."""
-        path = self._path(server, group)
+        path = self._path(server, address, group)
         try:
             return _rotation(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -35,29 +36,45 @@ class Book:
 
     def write(self, rotation: Rotation) -> None:
         """Once this returns, the step survives a crash of the machine."""
-        path = self._path(rotation.server, rotation.group)
+        path = self._path(rotation.server, rotation.address, rotation.group)
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_file(path, json.dumps(asdict(rotation), indent=1))
         except OSError as error:
             raise _unusable(path, error) from error
 
-    def _path(self, server: str, group: str) -> Path:
-        digest = sha256(f"{server}/{group}".encode()).hexdigest()[:16]
+    def _path(self, *which: str) -> Path:
+        digest = sha256("/".join(which).encode()).hexdigest()[:16]
         return self.directory / f"rotate-{digest}.json"
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in one piece, through to the disk."""
+def replace_file(path: Path, text: str, like: os.stat_result | None = None) -> None:
+    """Write a file in one piece, through to the disk; with the owner and permissions of `like`,
+    else only its owner can read it. OSError, and nothing is left behind.
+    """
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)
     file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    unfinished.replace(path)
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as stream:
+            if like is not None:
+                _admit(file, like)
+            stream.write(text)
+            stream.flush()
+            os.fsync(file)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     _sync(path.parent)
+
+
+def _admit(file: int, like: os.stat_result) -> None:
+    """Let the same read it as before: an application is often another user."""
+    now = os.fstat(file)
+    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+        os.fchown(file, like.st_uid, like.st_gid)
+    os.fchmod(file, S_IMODE(like.st_mode))
 
 
 def _sync(directory: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate import roles
+from mrtuner.rotate import equal, login, roles
 from mrtuner.rotate.model import Credential, Group, Session
 from mrtuner.rotate.rotation import new_password
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
@@ -47,7 +47,7 @@ def _set(secret: Secret, token: str) -> None:
     group = _group(current)
     with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
         _refuse_used(roles.sessions_of(conn, str(pending["username"])))
-        roles.prepare(conn, group, str(current["username"]))
+        equal.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))
 
 
@@ -57,11 +57,11 @@ def _test(secret: Secret, token: str) -> None:
     credential = Credential(
         username=str(pending["username"]),
         password=str(pending["password"]),
-        host=str(pending["host"]),
+        host=str(pending.get("host", "")),
         port=int(pending.get("port", 5432)),
         dbname=str(pending.get("dbname", "postgres")),
     )
-    roles.try_login(_dsn(pending, at=pending), credential, _group(pending))
+    login.try_login(_dsn(pending, at=pending), credential, _group(pending))
 
 
 def _finish(secret: Secret, token: str) -> None:

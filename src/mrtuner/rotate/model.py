@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
 
 
 class Step(StrEnum):
@@ -28,6 +31,9 @@ class Step(StrEnum):
 FINISHED: Final = frozenset({Step.DONE, Step.ABORTED})
 #: The applications may know the new credential: from here on it must not change any more.
 DELIVERED: Final = frozenset({Step.STORING, Step.WAITING, Step.DISABLING})
+
+#: They have it, and use the new role.
+MOVED: Final = frozenset({Step.WAITING, Step.DISABLING})
 
 _LONGEST: Final = 63  # NAMEDATALEN - 1 bytes
 
@@ -124,12 +130,22 @@ class Session:
     address: str
     database: str
     since: str
+    server: str = ""  # the replica; "" is the primary
 
     @property
     def words(self) -> str:
         """For a person who has to find it."""
         who = self.application or "an unnamed application"
-        return f"{who} from {self.address} on {self.database}, pid {self.pid}, since {self.since}"
+        where = f"{self.database} at {self.server}" if self.server else self.database
+        return f"{who} from {self.address} on {where}, pid {self.pid}, since {self.since}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A standby that applications read from: its sessions count, and the new login has to work."""
+
+    dsn: str = field(repr=False)
+    conn: Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +153,7 @@ class Rotation:
     """One rotation as the journal keeps it."""
 
     server: str  # system identifier
+    address: str  # host:port as asked for: a restored copy has the same identifier
     group: str
     old: str | None  # None: a fresh group, nothing to disable
     new: str

@@ -9,28 +9,29 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import ApplyError, BadValue, ConnectError, Refused
-from mrtuner.rotate import roles
-from mrtuner.rotate.model import DELIVERED, Credential, Group, Rotation, Session, Step
+from mrtuner.rotate import equal, login, roles
+from mrtuner.rotate.doubts import doubts
+from mrtuner.rotate.model import (
+    DELIVERED,
+    MOVED,
+    Credential,
+    Group,
+    Replica,
+    Rotation,
+    Session,
+    Step,
+)
+from mrtuner.rotate.waiting import Patience, Watch
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
     from mrtuner.rotate.book import Book
     from mrtuner.rotate.stores import Store
-
-_POLL_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long to wait for the applications [s]."""
-
-    wait: float = 600.0  # at most, for the old role's sessions to go
-    quiet: float = 5.0  # without any session of it before it is disabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +55,17 @@ class Outcome(Standing):
 class Rotator:
     """What a rotation works with. `dsn` is of a role that may administer the group's."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     conn: Connection
     group: Group
     book: Book
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
+    replicas: tuple[Replica, ...] = ()
     tell: Callable[[str], None] = lambda _text: None
 
     def last(self) -> Rotation | None:
         """The latest rotation that the journal knows."""
-        return self.book.last(self.server, self.group.name)
+        return self.book.last(self.server, roles.address(self.conn), self.group.name)
 
     @property
     def server(self) -> str:
@@ -76,20 +78,31 @@ class Rotator:
             return Standing(rotation=None, enabled=self._enabled())
         return self._outcome(rotation, self._holders(rotation))
 
+    def doubts(self, rotation: Rotation) -> tuple[str, ...]:
+        """What is doubtful of it on this server, before anything is done."""
+        return doubts(self.conn, self.group, rotation.old, len(self.replicas))
+
     def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
         """The next rotation, nothing done yet. Refused when the role in use cannot be told."""
+        if current is not None and current not in self.group.roles:
+            raise BadValue(
+                f"{current} is not a role of {self.group.name}",
+                f"Name one of {', '.join(self.group.roles)}.",
+            )
+        if current is not None and current not in self._enabled():
+            raise Refused(f"{current} cannot log in", "Name the role that the applications use.")
         old = current or self._in_use(store)
         return Rotation(
-            server=self.server, group=self.group.name, old=old,
+            server=self.server, address=roles.address(self.conn), group=self.group.name, old=old,
             new=self.group.after(old), to=to, began=_now(),
         )  # fmt: skip
 
     def run(self, rotation: Rotation, store: Store) -> Outcome:
         """Go on from the step that the rotation is at, to the end or until patience ends."""
         with roles.alone(self.conn, self.group):
-            self._refuse_overtaken(rotation)
             if rotation.step is Step.ABORTING:
                 return self._abort(rotation, store)
+            self._refuse_overtaken(rotation)
             notices: tuple[str, ...] = ()
             if not self._delivered(rotation, store):
                 rotation, notices = self._hand_over(rotation, store)
@@ -102,32 +115,32 @@ class Rotator:
 
     def _in_use(self, store: Store) -> str | None:
         """The role that applications log in as: the only one that can, or the store's."""
-        there = roles.read_roles(self.conn, self.group)
-        able = [name for name, role in there.items() if role.login]
-        if len(able) <= 1:
+        if len(able := self._enabled()) <= 1:
             return able[0] if able else None
         stored = (store.read() or {}).get("username")
         if stored in able:
             return str(stored)
         raise Refused(
-            f"more than one role of {self.group.name} can log in: {', '.join(sorted(able))}",
+            f"more than one role of {self.group.name} can log in: {', '.join(able)}",
             "Say which one the applications use: --current ROLE.",
         )
 
     def _refuse_overtaken(self, rotation: Rotation) -> None:
-        """Never disable a role when the one that is to stay cannot log in.
+        """Never go on when the role that is to stay meanwhile cannot log in.
 
-        Another machine, with a journal of its own, may have rotated since this one broke off.
+        Another machine, with a journal of its own, may have rotated since this one broke off, or
+        since this rotation was planned.
         """
-        stays = {
-            Step.WAITING: rotation.new,
-            Step.DISABLING: rotation.new,
-            Step.ABORTING: rotation.old,
-        }.get(rotation.step)
-        if stays is not None and stays not in self._enabled():
+        stays, enabled = rotation.new if rotation.step in MOVED else rotation.old, self._enabled()
+        if stays is not None and stays not in enabled:
             raise Refused(
                 f"{stays} cannot log in any more: the group was changed after {rotation.began}",
-                "Begin anew: --current ROLE names the role that the applications use.",
+                _BEGIN_ANEW,
+            )
+        if stays is None and (others := set(enabled) - {rotation.new}):
+            raise Refused(
+                f"{others.pop()} can log in now: the group was changed after {rotation.began}",
+                _BEGIN_ANEW,
             )
 
     def _delivered(self, rotation: Rotation, store: Store) -> bool:
@@ -143,7 +156,7 @@ class Rotator:
         if found is not None and found.get("username") == rotation.new:
             return self._accepted(rotation, str(found.get("password", "")))
         if rotation.step is Step.STORING:
-            return found is None and bool(self._strangers(rotation.new))
+            return found is None and bool(self._watch.strangers(rotation.new))
         if found is not None:
             raise Refused(
                 f"{rotation.to} holds the secret of {found.get('username')}, not {rotation.new}",
@@ -151,57 +164,74 @@ class Rotator:
             )
         return True
 
-    def _tried(self, credential: Credential, old: str | None) -> bool:
-        """Log in with a credential that nobody has yet; whether the password was asked for."""
-        try:
-            return roles.try_login(self.dsn, credential, self.group)
-        except ConnectError as error:
-            state = "nothing else was touched" if old is None else f"{old} is as it was"
-            raise ConnectError(
-                f"{credential.username} does not come in, {state}: {error.message}",
-                f"Let {credential.username} in as {old or self.group.name} is (pg_hba.conf: "
-                f"+{self.group.name}), then run again; or --abort.",
-            ) from None
-
-    def _strangers(self, role: str) -> tuple[Session, ...]:
-        """The sessions of a role that are not of a login that we tried."""
-        found = roles.sessions_of(self.conn, role)
-        return tuple(each for each in found if each.application != roles.OURS)
-
     def _accepted(self, rotation: Rotation, password: str) -> bool:
         """Whether the stored password is the new role's; any other failure is raised.
 
         Once applications use it, another must not be made, whatever keeps us from coming in.
         """
         try:
-            roles.try_login(self.dsn, self._credential(rotation.new, password), self.group)
+            login.try_login(self.dsn, self._credential(rotation.new, password), self.group)
         except ConnectError as error:
-            if rotation.step is Step.STORING and error.message.startswith(_TURNED_AWAY):
+            if rotation.step is Step.STORING and error.message.startswith(login.TURNED_AWAY):
                 return False
             raise
         return True
 
-    def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
-        """A new credential, tried and stored. The old role is as it was.
-
-        Refused while somebody uses the new role: with a new password they could not come back.
-        """
-        if users := self._strangers(rotation.new):
+    def _refuse_in_use(self, rotation: Rotation, store: Store) -> None:
+        """With another password, whoever has the new role's could not come back."""
+        if users := self._watch.strangers(rotation.new):
             raise Refused(
                 f"{rotation.new} is in use: {users[0].words}",
                 "Its turn comes when its sessions have ended; if applications use it and not "
                 f"{rotation.old}, say --current {rotation.new}.",
             )
+        found = store.read() or {}
+        if found.get("username") == rotation.new and self._works(found):
+            raise Refused(
+                f"{rotation.to} holds a working secret of {rotation.new}",
+                "Applications may have read it: leave --current out, or let its last rotation end "
+                "where it was begun.",
+            )
+
+    def _works(self, found: dict[str, object]) -> bool:
+        credential = self._credential(str(found["username"]), str(found.get("password", "")))
+        try:
+            login.try_login(self.dsn, credential, self.group)
+        except ConnectError:
+            return False
+        return True
+
+    def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
+        """A new credential, tried and stored. The old role is as it was."""
+        self._refuse_in_use(rotation, store)
         rotation = self._step(rotation, Step.PREPARING)
-        roles.prepare(self.conn, self.group, rotation.old)
+        notices = self.doubts(rotation)
+        equal.prepare(self.conn, self.group, rotation.old)
         rotation = self._step(rotation, Step.SETTING)
         credential = self._credential(rotation.new, new_password())
         roles.enable(self.conn, rotation.new, credential.password)
         rotation = self._step(rotation, Step.VERIFYING)
-        asked = self._tried(credential, rotation.old)
+        notices += self._tried(credential, rotation.old, store)
         rotation = self._step(rotation, Step.STORING)
         store.write(credential)
-        return rotation, () if asked else (_NOT_ASKED,)
+        return rotation, notices
+
+    def _tried(self, credential: Credential, old: str | None, store: Store) -> tuple[str, ...]:
+        """Log in wherever applications may; what the logins do not prove."""
+        try:
+            found = (
+                login.try_login(self.dsn, credential, self.group),
+                *(login.try_replica(each.dsn, credential, self.group) for each in self.replicas),
+                login.try_where_stored(self.dsn, store.read(), credential),
+            )
+        except ConnectError as error:
+            state = "nothing else was touched" if old is None else f"{old} is as it was"
+            raise ConnectError(
+                f"{credential.username} does not come in, {state}: {error.message}",
+                f"Let it in as {old or self.group.name} is (pg_hba.conf: +{self.group.name}), "
+                f"then run again; or --abort. {error.hint or ''}".rstrip(),
+            ) from None
+        return tuple(dict.fromkeys(words for words in found if words))
 
     def _retire(self, rotation: Rotation, notices: tuple[str, ...]) -> Outcome:
         """Wait until nobody uses the old role, then disable it."""
@@ -215,39 +245,25 @@ class Rotator:
 
     def _disable(self, rotation: Rotation, role: str) -> tuple[Rotation, tuple[Session, ...]]:
         """NOLOGIN, then look again: whoever slipped in gets the role back, and we wait on."""
-        deadline = time.monotonic() + self.patience.wait
+        deadline, quiet = time.monotonic() + self.patience.wait, self.patience.quiet
         aborting = rotation.step is Step.ABORTING
-        while not (holders := self._until_quiet(role, deadline)):
+        while not (holders := self._watch.until_quiet(role, quiet, deadline, self.tell)):
             rotation = rotation if aborting else self._step(rotation, Step.DISABLING)
             roles.close(self.conn, role)
-            if not roles.sessions_of(self.conn, role):
+            if not self._watch.sessions(role):
                 roles.scramble(self.conn, role, new_password())
+                equal.hand_to_group(self.conn, self.group, role)
                 return rotation, ()
             roles.open_again(self.conn, role)
             rotation = rotation if aborting else self._step(rotation, Step.WAITING)
         return rotation, holders
 
-    def _until_quiet(self, role: str, deadline: float) -> tuple[Session, ...]:
-        """Nobody after a while without any session; those that are there when patience ends."""
-        seen, said = time.monotonic(), 0
-        while True:
-            holders = roles.sessions_of(self.conn, role)
-            now = time.monotonic()
-            if holders:
-                seen = now
-            elif now - seen >= self.patience.quiet:
-                return ()
-            if holders and now >= deadline:
-                return holders
-            if holders and len(holders) != said:
-                said = len(holders)
-                self.tell(f"{said} session{'s' * (said != 1)} still use {role}")
-            time.sleep(min(_POLL_SECONDS, self.patience.quiet or _POLL_SECONDS))
-
     def _abort(self, rotation: Rotation, store: Store) -> Outcome:
+        if rotation.old is not None and rotation.old not in self._enabled():
+            raise Refused(f"{rotation.old} cannot log in any more", _BEGIN_ANEW)
         self._give_back(rotation, store)
         rotation = self._step(rotation, Step.ABORTING)
-        if rotation.new not in roles.read_roles(self.conn, self.group):
+        if not self._is_there(rotation.new):
             return self._outcome(self._step(rotation, Step.ABORTED))
         rotation, holders = self._disable(rotation, rotation.new)
         if holders:
@@ -264,7 +280,6 @@ class Rotator:
             )
         if rotation.old is None:
             raise Refused("there is no older credential to go back to", "Rotate again instead.")
-        roles.open_again(self.conn, rotation.old)
         if (store.read() or {}).get("username") == rotation.old:
             return
         if not store.restore(rotation.old):
@@ -280,7 +295,7 @@ class Rotator:
             Step.DISABLING: rotation.old,
             Step.ABORTING: rotation.new,
         }.get(rotation.step)
-        return () if going is None else roles.sessions_of(self.conn, going)
+        return () if going is None else self._watch.sessions(going)
 
     def _outcome(
         self,
@@ -290,9 +305,16 @@ class Rotator:
     ) -> Outcome:
         return Outcome(rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices)
 
+    @property
+    def _watch(self) -> Watch:
+        return Watch(self.conn, self.replicas)
+
     def _enabled(self) -> tuple[str, ...]:
         there = roles.read_roles(self.conn, self.group)
         return tuple(sorted(name for name, role in there.items() if role.login))
+
+    def _is_there(self, role: str) -> bool:
+        return role in roles.read_roles(self.conn, self.group)
 
     def _credential(self, role: str, password: str) -> Credential:
         info = self.conn.info
@@ -305,14 +327,6 @@ class Rotator:
         self.book.write(rotation)
         self.tell(_WORDS[step].format(old=rotation.old or "none", new=rotation.new, to=rotation.to))
         return rotation
-
-
-def check_role(current: str | None, group: Group) -> None:
-    """Refuse a --current that is not one of the group. BadValue."""
-    if current is not None and current not in group.roles:
-        raise BadValue(
-            f"{current} is not a role of {group.name}", f"Name one of {', '.join(group.roles)}."
-        )
 
 
 def unfinished(rotation: Rotation | None) -> Rotation:
@@ -331,11 +345,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-_TURNED_AWAY: Final = "the password was not accepted"  # as postgres.connect words it
-_NOT_ASKED: Final = (
-    "the server let the new role in without asking for a password (trust, peer or a certificate "
-    "in pg_hba.conf), so the login proves nothing"
-)
+_BEGIN_ANEW: Final = "Begin anew: --current ROLE names the role that the applications use."
 _WORDS: Final = {
     Step.PLANNED: "from {old} to {new}",
     Step.PREPARING: "making {new} equal to {old}",

@@ -7,6 +7,7 @@ scheme before the colon, its object a function that takes the text after it and 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -45,16 +46,23 @@ def store(named: str, out: TextIO) -> Store:
     """
     if named == "stdout":
         return Stream(out)
+    if named.startswith("file:"):
+        return File(Path(named.removeprefix("file:")).expanduser())
     if not (match := _SCHEME.fullmatch(named)):
         return Command(_split(named))
     scheme, rest = match.groups()
-    if scheme == "file":
-        return File(Path(rest).expanduser())
     if scheme == "secretsmanager":
         from mrtuner.rotate.secretsmanager import Secret
 
         return Secret(rest)
     return _plugged_in(scheme, rest)
+
+
+def absolute(named: str) -> str:
+    """The same store from any directory, as the journal keeps it."""
+    if not named.startswith("file:"):
+        return named
+    return f"file:{Path(named.removeprefix('file:')).expanduser().absolute()}"
 
 
 def _plugged_in(scheme: str, rest: str) -> Store:
@@ -79,14 +87,15 @@ def _split(command: str) -> list[str]:
 
 
 class File:
-    """A file of JSON that only its owner can read; what else is in it stays.
+    """A file of JSON; what else is in it stays, and so do its owner and permissions.
 
-    What it held before lies beside it as PATH.previous, for the way back.
+    A new one only its owner can read. What it held before lies beside it as PATH.previous, for the
+    way back. Of a symbolic link it is the file that it leads to.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.previous = path.with_name(f"{path.name}.previous")
+        self.path = path.resolve()
+        self.previous = self.path.with_name(f"{self.path.name}.previous")
 
     def write(self, credential: Credential) -> None:
         """Replace the file in one piece: a reader sees the old or the new."""
@@ -96,7 +105,7 @@ class File:
             text = json.dumps(credential.within(kept), indent=1)
             if before and kept.get("username") != credential.username:
                 replace_file(self.previous, before)
-            replace_file(self.path, text + "\n")
+            replace_file(self.path, text + "\n", self._status())
         except (OSError, ValueError, TypeError) as error:
             raise ApplyError(
                 f"cannot write {self.path}: {_reason(error)}",
@@ -110,13 +119,16 @@ class File:
         except (OSError, ValueError):
             return None
 
+    def _status(self) -> os.stat_result | None:
+        return self.path.stat() if self.path.exists() else None
+
     def restore(self, username: str) -> bool:
         """Put the previous file back in its place."""
         try:
             text = self.previous.read_text(encoding="utf-8")
             if (_object(text) or {}).get("username") != username:
                 return False
-            replace_file(self.path, text)
+            replace_file(self.path, text, self._status())
         except (OSError, ValueError):
             return False
         return True

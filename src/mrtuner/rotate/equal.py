@@ -1,0 +1,230 @@
+"""Making the two login roles of a group equal, and the group the owner of what they made."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import Refused
+from mrtuner.rotate.model import Group, Role
+from mrtuner.rotate.roles import read_roles
+from mrtuner.rotate.statements import name, permitted, rows, run, text
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composable
+
+    from mrtuner.postgres.connect import Connection
+
+#: Settings that hold lists of names, each of which is quoted for itself.
+#: Source: GUC_LIST_QUOTE in guc_tables.c; pg_dump has the same list (variable_is_guc_list_quote).
+_LISTS: Final = frozenset({
+    "local_preload_libraries", "search_path", "session_preload_libraries",
+    "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
+})  # fmt: skip
+_ATTRIBUTES: Final = ("createdb", "createrole", "replication", "bypassrls")
+#: What REASSIGN OWNED would give away. Source: pg_shdepend (dbid 0: databases and tablespaces
+#: themselves), shdepReassignOwned, which passes over default privileges and user mappings.
+_OWNED: Final = (
+    "SELECT {} FROM pg_shdepend d LEFT JOIN pg_database b ON b.oid = d.dbid WHERE {}"
+    " AND d.deptype = 'o' AND d.refclassid = 'pg_authid'::regclass"
+    " AND d.classid NOT IN ('pg_default_acl'::regclass, 'pg_user_mapping'::regclass)"
+    " AND d.refobjid = (SELECT oid FROM pg_roles WHERE rolname = %s)"
+)
+
+
+def prepare(conn: Connection, group: Group, old: str | None) -> None:
+    """Make what is missing of the group, and the two login roles equal. All of it or nothing.
+
+    The next role gets the attributes, settings and memberships of the old one; logged in, both
+    become the group (`SET role`), so that it owns what they make and its default privileges
+    apply. What a login role owns in this database all the same goes to the group.
+    """
+    with permitted(), conn.transaction():
+        there = read_roles(conn, group)
+        _refuse_strangers(group, there)
+        if old == group.name:
+            _refuse_another_role(conn, old)
+        elif old is not None:
+            _refuse_grants_of_its_own(conn, old, group)
+        for role in group.roles:
+            if role not in there:
+                run(conn, "CREATE ROLE {} NOLOGIN", name(role))
+        for role in (group.blue, group.green):
+            if role not in there or not there[role].member:
+                run(conn, "GRANT {} TO {}", name(group.name), name(role))
+            if role != old:
+                _like(conn, role, old or group.name, group)
+    for role in (group.blue, group.green):
+        hand_to_group(conn, group, role)
+
+
+def hand_to_group(conn: Connection, group: Group, role: str) -> None:
+    """Let the group own what a login role owns in this database, and of databases themselves."""
+    here = "d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"
+    if role != group.name and rows(conn, _OWNED.format("d.objid", here), [role]):
+        with permitted(), conn.transaction():
+            _reassign(conn, role, group.name)
+
+
+def owned_elsewhere(conn: Connection, role: str) -> tuple[str, ...]:
+    """The other databases in which a role owns something."""
+    found = rows(conn, _OWNED.format("b.datname", "b.datname <> current_database()"), [role])
+    return tuple(sorted({database for (database,) in found}))
+
+
+def settings_of(conn: Connection, role: str) -> dict[str, dict[str, str]]:
+    """What ALTER ROLE … SET has set, by database; "" is every database."""
+    found = rows(
+        conn,
+        "SELECT coalesce(d.datname, ''), s.setconfig FROM pg_db_role_setting s"
+        " JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+        " WHERE r.rolname = %s",
+        [role],
+    )
+    return {database: dict(entry.split("=", 1) for entry in entries) for database, entries in found}
+
+
+def names_in(value: str) -> list[str]:
+    """The names in a list setting.
+
+    >>> names_in('"$user", public')
+    ['$user', 'public']
+    """
+    parts = re.findall(r'"((?:[^"]|"")*)"|([^\s,"]+)', value)
+    return [quoted.replace('""', '"') if quoted else plain for quoted, plain in parts]
+
+
+def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
+    for role in there.values():
+        if role.superuser:
+            raise Refused(
+                f"{role.name} is a superuser",
+                "Give the application a role of its own, without SUPERUSER.",
+            )
+        if not role.member:
+            raise Refused(
+                f"there is a role {role.name} that is not a member of {group.name}",
+                f"If it is the group's, run: GRANT {group.name} TO {role.name}.",
+            )
+
+
+def _refuse_another_role(conn: Connection, group: str) -> None:
+    """Who logs in and becomes somebody else owns nothing: there would be two groups."""
+    becomes = {each["role"] for each in settings_of(conn, group).values() if "role" in each}
+    if becomes - {group, "none"}:
+        other = ", ".join(sorted(becomes))
+        raise Refused(
+            f"{group} becomes {other} when it logs in (ALTER ROLE {group} SET role)",
+            f"Let {group} itself own what it makes: ALTER ROLE {group} RESET role.",
+        )
+
+
+def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None:
+    """What one login role alone was granted, applications would miss when they log in as the other.
+
+    Source: pg_shdepend, which covers every database; deptype a: named in an object's ACL or in
+    default privileges, whose own role is deptype o.
+    """
+    found = rows(
+        conn,
+        "SELECT DISTINCT coalesce(b.datname, 'all databases')"
+        " FROM pg_shdepend d LEFT JOIN pg_database b ON b.oid = d.dbid"
+        " WHERE d.refclassid = 'pg_authid'::regclass"
+        "   AND (d.deptype = 'a' OR d.deptype = 'o' AND d.classid = 'pg_default_acl'::regclass)"
+        "   AND d.classid <> 'pg_auth_members'::regclass"
+        "   AND d.refobjid = (SELECT oid FROM pg_roles WHERE rolname = %s) ORDER BY 1",
+        [role],
+    )
+    if found:
+        where = ", ".join(database for (database,) in found)
+        raise Refused(
+            f"{role} has privileges of its own, not of {group.name}, in: {where}",
+            f"Grant them to {group.name} and revoke them from {role} (default privileges too), "
+            "then run again.",
+        )
+
+
+def _like(conn: Connection, role: str, model: str, group: Group) -> None:
+    """Give a role the attributes, memberships and settings of another."""
+    _copy_attributes(conn, role, model, inherit=model != group.name)
+    if model != group.name:
+        _copy_memberships(conn, role, model)
+    _copy_settings(conn, role, model, group)
+
+
+def _copy_attributes(conn: Connection, role: str, model: str, *, inherit: bool) -> None:
+    """Only what differs: some of these can be named by a superuser only.
+
+    A login role inherits from the group, or it could not enter a database that only the group may:
+    that is asked before it becomes the group. So the group's own INHERIT is not its model.
+    """
+    from psycopg.sql import SQL
+
+    names = ("inherit", *_ATTRIBUTES) if inherit else _ATTRIBUTES
+    columns = ", ".join(f"rol{each}" for each in names)
+    query = f"SELECT rolconnlimit, {columns} FROM pg_roles WHERE rolname = %s"  # noqa: S608
+    (limit, *wanted), (limit_now, *now) = (rows(conn, query, [each])[0] for each in (model, role))
+    words = [
+        f"{'' if want else 'NO'}{attribute.upper()}"
+        for attribute, want, have in zip(names, wanted, now, strict=True)
+        if want != have
+    ]
+    if limit != limit_now:
+        words.append(f"CONNECTION LIMIT {limit}")
+    if words:
+        run(conn, "ALTER ROLE {} {}", name(role), SQL(" ".join(words)))
+
+
+def _copy_memberships(conn: Connection, role: str, model: str) -> None:
+    query = (
+        "SELECT g.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
+        " JOIN pg_roles r ON r.oid = m.member WHERE r.rolname = %s"
+    )
+    has, wants = ({each for (each,) in rows(conn, query, [who])} for who in (role, model))
+    for each in sorted(wants - has):
+        run(conn, "GRANT {} TO {}", name(each), name(role))
+    for each in sorted(has - wants):
+        run(conn, "REVOKE {} FROM {}", name(each), name(role))
+
+
+def _copy_settings(conn: Connection, role: str, model: str, group: Group) -> None:
+    """Only where they differ: some may be set by a superuser only."""
+    has, wanted = settings_of(conn, role), settings_of(conn, model)
+    wanted[""] = {**wanted.get("", {}), "role": group.name}
+    for database in sorted(has.keys() | wanted.keys()):
+        if has.get(database) != wanted.get(database):
+            _set_all(conn, role, database, wanted.get(database, {}))
+
+
+def _set_all(conn: Connection, role: str, database: str, entries: dict[str, str]) -> None:
+    from psycopg.sql import SQL
+
+    where = SQL(" IN DATABASE {}").format(name(database)) if database else SQL("")
+    run(conn, "ALTER ROLE {}{} RESET ALL", name(role), where)
+    for setting, value in entries.items():
+        parts = name(role), where, name(setting), _value(setting, value)
+        run(conn, "ALTER ROLE {}{} SET {} TO {}", *parts)
+
+
+def _value(setting: str, value: str) -> Composable:
+    from psycopg.sql import SQL
+
+    if setting not in _LISTS:
+        return text(value)
+    return SQL(", ").join([text(each) for each in names_in(value)] or [text("")])
+
+
+def _reassign(conn: Connection, old: str, new: str) -> None:
+    """REASSIGN OWNED, for which one has to be a member of both roles; for as long as it takes.
+
+    Who makes a role from PostgreSQL 16 on may administer it but does not inherit it.
+    """
+    query = "SELECT pg_has_role(%s, 'USAGE')"
+    lacking = [role for role in (old, new) if not rows(conn, query, [role])[0][0]]
+    inherit = " WITH INHERIT TRUE" if conn.info.server_version >= 160000 else ""
+    by = " GRANTED BY CURRENT_USER" if inherit else ""
+    for role in lacking:
+        run(conn, f"GRANT {{}} TO CURRENT_USER{inherit}{by}", name(role))
+    run(conn, "REASSIGN OWNED BY {} TO {}", name(old), name(new))
+    for role in lacking:
+        run(conn, f"REVOKE {{}} FROM CURRENT_USER{by}", name(role))

@@ -1,0 +1,90 @@
+"""Logging in as an application would, before any application does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mrtuner.errors import ConnectError, Refused
+from mrtuner.postgres.connect import connect
+from mrtuner.rotate.model import Credential, Group
+from mrtuner.rotate.statements import rows
+
+#: How postgres.connect begins when a door is closed to this password, and when there is no door.
+TURNED_AWAY: Final = "the password was not accepted"
+_OUT_OF_REACH: Final = (
+    "there is no such host",
+    "nothing listens there",
+    "the server does not answer",
+)
+_PLACE: Final = ("host", "port", "dbname")
+_REPLAY_SECONDS: Final = 60.0  # a replica may be that far behind
+_POLL_SECONDS: Final = 0.5
+
+
+def try_login(dsn: str, credential: Credential, group: Group) -> str:
+    """Log in at the server. What that does not prove, in words; "" when it proves all.
+
+    ConnectError when it does not come in; Refused when it is not the group after that.
+    """
+    with connect(_as(dsn, credential.username, credential.password)) as conn:
+        current = str(rows(conn, "SELECT current_user")[0][0])
+        asked = bool(conn.pgconn.used_password)
+    if current != group.name:
+        raise Refused(
+            f"{credential.username} logs in as {current}, not as {group.name}",
+            f"Look for a setting of role that hides it: ALTER ROLE {credential.username} SET role.",
+        )
+    return "" if asked else _NOT_ASKED
+
+
+def try_replica(dsn: str, credential: Credential, group: Group) -> str:
+    """The same at a replica, once it has replayed the new login."""
+    deadline = time.monotonic() + _REPLAY_SECONDS
+    while True:
+        try:
+            return try_login(dsn, credential, group)
+        except ConnectError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_SECONDS)
+
+
+def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Credential) -> str:
+    """Log in where the secret sends applications, if that is elsewhere: a pooler, a proxy.
+
+    What could not be tried, in words. ConnectError when it is turned away there: applications
+    would be too.
+    """
+    place = {key: found[key] for key in _PLACE if found and key in found}
+    direct = credential.document()
+    if all(str(place[key]) == str(direct[key]) for key in place):
+        return ""
+    where = f"{place.get('host', credential.host)}:{place.get('port', credential.port)}"
+    try:
+        elsewhere = _as(dsn, credential.username, credential.password, **place)
+        connect(elsewhere, through_pooler=True).close()
+    except ConnectError as error:
+        if error.message.startswith(_OUT_OF_REACH):
+            return f"the secret names {where}, which cannot be reached from here: not tried there"
+        raise ConnectError(
+            f"{where}, which the secret names, turns it away: {error.message}",
+            "A pooler has to know both login roles (pgbouncer: auth_query, or both in "
+            "auth_file); then run again, or --abort.",
+        ) from None
+    return ""
+
+
+def _as(dsn: str, username: str, password: str, **place: Any) -> str:
+    """The connection string for another role; what PGOPTIONS and options say is ours alone."""
+    from psycopg.conninfo import make_conninfo
+
+    also = {"target_session_attrs": "any", "hostaddr": ""} if "host" in place else {}
+    return make_conninfo(dsn, user=username, password=password, options="", **also, **place)
+
+
+_NOT_ASKED: Final = (
+    "the server let the new role in without asking for a password (trust, peer or a certificate "
+    "in pg_hba.conf), so the login proves nothing"
+)

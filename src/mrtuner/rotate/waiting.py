@@ -1,0 +1,74 @@
+"""Watching the sessions of a role, here and on replicas, until there is none."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.rotate import roles
+from mrtuner.rotate.model import Replica, Session
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+_POLL_SECONDS: Final = 0.2
+_NAMED: Final = 5  # applications in one line of progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for the applications [s]."""
+
+    wait: float = 600.0  # at most, for the old role's sessions to go
+    quiet: float = 60.0  # without any session of it before it is disabled
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The sessions of roles, on the primary and the replicas that are named."""
+
+    conn: Connection
+    replicas: tuple[Replica, ...]
+
+    def sessions(self, role: str) -> tuple[Session, ...]:
+        """Who is logged in as a role."""
+        found = roles.sessions_of(self.conn, role)
+        for replica in self.replicas:
+            found += roles.sessions_of(replica.conn, role, roles.address(replica.conn))
+        return found
+
+    def strangers(self, role: str) -> tuple[Session, ...]:
+        """The sessions of a role that are not of a login that we tried."""
+        return tuple(each for each in self.sessions(role) if each.application != roles.OURS)
+
+    def until_quiet(
+        self, role: str, quiet: float, deadline: float, tell: Callable[[str], None]
+    ) -> tuple[Session, ...]:
+        """Nobody, after `quiet` [s] without a session; those that are there at the deadline."""
+        seen, said = time.monotonic(), ""
+        while True:
+            holders, now = self.sessions(role), time.monotonic()
+            if holders:
+                seen = now
+            elif now - seen >= quiet:
+                return ()
+            if holders and now >= deadline:
+                return holders
+            if holders and (text := in_words(holders, role)) != said:
+                said = text
+                tell(said)
+            time.sleep(min(_POLL_SECONDS, quiet or _POLL_SECONDS))
+
+
+def in_words(holders: tuple[Session, ...], role: str) -> str:
+    """Who is waited for, the applications with the most sessions first."""
+    counted = Counter(each.application or "unnamed" for each in holders).most_common()
+    names = [f"{name} ({count})" for name, count in counted[:_NAMED]]
+    more = ["…"] if len(counted) > _NAMED else []
+    return (
+        f"{len(holders)} session{'s' * (len(holders) != 1)} still use{'s' * (len(holders) == 1)}"
+        f" {role}: {', '.join(names + more)}"
+    )
