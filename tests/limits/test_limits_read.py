@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mrtuner.errors import BadValue, MissingPart, UsageError
+from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits import limits
 from mrtuner.limits.read import WrongUnit, read
 
@@ -143,14 +145,46 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         read(tmp_path / "none.csv")
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_parquet_says_the_same_as_csv(tmp_path: Path, unit: str) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    times = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=n) for n in range(150)]
+    columns = {
+        "timestamp": pa.array(times, pa.timestamp(unit, tz="UTC")),
+        "CPUUtilization": pa.array([40.0 + n for n in range(149)] + [None]),
+        "host": pa.array(["a"] * 150),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "metrics.parquet")
+    found = read(tmp_path / "metrics.parquet")
+    assert (found.start, found.step, found.points) == (times[0], 60, 150)
+    assert found.metrics["CPUUtilization"][:149].tolist() == [40.0 + n for n in range(149)]
+    assert np.isnan(found.metrics["CPUUtilization"][149])
+
+
+def test_a_file_that_is_no_parquet_or_not_there_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.parquet"
+    with pytest.raises(UsageError, match="cannot read"):
+        read(path)
+    path.write_text("timestamp,ReadIOPS\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="is not Parquet"):
+        read(path)
+
+
 def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path) -> None:
-    try:
-        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
-    except ImportError:
-        with pytest.raises(MissingPart, match="pyarrow"):
-            read(tmp_path / "metrics.parquet")
-    else:
-        pytest.skip("pyarrow is there")
+    """In a program of its own, in which no pyarrow can be imported."""
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from pathlib import Path; from mrtuner.limits.read import read\n"
+        "from mrtuner.errors import MissingPart\n"
+        "try: read(Path('metrics.parquet'))\n"
+        "except MissingPart as error: print(error.message, error.hint)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("Parquet needs the package pyarrow Install it with: pip install")
 
 
 def test_reads_without_writes_are_not_judged_and_that_is_said(tmp_path: Path) -> None:

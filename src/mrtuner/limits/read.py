@@ -293,10 +293,31 @@ def _from_cloudwatch(results: Iterable[Mapping[str, Any]]) -> Iterable[dict[str,
 
 def _parquet(path: Path) -> dict[str, list[Any]]:
     try:
-        from pyarrow import parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import pyarrow
+        from pyarrow import parquet
     except ImportError:
         raise MissingPart(
-            "Parquet needs the package pyarrow", "Install it, or give CSV or JSON."
+            "Parquet needs the package pyarrow",
+            "Install it with: pip install 'mrtuner[parquet]', or give CSV or JSON.",
         ) from None
-    found: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
-    return found
+    try:
+        table = parquet.read_table(path, columns=_wanted(parquet.read_schema(path).names))
+    except pyarrow.ArrowInvalid:
+        raise UsageError(f"{path.name} is not Parquet", "Give CSV, JSON or Parquet.") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "Name another file.") from None
+    return {name: _plain(table.column(name)).to_pylist() for name in table.column_names}
+
+
+def _wanted(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name == "timestamp" or name in UNITS]
+
+
+def _plain(column: Any) -> Any:
+    """Times in microseconds: Python has none that are finer, and a metric needs none."""
+    import pyarrow
+
+    kind = column.type
+    if not pyarrow.types.is_timestamp(kind):
+        return column
+    return column.cast(pyarrow.timestamp("us", tz=kind.tz), safe=False)
