@@ -213,12 +213,19 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
         yield f"The schema {seen.left_behind} could not be dropped: drop it yourself."
 
 
-def document(found: Sequence[Rehearsed], *, trigger: str, within: float | None) -> dict[str, Any]:
+def document(
+    found: Sequence[Rehearsed],
+    *,
+    trigger: str,
+    within: float | None,
+    cautions: Sequence[str] = (),
+) -> dict[str, Any]:
     """The whole rehearsal as one JSON document, from which its page is made."""
     return {
         "schema": SCHEMA,
         "trigger": trigger,
         "within": within,
+        "cautions": list(cautions),
         "failed_over": all(one.failed_over for one in found),
         "kept": all(one.kept(within) for one in found),
         "ways": [one.to_dict(within) for one in found],

@@ -105,19 +105,31 @@ def command(
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()
+        cautions = tuple(_cautions(trigger, dsn))
         ways = dict(_ways(dsn, through))
         schedule = _schedule(within, rest)
         for way in ways.values():
             _require_room(way, schedule)
         probes = _probes(ways, schedule)
         _announce(trigger, ways, probes, rest["whole"])
+        for caution in cautions:
+            terminal.talk(f"warning: {caution}")
         terminal.agree("Let it fail over?", yes=yes)
         with terminal.gentle_end():
             runs = rehearse(
                 trigger, list(probes.values()), patience=_patience(what, rest),
                 sources=[_names(ways, stack)], tell=terminal.talk,
             )  # fmt: skip
-    _finish(ctx, _judged(ways, runs), trigger.words, within, as_json=as_json, report=report)
+    from mrtuner.failover.rehearsed import document
+
+    told = document(
+        _judged(ways, runs), trigger=trigger.words, within=within, cautions=cautions
+    )  # fmt: skip
+    _show(told, as_json, report)
+    if not told["failed_over"]:
+        ctx.exit(FAILED)
+    if not told["kept"]:
+        ctx.exit(FOUND)
 
 
 def _require(report: Path | None) -> None:
@@ -150,6 +162,19 @@ def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
         raise UsageError("which instance?", "Write --trigger rds:INSTANCE.")
     aws, _account = changing.connected(given["region"], given["profile"])
     return Reboot(aws, plan(aws, instance, failover=True))
+
+
+def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
+    """What makes it doubtful that RDS's failover is what the probes will see."""
+    from mrtuner.rds.rehearse import Reboot, leads_elsewhere
+
+    if not isinstance(trigger, Reboot):
+        return
+    if elsewhere := leads_elsewhere(dsn, trigger.instance):
+        yield elsewhere
+    endpoint = str(trigger.client.meta.endpoint_url)
+    if ".amazonaws.com" not in endpoint:
+        yield f"this is not AWS but a stand-in at {endpoint}: durations say nothing about AWS"
 
 
 def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, Way]]:
@@ -233,19 +258,9 @@ def _judged(ways: Mapping[str, Way], runs: Sequence[Any]) -> list[Rehearsed]:
     return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
 
 
-def _finish(
-    ctx: click.Context,
-    found: Sequence[Rehearsed],
-    trigger: str,
-    within: float | None,
-    *,
-    as_json: bool,
-    report: Path | None,
-) -> None:
-    from mrtuner.failover.rehearsed import document
+def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
     from mrtuner.report.failover import lines, page
 
-    told = document(found, trigger=trigger, within=within)
     if as_json:
         terminal.document(told)
     else:
@@ -254,7 +269,3 @@ def _finish(
     if report is not None:
         terminal.save(report, page(told))
         terminal.talk(f"written: {report}")
-    if not told["failed_over"]:
-        ctx.exit(FAILED)
-    if not told["kept"]:
-        ctx.exit(FOUND)

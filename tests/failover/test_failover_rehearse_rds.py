@@ -1,0 +1,95 @@
+"""A failover of the lab's RDS, rehearsed by the same command; its document is described."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mrtuner.aws.session import client
+from mrtuner.cli import main
+from mrtuner.rds.lab import Lab
+from mrtuner.report.failover import lines, page
+
+pytestmark = pytest.mark.timed
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
+
+
+@pytest.fixture
+def dsn(server_lab: Lab) -> str:
+    """Of a Multi-AZ instance named shop."""
+    client("rds").create_db_instance(
+        DBInstanceIdentifier="shop", Engine="postgres", EngineVersion="18", MultiAZ=True,
+        DBInstanceClass="db.m7g.large", AllocatedStorage=20, MasterUsername="app",
+        MasterUserPassword="not-a-secret", DBName="shop",
+    )  # fmt: skip
+    server_lab.settle()
+    return server_lab.dsn("shop")
+
+
+def test_a_failover_of_the_labs_rds(server_lab: Lab, dsn: str) -> None:
+    quickly = ("--steady", "1s", "--connections", "5", "--quiet", "20s", "--yes")
+    done = CliRunner().invoke(
+        main,
+        ["failover", "rehearse", dsn, "--trigger", "rds:shop", "--within", "20s", "--json",
+         *quickly],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    (way,) = told["ways"]
+    assert way["outcome"] == "restarted"  # the lab has one server behind the instance
+    assert told["trigger"] == "RDS, reboot with failover, shop"
+    assert "not AWS but a stand-in" in told["cautions"][0]
+    origins = {mark["origin"]: mark["text"] for mark in way["marks"]}
+    assert "status" in origins
+    assert "event" in origins
+    assert way["observation"]["ledger"]["lost"] == []
+    assert ("rds", "RebootDBInstance") in server_lab.calls
+    assert sorted(set(keys(told)) - described()) == []
+    assert "not AWS but a stand-in" in page(told).replace("\n", " ")
+    assert any("Within 20 s" in line or "20 s:" in line for line in lines(told))
+    assert closed(page(told))
+
+
+def keys(document: Any) -> Iterator[str]:
+    for value in document.values() if isinstance(document, dict) else document:
+        if isinstance(value, (dict, list)):
+            yield from keys(value)
+    if isinstance(document, dict):
+        yield from document
+
+
+def described() -> set[str]:
+    """The fields of its section, and of those that it points to."""
+    text = PAGE.read_text(encoding="utf-8")
+    names = ("failover.rehearsal", "rds.rehearsal", "failover.predict")
+    heads = [f"## `mrtuner.{name}/1`\n" for name in names]
+    sections = "".join(text.split(head)[1].split("\n## ")[0] for head in heads)
+    return set(sections.split("`")[1::2])
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"section", "table", "figure", "dl", "tbody", "main"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"section", "table", "figure", "dl", "tbody", "main"}:
+            assert self.open.pop() == tag
+
+
+def closed(html: str) -> bool:
+    """Whether every part of the page ends where it should."""
+    tags = _Tags()
+    tags.feed(html)
+    return not tags.open
