@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--clients", type=int, multiple=True, help="The same.")
 @click.option("--blocks", type=int, help="The same.")
 @click.option("--seconds", type=int, help="The same.")
+@click.option("--warmup", type=int, help="The same.")
 @options.server_bin_option
 @running.force_option
 @options.json_option
@@ -79,7 +80,8 @@ def command(
 
 def _shortened(plan: GridPlan, given: dict[str, Any]) -> GridPlan:
     """The plan with what the command line says instead; the record has it as it was run."""
-    instead = {"scale": "scales", "clients": "clients", "blocks": "blocks", "seconds": "seconds"}
-    return replace(
-        plan, **{instead[name]: value for name, value in given.items() if value not in (None, ())}
-    )
+    names = {"scale": "scales"}
+    instead = {
+        names.get(name, name): value for name, value in given.items() if value not in (None, ())
+    }
+    return replace(plan, **instead)
