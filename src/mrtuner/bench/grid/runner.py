@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mrtuner import __version__
+from mrtuner.bench import guard
 from mrtuner.bench.events import Progress
 from mrtuner.bench.grid.archive import Archive, load, locked
 from mrtuner.bench.grid.campaign import carry_out
@@ -47,7 +48,11 @@ def run_grid(
         plan = None if plan is None else possible(plan, embedded)
         archive, record = _opened(plan, directory, host, program, force=force)
         plan = record.plan if plan is None else plan
-        with servers(plan, embedded) as by_name, TemporaryDirectory(prefix="mrtuner-") as name:
+        with (
+            TemporaryDirectory(prefix="mrtuner-") as name,
+            guard.directory_removed(Path(name)),
+            servers(plan, embedded) as by_name,
+        ):
             files = RunFiles(plan, Path(name), program)
             ground = Ground(plan, by_name, archive, files, Conduct(force=force), progress)
             carry_out(ground, host, record)

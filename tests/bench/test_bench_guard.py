@@ -1,0 +1,113 @@
+"""A runner that is killed leaves neither a server nor its files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mrtuner.postgres.cluster import scratch_directory
+from servers import binaries
+
+pytestmark = pytest.mark.timed
+
+PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "bench"]
+PLAN = """
+scales = [1]
+clients = [1]
+blocks = 9
+seconds = 20
+warmup = 0
+steal_limit = 1
+foreign_limit = 1
+[[workload]]
+builtin = "select"
+[[variant]]
+name = "a"
+[[variant]]
+name = "b"
+"""
+CHILD = """
+import sys, time
+from pathlib import Path
+from mrtuner.bench import guard
+
+place, kept, trace = map(Path, sys.argv[1:])
+with guard.directory_removed(place), guard.command_run(["touch", str(trace)]):
+    with guard.directory_removed(kept):
+        pass
+    print("inside", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A place for servers that holds nothing else."""
+    directory = scratch_directory("mrtuner-test-")
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def soon(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_what_is_registered_is_done_when_we_are_killed_and_nothing_else(tmp_path: Path) -> None:
+    place, kept, trace = tmp_path / "place", tmp_path / "kept", tmp_path / "trace"
+    for directory in (place, kept):
+        directory.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(place), str(kept), str(trace)], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"inside\n"
+        assert place.exists()
+        child.kill()
+    assert soon(lambda: not place.exists() and trace.exists())
+    assert kept.exists()
+
+
+def postmaster(scratch: Path) -> int | None:
+    """Of the server whose data lie in this scratch directory, once it runs."""
+    for file in scratch.rglob("postmaster.pid"):
+        lines = file.read_text().splitlines()
+        if lines and lines[-1].strip() == "ready":
+            return int(lines[0])
+    return None
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_killed_runner_leaves_no_server(tmp_path: Path, scratch: Path) -> None:
+    binaries(18)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    with subprocess.Popen(
+        [*PROGRAM, "run", "plan.toml", "-o", "run"], cwd=tmp_path, stderr=subprocess.DEVNULL,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    ) as run:  # fmt: skip
+        try:
+            assert soon(lambda: postmaster(scratch) is not None)
+            server = postmaster(scratch)
+        finally:
+            run.kill()
+    assert server is not None
+    assert soon(lambda: not alive(server))
+    assert soon(lambda: not list(scratch.rglob("PG_VERSION")))
