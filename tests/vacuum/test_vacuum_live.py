@@ -11,6 +11,8 @@ from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.vacuum import Kind, TableReport, Vacuum, blockers, vacuum
 from servers import binaries, sql
 
+pytestmark = pytest.mark.timed
+
 TEN_KB = "repeat('abcdefghij', 1024)"  # 10,240 bytes; STORAGE EXTERNAL: not compressed
 SETTINGS = {"autovacuum": "off", "wal_level": "logical", "max_prepared_transactions": "2"}
 #: Longer than any major takes to let others see what a session counted [s].
