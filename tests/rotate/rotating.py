@@ -17,10 +17,12 @@ IMPATIENT = Patience(wait=0.5, quiet=0.2)
 
 
 @contextmanager
-def running(settings: Mapping[str, str | int | float] | None = None) -> Iterator[Cluster]:
-    """A server of 18 that asks for passwords over TCP."""
+def running(
+    settings: Mapping[str, str | int | float] | None = None, major: int = 18
+) -> Iterator[Cluster]:
+    """A server that asks for passwords over TCP."""
     cluster = Cluster.create(
-        binaries(18), scratch_directory(), settings, listen=True, password=ADMIN
+        binaries(major), scratch_directory(), settings, listen=True, password=ADMIN
     )
     try:
         with cluster:
