@@ -6,12 +6,14 @@ import shlex
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.session import Request, Session
@@ -135,27 +137,32 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
 def _stay_open(request: Request, as_json: bool) -> None:
     from mrtuner.failover.lab.session import Session
 
-    with terminal.gentle_end(), Session(request) as session:
-        terminal.talk("starting a primary and a standby ...")
-        listener = threading.Thread(target=_listen, args=(session, as_json), daemon=True)
-        listener.start()
+    with terminal.gentle_end():
         try:
-            for line in sys.stdin:
-                session.command(line)
-            listener.join()  # nobody types: others may use it
+            with Session(request) as session:
+                terminal.talk("starting a primary and a standby ...")
+                threading.Thread(target=_forward, args=(session,), daemon=True).start()
+                for what, content in session.events():
+                    _tell(session, what, content, as_json)
+                raise session.ended()
         except KeyboardInterrupt:  # the way to end it, so no error
             terminal.talk("the lab has ended; nothing of it is left")
 
 
-def _listen(session: Session, as_json: bool) -> None:
-    """Say what the lab says."""
-    for what, content in session.events():
-        if what == "ready":
-            _say(session, content, as_json)
-        elif what == "refused":
-            terminal.complain(*content)
-        else:
-            terminal.talk(f"{what}: {content}")
+def _forward(session: Session) -> None:
+    """Hand over what is typed."""
+    with suppress(MrTunerError):  # the lab has ended, which is said elsewhere
+        for line in sys.stdin:
+            session.command(line)
+
+
+def _tell(session: Session, what: str, content: Any, as_json: bool) -> None:
+    if what == "ready":
+        _say(session, content, as_json)
+    elif what == "refused":
+        terminal.complain(*content)
+    else:
+        terminal.talk(f"{what}: {content}")
 
 
 def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:

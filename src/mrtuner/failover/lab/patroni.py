@@ -29,6 +29,7 @@ _RETRY_TIMEOUT: Final = 3
 _REST: Final = 8008
 _RAFT: Final = 2222
 _PATIENCE: Final = 90.0
+_VOTER: Final = "from patroni.raft_controller import main; main()"
 
 
 def require() -> None:
@@ -72,7 +73,7 @@ class PatroniLab(Lab):
         raft = _raft(machine, members)
         if machine.name == "c":
             config.write_text(json.dumps({"scope": "lab", "name": "c", "raft": raft}))
-            command = [sys.executable, "-m", "patroni.raft_controller", str(config)]
+            command = [sys.executable, "-c", _VOTER, str(config)]
         else:
             config.write_text(json.dumps(self._config(machine, raft)))
             command = [sys.executable, "-m", "patroni", str(config)]

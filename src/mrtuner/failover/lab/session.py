@@ -102,9 +102,9 @@ class Session(AbstractContextManager["Session"]):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._ended() from None
+            raise self.ended() from None
 
-    def _ended(self) -> MrTunerError:
+    def ended(self) -> MrTunerError:
         _, said = self._process.communicate(timeout=_PATIENCE)
         last = (said.strip().splitlines() or ["no reason given"])[-1]
         return MissingPart(f"the lab ended by itself: {last}", "Run it with --debug, report that.")
@@ -126,7 +126,7 @@ def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:
                 result: dict[str, Any] = content
                 return result
             talk(content)
-        raise session._ended()
+        raise session.ended()
 
 
 def _error(name: str, message: str, hint: str) -> MrTunerError:
