@@ -16,10 +16,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _STOP_S = 20.0
 _COMMAND_S = 60.0
@@ -135,7 +135,11 @@ def _run(words: list[str]) -> None:
     subprocess.run(words, check=False, capture_output=True, timeout=_COMMAND_S)
 
 
-_ACTIONS = {"server": _stop, "directory": _remove, "command": _run}
+_ACTIONS: dict[str, Callable[[Any], None]] = {
+    "server": _stop,
+    "directory": _remove,
+    "command": _run,
+}
 
 if __name__ == "__main__":
     _watch(sys.stdin.buffer)
