@@ -1,4 +1,4 @@
-"""Predicted against measured on this very kernel, in a few seconds and without root.
+"""Predicted against measured on this very kernel, without root: in seconds, or the whole grid.
 
 Short limits are set in namespaces of our own; nothing of the machine's changes. Every trial runs
 several times at once, at different phases of the kernel's timer wheel.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.failover.namespaces import enter, python, require
+from mrtuner.failover.plans import SHORT, Batch
 from mrtuner.failover.predict import SLACK
 from mrtuner.failover.wheel import Span
 
-#: The longest trial lasts some 7 s at HZ 250, twice that where HZ is 1000.
+#: For what a batch needs beside its longest hang [s].
 _PATIENCE: Final = 60.0
 
 
@@ -86,16 +88,24 @@ def _row(trial: Trial) -> tuple[str, ...]:
     return (str(trial.case), trial.setting, band, seen, "fits" if trial.fits else "DOES NOT FIT")
 
 
-def run() -> SelfTest:
-    """Do it. MissingPart where the kernel does not let us."""
+def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
+    """Do it, all batches at once. MissingPart where the kernel does not let us."""
     require()
+    with ThreadPoolExecutor(len(batches)) as pool:
+        parts = [read(document) for document in pool.map(_measured, batches)]
+    trials = sorted((trial for part in parts for trial in part.trials), key=lambda one: one.case)
+    return replace(parts[0], trials=tuple(trials))
+
+
+def _measured(batch: Batch) -> dict[str, Any]:
     done = subprocess.run(
-        enter(python("mrtuner.failover.stage")),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_PATIENCE,
+        enter(python("mrtuner.failover.stage")), input=json.dumps(batch.to_dict()),
+        capture_output=True, text=True, check=False, timeout=batch.limit + _PATIENCE,
     )  # fmt: skip
     if done.returncode:
         raise _failed(done.stderr)
-    return read(json.loads(done.stdout))
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def _failed(stderr: str) -> MrTunerError:

@@ -13,24 +13,26 @@ FAILED: Final = 1
 
 
 @options.command("self-test")
+@click.option("--whole", is_flag=True, help="The whole grid of the documentation: some 2 min.")
 @options.json_option
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool) -> None:
+def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
     """Hold a part of the predictions against this machine's kernel: some 7 s, no root needed.
 
     \b
     Examples:
       mrtuner failover self-test
+      mrtuner failover self-test --whole
       mrtuner failover self-test --json
 
     A client, a router and a server in network namespaces of our own; the router drops everything.
     Nothing of the machine changes and nothing is left. Ends with 1 when a hang lies outside its
     band by more than 0.1 s: then do not trust the predictions for this kernel.
     """
-    from mrtuner.failover import selftest
+    from mrtuner.failover import plans, selftest
 
-    terminal.talk("measuring, some 7 s ...")
-    done = selftest.run()
+    terminal.talk(f"measuring, some {'2 min' if whole else '7 s'} ...")
+    done = selftest.run(plans.WHOLE if whole else (plans.SHORT,))
     if as_json:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:
