@@ -10,13 +10,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Final
+from zipfile import ZipFile
 
 import pytest
-from failover_stacks import CLIENTS, OURS, THEIRS, python, written
+from failover_stacks import CLIENTS, OURS, THEIRS, opened, python, written
 
 from mrtuner.failover.namespaces import SERVER
 
@@ -27,6 +31,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache" / "clients"
 PGJDBC: Final = "org.postgresql:postgresql:42.7.4"
 HIKARICP: Final = ("com.zaxxer:HikariCP:5.1.0", "org.slf4j:slf4j-api:2.0.16")
+WILDFLY: Final = "org.wildfly:wildfly-dist:34.0.0.Final"
 CONNECTOR_J: Final = "com.mysql:mysql-connector-j:9.1.0"
 _JAVA: Final = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 GO: Final = {
@@ -143,6 +148,68 @@ def hikaricp(made: Settings, directory: Path) -> list[str]:
     return java("Hikari", jars(PGJDBC, *HIKARICP), directory, properties)
 
 
+def wildfly(made: Settings, directory: Path) -> list[str]:
+    """The whole server with the generated datasource in its standalone.xml, and a servlet."""
+    needed("java", "javac")
+    home = _unpacked(fetched(WILDFLY, "zip"))
+    base = directory / "standalone"
+    shutil.copytree(home / "standalone", base)
+    _driver(base / "modules" / "org" / "postgresql" / "main", fetched(PGJDBC, "jar"))
+    configuration = base / "configuration" / "standalone.xml"
+    configuration.write_text(_datasources(configuration.read_text(), made.text))
+    _war(base / "deployments" / "client.war", home, directory)
+    return python("client_wildfly.py", str(home), str(base))
+
+
+def _unpacked(archive: Path) -> Path:
+    """A server below the cache, unpacked once."""
+    home = archive.with_suffix("")
+    if not home.is_dir():
+        with tempfile.TemporaryDirectory(dir=archive.parent) as place:
+            shutil.unpack_archive(archive, place)
+            next(Path(place).iterdir()).rename(home)
+    return home
+
+
+def _driver(place: Path, jar: Path) -> None:
+    """A module for the driver."""
+    place.mkdir(parents=True)
+    shutil.copy(jar, place / "driver.jar")
+    needs = "".join(
+        f'<module name="{name}"/>' for name in ("java.se", "jdk.net", "jdk.security.auth")
+    )
+    (place / "module.xml").write_text(
+        '<module xmlns="urn:jboss:module:1.9" name="org.postgresql">'
+        '<resources><resource-root path="driver.jar"/></resources>'
+        f"<dependencies>{needs}</dependencies></module>"
+    )
+
+
+def _datasources(standalone: str, snippet: str) -> str:
+    """The configuration with the snippet in place of its example, and once more as another pool."""
+    ours = snippet.replace("db/shop", f"{SERVER}/postgres").replace('"app"', '"postgres"')
+    driver = '<driver name="postgresql" module="org.postgresql"/>'
+    example = "java:jboss/datasources/ExampleDS"
+    first, _, rest = standalone.partition(f'<datasource jndi-name="{example}"')
+    _, _, rest = rest.partition("</datasource>")
+    both = ours + ours.replace("ShopDS", "LateDS")
+    rest = rest.replace("<drivers>", f"<drivers>{driver}").replace(example, "java:/ShopDS")
+    return first + both + rest
+
+
+def _war(place: Path, home: Path, directory: Path) -> None:
+    """The application."""
+    (servlet,) = home.glob("modules/system/layers/base/jakarta/servlet/api/main/*.jar")
+    classes = directory / "classes"
+    build(
+        ["javac", "-d", str(classes), "-cp", str(servlet), str(CLIENTS / "java" / "Wild.java")],
+        directory,
+    )
+    with ZipFile(place, "w") as war:
+        for file in classes.glob("*.class"):
+            war.write(file, f"WEB-INF/classes/{file.name}")
+
+
 def rails(made: Settings, directory: Path) -> list[str]:
     """ActiveRecord and ruby-pg, as Debian has them."""
     needed("ruby")
@@ -153,6 +220,32 @@ def rails(made: Settings, directory: Path) -> list[str]:
         pytest.skip("ruby-activerecord and ruby-pg are not installed")
     yaml = written(directory, "database.yml", made.text)
     return ["ruby", str(CLIENTS / "client_rails.rb"), yaml, SERVER]
+
+
+@contextmanager
+def mariadb(directory: Path) -> Iterator[Path]:
+    """A MariaDB server of Debian's packages: its Unix socket."""
+    needed("mariadbd", "mariadb-install-db")
+    data, listening = directory / "mariadb", directory / "mariadb.sock"
+    root = ["--user=root"] if os.geteuid() == 0 else []
+    build(["mariadb-install-db", "--no-defaults", *root, f"--datadir={data}"], directory)
+    server = subprocess.Popen(
+        [
+            "mariadbd", "--no-defaults", *root, f"--datadir={data}", f"--socket={listening}",
+            "--skip-networking", "--skip-grant-tables",
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(600):
+            if listening.exists() or server.poll() is not None:
+                break
+            time.sleep(0.1)
+        with opened(str(listening), directory / "server") as path:
+            yield path
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def pymysql(made: Settings, directory: Path) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import failover_programs
 import pytest
-from failover_stacks import door, hangs
+from failover_clients import FAULTS
+from failover_stacks import CASES, Hang, door, hangs
 
 from mrtuner.failover.kernel import local
 from mrtuner.failover.settings import Settings, settings
@@ -24,16 +25,17 @@ WITHIN = {"node-postgres": 14.0, "rails": 10.0}
 ON_POSTGRES: dict[str, Callable[[Settings, Path], list[str]]] = {
     "pgjdbc": failover_programs.pgjdbc,
     "hikaricp": failover_programs.hikaricp,
+    "wildfly": failover_programs.wildfly,
     "pgx": failover_programs.pgx,
     "node-postgres": failover_programs.node,
     "rails": failover_programs.rails,
 }
 
 
-@pytest.fixture
-def way(embedded: Cluster, tmp_path: Path) -> Iterator[Path]:
-    with door(embedded, tmp_path) as path:
-        yield path
+ON_MYSQL: dict[str, Callable[[Settings, Path], list[str]]] = {
+    "connector-j": failover_programs.connector_j,
+    "pymysql": failover_programs.pymysql,
+}
 
 
 def made(stack: str, longest_query: float | None = None) -> Settings:
@@ -41,28 +43,36 @@ def made(stack: str, longest_query: float | None = None) -> Settings:
     return settings(stack, within, local(), Way(), longest_query=longest_query)
 
 
-@pytest.mark.parametrize("stack", ON_POSTGRES)
-def test_silence_hangs_it_no_longer_than_asked(stack: str, way: Path, tmp_path: Path) -> None:
-    """Without a limit on answers, so that only the kernel's timers end a query."""
-    advice = made(stack)
-    program = ON_POSTGRES[stack](advice, tmp_path)
-    found = hangs({stack: program}, "silent", tmp_path, way, sysctl=advice.sysctl)[stack]
-    print(stack, found)
+def held(
+    advice: Settings, program: list[str], fault: str, directory: Path, way: Path
+) -> dict[str, Hang]:
+    """Every case that the advice bounds, none of them longer than asked."""
+    name = Path(program[0]).name
+    answers = fault == "silent" or advice.bounds.read_timeout is not None
+    cases = {name: CASES if answers else ("connect",)}
+    found = hangs({name: program}, fault, directory, way, sysctl=advice.sysctl, cases=cases)[name]
     for case, hang in found.items():
         assert hang.said.startswith("failed"), case
-        assert 1 < hang.seconds <= advice.bounds.within, case
+        assert 1 < hang.seconds <= advice.bounds.within, (case, hang)
+    return found
 
 
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("stack", ON_POSTGRES)
-def test_a_frozen_server_hangs_it_no_longer_than_asked(
-    stack: str, way: Path, tmp_path: Path
+def test_it_hangs_no_longer_than_asked(
+    stack: str, fault: str, embedded: Cluster, tmp_path: Path
 ) -> None:
-    """All cases where the driver has a limit on answers, else the login alone."""
-    advice = made(stack, longest_query=1)
+    """Silence without a limit on answers, so that only the kernel's timers end a query."""
+    advice = made(stack, longest_query=1 if fault == "frozen" else None)
     program = ON_POSTGRES[stack](advice, tmp_path)
-    cases = None if advice.stack.read_timeout else {stack: ("connect",)}
-    found = hangs({stack: program}, "frozen", tmp_path, way, sysctl=advice.sysctl, cases=cases)
-    print(stack, found[stack])
-    for case, hang in found[stack].items():
-        assert hang.said.startswith("failed"), case
-        assert 1 < hang.seconds <= advice.bounds.within, case
+    with door(embedded, tmp_path) as way:
+        print(stack, fault, held(advice, program, fault, tmp_path, way))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("client", ON_MYSQL)
+def test_mysqls_hang_no_longer_than_asked(client: str, fault: str, tmp_path: Path) -> None:
+    advice = made("mysql", longest_query=1 if fault == "frozen" else None)
+    program = ON_MYSQL[client](advice, tmp_path)
+    with failover_programs.mariadb(tmp_path) as way:
+        print(client, fault, held(advice, program, fault, tmp_path, way))

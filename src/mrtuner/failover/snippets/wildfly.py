@@ -1,4 +1,8 @@
-"""WildFly's datasource subsystem over pgjdbc."""
+"""WildFly's datasource subsystem over pgjdbc.
+
+PostgreSQLValidConnectionChecker has no limit of its own: it waits until the kernel gives up, one
+dead connection after the other. Source: IronJacamar 3.0.10, CheckValidConnectionSQL; measured.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,37 @@ from mrtuner.failover.bounds import Bounds
 from mrtuner.failover.snippets.pgjdbc import properties
 from mrtuner.failover.snippets.stack import Stack
 
-_PACKAGE: Final = "org.jboss.jca.adapters.jdbc.extensions.postgres"
-_CHECKER: Final = f'"{_PACKAGE}.PostgreSQLValidConnectionChecker"'
-_SORTER: Final = f'"{_PACKAGE}.PostgreSQLExceptionSorter"'
+_PACKAGE: Final = "org.jboss.jca.adapters.jdbc.extensions"
+_CHECKER: Final = f"{_PACKAGE}.novendor.JDBC4ValidConnectionChecker"
+_SORTER: Final = f"{_PACKAGE}.postgres.PostgreSQLExceptionSorter"
 
 
 def write(limits: Bounds) -> str:
-    """The parts of <datasource> in standalone.xml."""
+    """A whole <datasource> of standalone.xml."""
     driver = "\n".join(
         f'  <connection-property name="{key}">{value}</connection-property>'
         for key, value in properties(limits).items()
     )
     return (
         '<datasource jndi-name="java:/ShopDS" pool-name="ShopDS">\n'
+        "  <connection-url>jdbc:postgresql://db/shop</connection-url>\n"
+        "  <driver>postgresql</driver>\n"
         f"{driver}\n"
         "  <pool><flush-strategy>EntirePool</flush-strategy></pool>\n"
+        '  <security user-name="app"/>\n'
         "  <validation>\n"
+        f'    <valid-connection-checker class-name="{_CHECKER}">\n'
+        f'      <config-property name="pingTimeOut">{limits.validation}</config-property>\n'
+        "    </valid-connection-checker>\n"
         "    <validate-on-match>true</validate-on-match>\n"
-        f"    <valid-connection-checker class-name={_CHECKER}/>\n"
-        f"    <exception-sorter class-name={_SORTER}/>\n"
+        "    <use-fast-fail>true</use-fast-fail>\n"
+        f'    <exception-sorter class-name="{_SORTER}"/>\n'
         "  </validation>\n"
         "  <timeout>\n"
         f"    <blocking-timeout-millis>{limits.pool_wait * 1000}</blocking-timeout-millis>\n"
-        "    <allocation-retry>1</allocation-retry>\n"
-        "    <allocation-retry-wait-millis>500</allocation-retry-wait-millis>\n"
         "  </timeout>\n"
         "</datasource>\n"
+        f"<!-- JVM: networkaddress.cache.ttl={limits.dns_ttl} -->\n"
     )
 
 
