@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.bench.instance import memory_limit, volume
+from mrtuner.bench.instance import Volume, limits, memory_limit, require, volume
+from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, MiB
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -68,3 +69,58 @@ def test_a_volume_is_a_file_system_whose_operations_can_be_capped() -> None:
         raise
     assert f"{name} 1000" not in throttle.read_text()
     assert not made.place.exists()
+
+
+# cgroup v2, as a tree of plain files: what is to be written there, not what the kernel makes of it
+
+
+@pytest.fixture
+def unified(tmp_path: Path) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("limits need root")
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
+    return tmp_path
+
+
+def taken(group: Path | None) -> dict[str, str]:
+    """What was written to a group's files; plain files are in the way of its removal."""
+    assert group is not None
+    found = {}
+    for file in group.iterdir():
+        found[file.name] = file.read_text()
+        file.unlink()
+    return found
+
+
+def test_memory_and_operations_are_one_group_of_cgroup_v2(unified: Path) -> None:
+    """/dev/null is device 1:3."""
+    disk = Volume(unified, Path("/dev/null"))
+    with limits("small", Bytes(64 * MiB), disk, 3000, unified) as group:
+        assert group is not None
+        assert group.parent == unified
+        assert taken(group) == {"memory.max": "67108864", "io.max": "1:3 riops=3000 wiops=3000"}
+    assert not group.exists()
+    assert (unified / "cgroup.subtree_control").read_text() == "+io"  # memory was on already
+
+
+def test_on_cgroup_v2_the_device_is_capped_by_the_servers_group_alone(unified: Path) -> None:
+    disk = Volume(unified, Path("/dev/null"))
+    disk.throttle(3000, unified)
+    disk.admit(1, unified)
+    assert sorted(path.name for path in unified.iterdir()) == [
+        "cgroup.controllers", "cgroup.subtree_control",
+    ]  # fmt: skip
+    with limits("none", None, disk, None, unified) as group:
+        assert group is None
+    with limits("memory", Bytes(64 * MiB), disk, None, unified) as group:
+        assert taken(group) == {"memory.max": "67108864"}
+
+
+def test_a_controller_that_is_not_there_is_named(unified: Path, tmp_path: Path) -> None:
+    (unified / "cgroup.controllers").write_text("cpu memory\n")
+    require(memory=True, volume=False, cgroup=unified)
+    with pytest.raises(MissingPart, match="no cgroup controller io here"):
+        require(memory=True, volume=True, cgroup=unified)
+    with pytest.raises(MissingPart, match="no cgroup controller memory, blkio here"):
+        require(memory=True, volume=True, cgroup=tmp_path / "none")

@@ -461,18 +461,22 @@ def _free_port() -> int:
 
 
 def _start_failure(log: str) -> ConnectError:
-    """The last FATAL line of this start, with the complaints about the files that led to it."""
+    return ConnectError(
+        f"the server does not start: {reason_in(log)}",
+        "Look into its log; the setting named there is off.",
+    )
+
+
+def reason_in(log: str) -> str:
+    """The last FATAL line of a start, with the complaints about the files that led to it."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     fatal = next((n for n in reversed(range(len(lines))) if _is_fatal(lines[n])), None)
     if fatal is None:
-        reason = lines[-1] if lines else "the log is empty"
-    else:
-        reason = _said(lines[fatal])
-        if reason.endswith("contains errors"):
-            reason = "; ".join([reason, *(_said(line) for line in lines[:fatal])])
-    return ConnectError(
-        f"the server does not start: {reason}", "Look into its log; the setting named there is off."
-    )
+        return lines[-1] if lines else "it said nothing"
+    reason = _said(lines[fatal])
+    if reason.endswith("contains errors"):
+        reason = "; ".join([reason, *(_said(line) for line in lines[:fatal])])
+    return reason
 
 
 def _is_fatal(line: str) -> bool:

@@ -13,6 +13,7 @@ from typing import IO, Final
 
 from mrtuner.bench import guard
 from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.postgres.cluster import reason_in
 from mrtuner.postgres.connect import connect
 
 _STOP_S: Final = 60.0
@@ -40,6 +41,7 @@ class Staying:
                 stderr=subprocess.STDOUT,
             )  # fmt: skip
         except OSError as error:
+            self.output.close()
             raise ConnectError(
                 f"the command of variant {self.name} does not run: {error.strerror}", _HINT
             ) from error
@@ -84,9 +86,7 @@ class Staying:
         if self.output is None:
             return "nothing"
         self.output.seek(0)
-        lines = self.output.read().decode(errors="replace").strip().splitlines()
-        telling = [line for line in lines if "FATAL" in line or "Error" in line]
-        return (telling or lines or ["it said nothing"])[-1].strip()
+        return reason_in(self.output.read().decode(errors="replace"))
 
     def _signal(self, number: int) -> None:
         if self.process is not None:
