@@ -133,7 +133,9 @@ def test_apply_and_undo_and_their_documents(neglected: str, tmp_path: Path) -> N
     assert "autovacuum_enabled=false" in options(neglected)
     assert set(keys(applied)) - described("mrtuner.vacuum.change/1") == set()
     assert undone.keys() == applied.keys()
-    assert run(neglected, "--undo", *journal[:3]).stdout == "nothing to change\n"
+    again = run(neglected, "--undo", *journal[:3])
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "nothing to undo" in again.stderr
 
 
 def test_settings_of_the_server_go_to_apply_as_a_file(dsn: str) -> None:
@@ -167,6 +169,18 @@ def test_ctrl_c_tells_what_was_seen_and_sets_nothing(
     assert told.startswith(said)
     assert bool(told) == bool(said)
     assert "autovacuum_enabled=false" in options(neglected)
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_watch() -> None:
+    done = run("host=127.0.0.1 port=1", "--watch", "1h", "--report", "/no/such/place/vacuum.html")
+    assert done.exit_code == 2
+    assert "no directory /no/such/place" in done.stderr
+
+
+def test_a_page_is_written_beside_the_text(dsn: str, tmp_path: Path) -> None:
+    done = run(dsn, "--report", str(tmp_path / "vacuum.html"))
+    assert (done.exit_code, done.stdout[:8]) == (0, "vacuumed")
+    assert "MrTuner vacuum" in (tmp_path / "vacuum.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from vacuum_tables import picture, sample, table
 
-from mrtuner.errors import ApplyError
+from mrtuner.errors import ApplyError, UsageError
 from mrtuner.journal.record import State
 from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
@@ -71,7 +71,8 @@ def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journ
     assert options(dsn) == ([f"{SCALE}=0.01", f"{THRESHOLD}=50"], [f"{SCALE}=0"])
     assert undo(dsn, journal).did == "undone"
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
-    assert undo(dsn, journal).did == "nothing"
+    with pytest.raises(UsageError, match="nothing to undo"):
+        undo(dsn, journal)
 
 
 def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
@@ -111,4 +112,16 @@ def test_a_run_killed_around_the_commit_is_told_apart(
 def test_another_database_has_its_own_changes(dsn: str, journal: Journal) -> None:
     put(dsn, journal, **ADVICE)
     elsewhere = dsn.replace("altered", "postgres")
-    assert undo(elsewhere, journal).did == "nothing"
+    with pytest.raises(UsageError, match="nothing to undo"):
+        undo(elsewhere, journal)
+
+
+def test_the_owner_of_the_tables_needs_no_other_right(dsn: str, journal: Journal) -> None:
+    sql(dsn, "CREATE ROLE shopkeeper LOGIN", 'ALTER TABLE "odd name" OWNER TO shopkeeper')
+    theirs = dsn.replace("user=postgres", "user=shopkeeper")
+    try:
+        assert put(theirs, journal, **ADVICE).did == "applied"
+        assert undo(theirs, journal).did == "undone"
+        assert options(dsn) == ([f"{SCALE}=0.3"], None)
+    finally:
+        sql(dsn, "REASSIGN OWNED BY shopkeeper TO postgres", "DROP ROLE shopkeeper")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.vacuum import Kind, TableReport, Vacuum, blockers, vacuum
 from servers import binaries, sql
@@ -102,6 +103,15 @@ def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None
     (missing,) = found.picture.missing
     assert missing.name == "what holds back dead rows"
     assert "pg_monitor" in str(missing.supply)
+
+
+def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:
+    standby = new_cluster()
+    standby.stop()
+    (standby.data / "standby.signal").touch()
+    standby.start()
+    (missing,) = vacuum(standby.dsn()).picture.missing
+    assert (missing.name, missing.supply) == ("rates", "Connect to the primary.")
 
 
 def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(

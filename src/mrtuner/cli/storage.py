@@ -57,15 +57,16 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
     from mrtuner.vacuum.apply import last, undo
 
     with Journal(journal) as book:
-        outcome = recovered = _clean_up(dsn, book)
-        entries: Sequence[Entry] = ()
-        if outcome is None or outcome.did != "reverted":
-            done = last(dsn, book)
-            if done is not None:
-                entries = _turned(done.entries)
-                _show(f"change {done.id} of {done.began} taken back", entries)
-                terminal.agree(f"Put back {_number(entries)}?", yes=yes)
-            outcome = undo(dsn, book)
+        recovered = _clean_up(dsn, book)
+        if recovered is not None and recovered.did == "reverted":
+            _finish(recovered, (), recovered, None, as_json=as_json)
+            return
+        done = last(dsn, book)
+        entries = [] if done is None else _turned(done.entries)
+        if done is not None:
+            _show(f"change {done.id} of {done.began} taken back", entries)
+            terminal.agree(f"Put back {_number(entries)}?", yes=yes)
+        outcome = undo(dsn, book)
     _finish(recovered, entries, outcome, None, as_json=as_json)
 
 

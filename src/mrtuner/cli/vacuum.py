@@ -124,8 +124,8 @@ def command(
             return
         _require(report)
         found, interrupted = watching.watched(dsn, watch, sample)
-    _save(found, report)
     _tell(found, "json" if as_json else form, top)
+    _save(found, report)
     if interrupted:
         ctx.exit(INTERRUPTED)
     if check and found.to_do:
@@ -150,6 +150,8 @@ def _require(report: Path | None) -> None:
         from mrtuner.report.vacuum import require
 
         require()
+        if not report.parent.is_dir():
+            raise UsageError(f"there is no directory {report.parent}", "Make it, or name another.")
 
 
 def _save(found: Vacuum, report: Path | None) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
-from mrtuner.errors import ApplyError
+from mrtuner.errors import ApplyError, UsageError
 from mrtuner.journal.record import Change, Entry, State
 from mrtuner.journal.steps import Observer, Steps, unseen
 from mrtuner.journal.store import Journal, busy
@@ -89,12 +89,18 @@ def last(dsn: str, journal: Journal) -> Change | None:
 
 
 def undo(dsn: str, journal: Journal, *, at: Observer = unseen) -> Outcome:
-    """Take the last change of this database back; what others have set since is left to them."""
+    """Take the last change of this database back; what others have set since is left to them.
+
+    UsageError when the journal knows of none.
+    """
     with _alone(dsn, journal) as (conn, key):
         _recover(conn, journal, key)
         done = journal.last(key)
         if done is None:
-            return Outcome(did="nothing")
+            raise UsageError(
+                "there is nothing to undo: the journal knows no change of this database's tables",
+                "If it was made with another journal, name that with --journal.",
+            )
         left = _off(conn, done.entries, [one.after for one in done.entries])
         back = [
             replace(one, before=one.after, after=one.before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,9 +119,8 @@ def _options(given: list[str]) -> dict[str, str]:
 
 def _picture(reader: _Reader, samples: tuple[Sample, ...]) -> Picture:
     settings = {row["name"]: row["setting"] for row in reader.rows("vacuum_settings")}
-    if settings.get("track_counts") == "off":
-        why = "track_counts is off, so autovacuum does not run but against wraparound"
-        reader.missing.append(Missing("rates", why, "Turn track_counts on."))
+    (sight,) = reader.rows("vacuum_sight")
+    reader.missing += _unseen(sight, settings)
     databases = tuple(
         (row["name"], row["age"], row["multixact_age"]) for row in reader.rows("vacuum_databases")
     )
@@ -137,11 +136,20 @@ def _picture(reader: _Reader, samples: tuple[Sample, ...]) -> Picture:
     )
 
 
-def _blockers(reader: _Reader) -> tuple[Blocker, ...]:
-    (sight,) = reader.rows("vacuum_sight")
+def _unseen(sight: Row, settings: Mapping[str, str]) -> Iterator[Missing]:
+    """What cannot be known here, so that it is not taken for nothing."""
+    if settings.get("track_counts") == "off":
+        why = "track_counts is off, so autovacuum does not run but against wraparound"
+        yield Missing("rates", why, "Turn track_counts on.")
+    if sight["in_recovery"]:
+        why = "this is a standby: rows are counted, and vacuumed, where they are written"
+        yield Missing("rates", why, "Connect to the primary.")
     if not sight["sees_all"]:
         why = "the role may not see other roles' snapshots, on this server or its standbys"
-        reader.missing.append(Missing("what holds back dead rows", why, _SEE_STATS))
+        yield Missing("what holds back dead rows", why, _SEE_STATS)
+
+
+def _blockers(reader: _Reader) -> tuple[Blocker, ...]:
     database = reader.conn.info.dbname
     found = [
         *sessions(reader.rows_if_allowed("vacuum_sessions", "sessions"), database),
