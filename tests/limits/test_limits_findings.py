@@ -189,3 +189,35 @@ def keys(document: Any) -> set[str]:
     if isinstance(document, list):
         return {key for item in document for key in keys(item)}
     return set()
+
+
+def test_the_smallest_ceiling_without_credits_is_marked_as_binding() -> None:
+    """A db.r6g.2xlarge has 2,375 Mbps for ever, a gp3 of 200 GB 125 MiB/s and 3,000 IOPS."""
+    found = judged(metrics(100e6), storage="gp3:200GB").to_dict()
+    binds = {one["name"] for one in found["ceilings"] if one["binding"]}
+    assert {"volume throughput", "volume iops", "instance cpu", "instance memory"} <= binds
+    assert binds.isdisjoint({"instance throughput", "instance iops", "instance iops, burst"})
+
+
+def test_credits_that_ran_out_are_told_with_how_long() -> None:
+    """Every fifth minute has a balance; a quarter of them are empty: six hours of the day."""
+    balance = np.full(DAY, np.nan)
+    balance[::5] = 80.0
+    balance[: DAY // 4 : 5] = 0.0
+    found = judged(metrics(100e6) | {"EBSByteBalance%": balance})
+    assert any(
+        text == "EBSByteBalance% was at 5 % or below for 6 h: burst credits ran out"
+        for text in found.notices
+    )
+
+
+def test_a_t2_without_credits_is_confirmed_by_their_balance() -> None:
+    """A db.t2.medium has two vCPUs with 20 % each: 20 % of CPUUtilization's scale."""
+    random = np.random.default_rng(13)
+    cpu, credits = random.normal(9, 2, DAY).clip(2), np.full(DAY, 120.0)
+    cpu[BUSY], credits[BUSY] = random.normal(20, 0.05, 300), 0.0
+    found = judged({"CPUUtilization": cpu, "CPUCreditBalance": credits}, name="db.t2.medium")
+    (one,) = found.pegged
+    assert one.ceiling is not None
+    assert (one.ceiling.value, one.confirmed) == (20, True)
+    assert "CPUCreditBalance: 0 credits left" in one.testimony[-1].because

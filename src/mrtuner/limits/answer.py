@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
-from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
-from mrtuner.limits.findings import PARTS, Findings, Pegged, find, totals
+from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
+from mrtuner.limits.findings import BALANCES, PARTS, Findings, Pegged, find, totals
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.series import Series
 from mrtuner.limits.wayout import Candidate, Need, candidates, judge, needs
-from mrtuner.limits.words import advice, host_advice, verdict
+from mrtuner.limits.words import advice, host_advice, lasting, verdict
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -94,7 +94,10 @@ class Limits:
             "step": self.series.step,
             "notices": list(self.notices),
             "verdict": self.verdict,
-            "ceilings": [one.to_dict() for one in self.ceilings],
+            "ceilings": [
+                {**one.to_dict(), "binding": one is binding(self.ceilings, one.resource)}
+                for one in self.ceilings
+            ],
             "pegged": [_pegged(one, self.series) for one in self.pegged],
             "steady": [
                 {"resource": one.resource, "level": one.plateau.level, "because": one.because}
@@ -156,7 +159,8 @@ def limits(
         needs=wanted,
         what_if=None if other is None else judge(*other, wanted),
         notices=(
-            *series.notices, *missing, *_memory(series, known), *([_NOT_EBS] if aurora else [])
+            *series.notices, *missing, *_memory(series, known), *_credits(series),
+            *([_NOT_EBS] if aurora else []),
         ),
     )  # fmt: skip
 
@@ -228,6 +232,19 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
     least = float(np.nanquantile(free, 0.01)) / whole
     if least < _MEMORY_FREE:
         yield f"memory: only {least:.1%} of it was free in the worst hundredth of the time"
+
+
+def _credits(series: Series) -> Iterator[str]:
+    """Burst balances that ran out: then the baseline is all there is."""
+    np = numpy()
+    for metric, unit, empty in BALANCES:
+        values = series.metrics.get(metric)
+        if values is None or not np.isfinite(values).any():
+            continue
+        share = float(np.mean(values[np.isfinite(values)] <= empty))
+        if share:
+            lasted = lasting(share * series.minutes(series.points))
+            yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
 
 
 def calendar(pegged: Pegged, series: Series) -> list[list[float]]:

@@ -310,7 +310,16 @@ _BALANCES: Final = {
     ("instance", Resource.THROUGHPUT): "EBSByteBalance%",
     ("instance", Resource.IOPS): "EBSIOBalance%",
     ("volume", Resource.IOPS): "BurstBalance",
+    ("instance", Resource.CPU): "CPUCreditBalance",
 }
+#: Every balance with its unit, and what counts as used up.
+BALANCES: Final = (
+    ("EBSByteBalance%", " %", 5.0),
+    ("EBSIOBalance%", " %", 5.0),
+    ("BurstBalance", " %", 5.0),
+    ("CPUCreditBalance", " credits", 1.0),
+)
+_EMPTY: Final = {metric: (unit, empty) for metric, unit, empty in BALANCES}
 
 
 def _balances(
@@ -325,13 +334,14 @@ def _balances(
     if not len(there):
         return
     left = float(np.median(there))
-    empty = left <= 5
+    unit, most = _EMPTY[metric]
+    text = f"{metric}: {left:.0f}{unit} left"
+    empty = left <= most
+    says = Witness.SILENT
     if ceiling.kind is Kind.SUSTAINED and empty:
-        says, text = Witness.CONFIRMS, f"{metric}: {left:.0f} % left, so the baseline holds"
+        says, text = Witness.CONFIRMS, f"{text}, so the baseline holds"
     elif ceiling.kind is Kind.BURST and not empty:
-        says, text = Witness.SILENT, f"{metric}: {left:.0f} % left, so the burst limit can hold"
-    else:
-        says, text = Witness.SILENT, f"{metric}: {left:.0f} % left"
+        text = f"{text}, so the burst limit can hold"
     yield Testimony(metric=metric, says=says, because=text)
 
 

@@ -67,13 +67,17 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = [
-        (one["name"], quantity(Resource(one["resource"]), one["value"]), one["note"])
+        (
+            f"{'>' if one['binding'] else ' '} {one['name']}",
+            quantity(Resource(one["resource"]), one["value"]),
+            one["note"],
+        )
         for one in found
     ]
     widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
-    yield "ceilings (reads and writes together)"
+    yield "ceilings (reads and writes together; > binds without burst credits)"
     for name, value, note in rows:
-        yield f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
+        yield f"{name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
 
 
 def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
