@@ -6,14 +6,16 @@ directory, by the instance's resource id, which no other instance ever has.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws import cloudwatch, rds
 from mrtuner.aws.rows import Instance
@@ -23,6 +25,10 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits.ceilings import AURORA
 from mrtuner.limits.read import on_grid
 from mrtuner.limits.series import UNITS, Series
+from mrtuner.stats.plateaus import numpy
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Values
 
 #: (points so far, about how many there will be)
 Tell = Callable[[int, int], None]
@@ -32,6 +38,8 @@ _DAY: Final = timedelta(days=1)
 #: Points that are in memory at once: some 100 MB, ten pages of CloudWatch.
 _POINTS: Final = 1_000_000
 
+#: Figures that are kept of a value: a level is found to no more than three.
+_DIGITS: Final = 7
 #: One day: times in seconds since 1970 and values, by metric.
 Day = dict[str, list[list[float]]]
 
@@ -212,41 +220,58 @@ def _by_day(
     until: datetime,
 ) -> dict[datetime, Day]:
     """One instance's points by day; a metric that it does not have is there without points."""
-    days: dict[datetime, Day] = {
-        day: {metric: [[], []] for metric in asked.metrics} for day in _midnights(since, until)
+    midnights = list(_midnights(since, until))
+    days: dict[int, Day] = {
+        int(day.timestamp()) // 86_400: {metric: [[], []] for metric in asked.metrics}
+        for day in midnights
     }
     for metric in asked.metrics:
         points = came[cloudwatch.Wanted(instance=name, metric=metric)]
         for time, value in zip(points.times, points.values, strict=True):
-            times, values = days[_midnight(time)][metric]
-            times.append(time.timestamp())
-            values.append(value)
-    return days
+            second = int(time.timestamp())
+            times, values = days[second // 86_400][metric]
+            times.append(second)
+            values.append(float(f"{value:.{_DIGITS}g}"))
+    return dict(zip(midnights, days.values(), strict=True))
 
 
 def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageError:
     """The points since `start` on one grid, or why there are too few of them."""
-    merged: dict[float, dict[str, float]] = {}
+    np = numpy()
     since = start.timestamp()
-    for day in days:
-        for metric, (times, values) in day.items():
-            for time, value in zip(times, values, strict=True):
-                if time >= since:
-                    merged.setdefault(time, {})[metric] = value
-    if not merged:
+    columns = {metric: _joined(metric, days) for metric in UNITS}
+    columns = {metric: pair for metric, pair in columns.items() if len(pair[0])}
+    times = [times for times, _ in columns.values()]
+    every = np.unique(np.concatenate(times)) if times else np.array([])
+    every = every[every >= since]
+    if not len(every):
         return UsageError(
             f"CloudWatch has no points of {name} in that time",
             "Ask for a longer time with --since, or another region with --region.",
         )
-    names = sorted({metric for row in merged.values() for metric in row}, key=list(UNITS).index)
-    moments = [datetime.fromtimestamp(time, UTC) for time in merged]
-    columns = {
-        metric: [row.get(metric, float("nan")) for row in merged.values()] for metric in names
-    }
+    moments = [datetime.fromtimestamp(time, UTC) for time in every.tolist()]
+    metrics = {metric: _at(every, *pair) for metric, pair in columns.items()}
     try:
-        return on_grid(moments, columns)
+        return on_grid(moments, metrics)
     except UsageError as error:
         return error
+
+
+def _joined(metric: str, days: Sequence[Day]) -> tuple[Values, Values]:
+    """Times and values of one metric, day after day."""
+    np = numpy()
+    pairs = [day[metric] for day in days if metric in day]
+    times, values = (np.array([one for pair in pairs for one in pair[side]]) for side in (0, 1))
+    return times, values
+
+
+def _at(every: Values, times: Values, values: Values) -> Values:
+    """Values at each of the times, a gap where there is none."""
+    np = numpy()
+    found: Values = np.full(len(every), np.nan)
+    kept = times >= every[0]
+    found[np.searchsorted(every, times[kept])] = values[kept]
+    return found
 
 
 def _midnights(start: datetime, end: datetime) -> Iterator[datetime]:
@@ -262,14 +287,14 @@ def _midnight(time: datetime) -> datetime:
 
 def _file(of: Instance, asked: Asked, day: datetime) -> Path:
     """Where a day of an instance is kept; no other instance ever has its resource id."""
-    return asked.cache / of.resource_id / str(asked.period) / f"{day:%Y-%m-%d}.json"
+    return asked.cache / of.resource_id / str(asked.period) / f"{day:%Y-%m-%d}.json.gz"
 
 
 def _load(file: Path, asked: Asked) -> Day | None:
     """A day from the cache; a file that is broken, or has not every metric, counts as none."""
     try:
-        found: Day = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found: Day = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
         return None
     return found if set(asked.metrics) <= set(found) else None
 
@@ -287,5 +312,5 @@ def _save(file: Path, found: Day) -> None:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-        unfinished.write_text(json.dumps(found), encoding="utf-8")
+        unfinished.write_bytes(gzip.compress(json.dumps(found).encode(), compresslevel=1))
         unfinished.replace(file)

@@ -80,7 +80,7 @@ def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:
     return [_moment(stamp, zone) for stamp in stamps]
 
 
-def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float]]) -> Series:
+def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | Values]) -> Series:
     """Points in any order on equal steps: the usual distance; where two meet, the later counts.
 
     UsageError where there are too few.
@@ -177,7 +177,7 @@ def _too_few(points: int, step: int) -> UsageError:
     )
 
 
-def _placed(values: Sequence[float], order: Any, places: Any, length: int) -> Values:
+def _placed(values: Sequence[float] | Values, order: Any, places: Any, length: int) -> Values:
     np = numpy()
     grid: Values = np.full(length, np.nan)
     sorted_values = np.asarray(values, dtype=float)[order]
