@@ -100,6 +100,16 @@ def test_a_command_gets_the_secret_on_its_standard_input(app: App) -> None:
     assert json.loads(app.secret.read_text())["password"] not in done.output
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+def test_no_argument_of_any_process_has_the_password(app: App, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    look = f"cat > {app.secret}; cat /proc/[0-9]*/cmdline > {seen} 2> /dev/null; true"
+    assert app.rotate("unseen", "--to", f"sh -c '{look}'").exit_code == 0
+    arguments = seen.read_bytes()
+    assert b"unseen" in arguments or b"pytest" in arguments
+    assert json.loads(app.secret.read_text())["password"].encode() not in arguments
+
+
 def test_a_command_that_fails_leaves_the_old_credential_in_force(app: App) -> None:
     app.to_file("firm")
     failed = app.rotate("firm", "--to", "false")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,3 +57,8 @@ def may_login(server: Cluster, group: str) -> set[str]:
         server.dsn(), f"SELECT rolname FROM pg_roles WHERE rolcanlogin AND rolname ^@ '{group}'"
     )
     return {name for (name,) in rows}
+
+
+def unused(name: str) -> str:
+    """A group that a first try of the same test has not left behind."""
+    return f"{name}_{secrets.token_hex(3)}"

@@ -21,7 +21,10 @@ ROTATIONS = 20
 PATIENCE = Patience(wait=30, quiet=0.8)
 
 
-@pytest.fixture(scope="module")
+pytestmark = pytest.mark.timed
+
+
+@pytest.fixture
 def server() -> Iterator[Cluster]:
     with running({"fsync": "off"}) as cluster:
         yield cluster

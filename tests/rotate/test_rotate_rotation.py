@@ -20,8 +20,12 @@ from servers import binaries, sql
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    """A server that logs every statement and asks for passwords over TCP."""
-    settings = {"log_statement": "all", "log_connections": "on"}
+    """A server that keeps every statement in every way it has, and asks for passwords over TCP."""
+    settings = {
+        "log_statement": "all", "log_min_duration_statement": 0, "log_connections": "on",
+        "shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "all",
+        "track_activity_query_size": 65536,
+    }  # fmt: skip
     cluster = Cluster.create(
         binaries(18), scratch_directory(), settings, listen=True, password=ADMIN
     )
@@ -123,9 +127,14 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
 
 def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
+    sql(server.dsn(), "CREATE EXTENSION pg_stat_statements")
     rotate(admin(server), "hush", secret)
     password = json.loads(secret.read_text())["password"]
+    kept = sql(server.dsn(), "SELECT query FROM pg_stat_statements WHERE query ~ 'hush_blue'")
+    assert any("ALTER ROLE" in query for (query,) in kept)
+    assert not any(password in query for (query,) in kept)
     log = server.log(100_000)
+    assert "duration:" in log
     assert 'ALTER ROLE "hush_blue" LOGIN PASSWORD' in log
     assert "SCRAM-SHA-256$" in log
     assert password not in log

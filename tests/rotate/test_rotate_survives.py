@@ -11,13 +11,15 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from rotating import IMPATIENT, admin, login, may_login, rotate, running
+from rotating import IMPATIENT, admin, login, may_login, rotate, running, unused
 
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Step
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import sql
+
+pytestmark = pytest.mark.timed
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ STEPS = [
 def test_killed_at_any_step_the_stored_credential_works_and_the_next_run_ends_it(
     server: Cluster, tmp_path: Path, step: Step, when: str
 ) -> None:
-    secret, group = tmp_path / "secret", f"kill_{step}_{when}"
+    secret, group = tmp_path / "secret", unused(f"kill_{step}_{when}")
     rotate(admin(server), group, secret)
     killed(server, group, secret, step, when, "rotate")
     assert sql(login(secret), "SELECT session_user")[0][0] in may_login(server, group)
@@ -76,7 +78,7 @@ def test_killed_at_any_step_the_stored_credential_works_and_the_next_run_ends_it
 def test_killed_while_it_goes_back_the_next_abort_ends_it(
     server: Cluster, tmp_path: Path, step: Step, when: str
 ) -> None:
-    secret, group = tmp_path / "secret", f"kill_{step}_{when}"
+    secret, group = tmp_path / "secret", unused(f"kill_{step}_{when}")
     rotate(admin(server), group, secret)
     before = secret.read_text()
     with psycopg.connect(login(secret)):
