@@ -26,9 +26,10 @@ class Row:
         """Whether all lie in the band or `slack` beside it; None when nobody waited so long."""
         if self.predicted is None:
             return all(hang is None for hang in self.measured)
-        if None in self.measured:
+        ended = [hang for hang in self.measured if hang is not None]
+        if len(ended) < len(self.measured):
             return None if self.predicted.low > self.watched else False
-        return all(self.predicted.covers(hang, slack=self.slack) for hang in self.measured if hang)
+        return all(self.predicted.covers(hang, slack=self.slack) for hang in ended)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
