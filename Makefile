@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth clean
+.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same clean
 
 install: $(STAMP)
 
@@ -62,6 +62,14 @@ bench-start bench-tune: install
 
 bench-worth: install
 	$(BIN)/python bench/worth.py
+
+# What measuring through us costs against pgbench alone: some 40 minutes. ARGS shortens it.
+bench-overhead: install
+	$(BIN)/python bench/overhead.py $(ARGS)
+
+# Twenty plans of two equal variants: at most two differences may be called. About an hour.
+bench-same: install
+	$(BIN)/python bench/same.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache build dist docs/_build report.html report.json
