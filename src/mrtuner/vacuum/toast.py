@@ -54,8 +54,8 @@ def amplification(table: Table, rates: Rates) -> Amplification | None:
 
 
 _CERTAINTY: Final = (
-    "statistics tell that large values are written again, not whether they changed: compare the "
-    "rows, or look at the UPDATE statements for columns that nobody changed"
+    "statistics tell that large values are written again, not whether they changed: compare rows "
+    "with --sample, or look at the UPDATE statements for columns that nobody changed"
 )
 
 
