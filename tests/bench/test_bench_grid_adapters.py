@@ -13,12 +13,12 @@ import pytest
 from bench_grids import a_plan
 from mrtuner.bench.grid.cells import space_needed
 from mrtuner.bench.grid.loads import CommandDriver, prepare, read_sysbench, throughput
-from mrtuner.bench.grid.plan import Cell, GridPlan, Variant, Workload, from_dict
+from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload, from_dict
 from mrtuner.bench.grid.programs import Command, Sysbench, filled
 from mrtuner.bench.grid.runner import run_grid
 from mrtuner.bench.grid.toml import plan
 from mrtuner.bench.grid.verdicts import sides, verdicts
-from mrtuner.errors import BadValue, MrTunerError
+from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.units import MiB
 from servers import binaries, sql
@@ -223,10 +223,21 @@ def test_a_command_that_fails_is_quoted(cluster: Cluster) -> None:
         driver.run(cluster.dsn(), 1, seed=1)
 
 
-def test_a_program_that_is_not_there_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_found_before_a_server_runs(tmp_path: Path) -> None:
     binaries(18)
-    with pytest.raises(BadValue, match="/nowhere/load does not run"):
+    with pytest.raises(MissingPart, match="no program /nowhere/load here"):
         run_grid(tiny(command("/nowhere/load")), tmp_path / "run")
+    lua = Workload(name="w", sysbench=Sysbench(script="/nowhere/tpcc.lua"))
+    with pytest.raises(MrTunerError, match=r"no (script|program) "):
+        run_grid(tiny(lua), tmp_path / "again")
+
+
+def test_a_mistake_in_a_backslash_command_is_found_without_a_server(tmp_path: Path) -> None:
+    binaries(18)
+    script = Script(name="w.sql", text="\\sett x 1\nSELECT 1;\n")
+    with pytest.raises(MrTunerError, match='invalid command in command "sett"'):
+        run_grid(tiny(Workload(name="w", scripts=(script,))), tmp_path / "run")
+    assert not (tmp_path / "run/run.json").exists()  # not even a record was begun
 
 
 def test_a_grid_of_a_command_is_measured_and_judged(tmp_path: Path) -> None:

@@ -203,6 +203,19 @@ def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None
     _call(program or find_pgbench(), options, dsn, timeout=_PATIENCE_S)
 
 
+def check_syntax(script: Sequence[str], *, program: Path | None = None) -> None:
+    """MrTunerError for a mistake in a script's backslash commands, found without a server.
+
+    pgbench reads its scripts before it connects. What is wrong with the SQL only `try_out` finds.
+    """
+    nowhere = "host=127.0.0.1 port=1 connect_timeout=1"
+    try:
+        _call(program or find_pgbench(), ["--no-vacuum", "--transactions=1", *script], nowhere, 10)
+    except MrTunerError as error:
+        if "connection to server" not in error.message:
+            raise
+
+
 def _load_options(load: Load) -> list[str]:
     return [
         *("--no-vacuum", "--log", f"--time={load.seconds}", f"--protocol={load.protocol}"),

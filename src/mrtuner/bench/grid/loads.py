@@ -25,6 +25,7 @@ from mrtuner.bench.pgbench import (
     Load,
     Logged,
     Run,
+    check_syntax,
     children_cpu,
     run_logged,
     try_out,
@@ -44,6 +45,9 @@ class Driver(Protocol):
     def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
         """Run for so long; MrTunerError with the program's own words when it dies."""
 
+    def check(self) -> None:
+        """Find, without a server, what can be found so."""
+
     def try_out(self, dsn: str) -> None:
         """As short a run as there can be, to see whether it works at all."""
 
@@ -55,6 +59,9 @@ class PgbenchDriver:
     program: Path
     load: Load
     options: Sequence[str]
+
+    def check(self) -> None:
+        check_syntax(self.options, program=self.program)
 
     def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
         load = replace(self.load, seconds=seconds)
@@ -73,6 +80,10 @@ class CommandDriver:
     command: Command
     cell: Cell
     threads: int
+
+    def check(self) -> None:
+        """Its program is there."""
+        _require(shlex.split(self.command.run)[0])
 
     def run(
         self,
@@ -103,6 +114,12 @@ class SysbenchDriver:
     rate: float | None
     simple: bool  # protocol
 
+    def check(self) -> None:
+        """sysbench is there, and so is the script."""
+        _require("sysbench")
+        if self.sysbench.own and not Path(self.sysbench.script).is_file():
+            raise BadValue(f"no script {self.sysbench.script}", "Look at the workload's sysbench.")
+
     def run(
         self,
         dsn: str,
@@ -125,6 +142,14 @@ class SysbenchDriver:
 
     def try_out(self, dsn: str) -> None:
         self.run(dsn, 1, 1)
+
+
+def _require(program: str) -> None:
+    if shutil.which(program) is None:
+        raise MissingPart(
+            f"no program {program} here",
+            "Install it (sysbench is Debian's sysbench), or name it by its path in the plan.",
+        )
 
 
 def prepare(workload: Workload, dsn: str, scale: int) -> None:
@@ -232,14 +257,9 @@ def _number(pattern: str, printed: str, what: str) -> str:
 def _sysbench(
     wanted: Sysbench, scale: int, options: Sequence[str], dsn: str, timeout: float | None
 ) -> str:
-    program = shutil.which("sysbench")
-    if program is None:
-        raise MissingPart(
-            "no program sysbench on the PATH", "Install it: Debian's package is sysbench."
-        )
     places = _places(dsn)
     command = [
-        *(program, wanted.script, "--db-driver=pgsql", f"--pgsql-host={places['host']}"),
+        *("sysbench", wanted.script, "--db-driver=pgsql", f"--pgsql-host={places['host']}"),
         *(f"--pgsql-port={places['port']}", f"--pgsql-user={places['user']}"),
         *(f"--pgsql-db={places['database']}", *wanted.arguments(scale), *options),
     ]

@@ -15,7 +15,7 @@ from mrtuner.bench.grid.archive import Archive, load, locked
 from mrtuner.bench.grid.campaign import carry_out
 from mrtuner.bench.grid.ground import Conduct, Ground
 from mrtuner.bench.grid.measure import RunFiles
-from mrtuner.bench.grid.plan import GridPlan
+from mrtuner.bench.grid.plan import Cell, GridPlan
 from mrtuner.bench.grid.record import GridRecord
 from mrtuner.bench.grid.servers import possible, servers
 from mrtuner.bench.pgbench import find_pgbench, pgbench_version
@@ -45,7 +45,9 @@ def run_grid(
         # Where scratch_directory() puts the servers.
         host = probe(data_directory=Path(os.environ.get("TMPDIR", "/var/tmp")))  # noqa: S108
         program = _pgbench(embedded)
-        plan = None if plan is None else possible(plan, embedded)
+        if plan is not None:
+            _check_workloads(plan, program)
+            plan = possible(plan, embedded)
         archive, record = _opened(plan, directory, host, program, force=force)
         plan = record.plan if plan is None else plan
         with (
@@ -88,6 +90,14 @@ def _opened(
     local = all(variant.start is None for variant in plan.variants)
     archive = Archive.create(directory, head(plan, host, program, local=local, forced=force))
     return archive, load(directory)
+
+
+def _check_workloads(plan: GridPlan, program: Path) -> None:
+    """Find what is wrong with them and can be found without a server, before anything is made."""
+    with TemporaryDirectory(prefix="mrtuner-") as name:
+        files = RunFiles(plan, Path(name), program)
+        for workload in plan.workloads:
+            files.driver(Cell(workload.name, 1, 1)).check()
 
 
 def _require_same_place(record: GridRecord, here: Mapping[str, object]) -> None:

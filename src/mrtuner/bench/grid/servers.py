@@ -168,6 +168,7 @@ class Embedded:
         self._site.configure(self.text)
         with instance.inside(self.group):
             self._site.cluster.start()
+        self._site.admit()
 
     def stop(self) -> None:
         self._site.cluster.stop()
@@ -210,8 +211,7 @@ class InContainer:
         cluster = self._site.cluster
         words = self.container.command(cluster.binaries.program("postgres"), cluster.data)
         self.process.start(words, lambda: self.dsn)
-        if self._site.volume is not None and cluster.pid is not None:
-            self._site.volume.admit(cluster.pid)
+        self._site.admit()
 
     def stop(self) -> None:
         """The server's fast shutdown; the container goes with it."""

@@ -38,6 +38,11 @@ class Site:
         file.write_text(text, encoding="utf-8")
         file.chmod(0o644)
 
+    def admit(self) -> None:
+        """Let the caps of the volume hold for the server that runs now."""
+        if self.volume is not None and self.cluster.pid is not None:
+            self.volume.admit(self.cluster.pid)
+
     @contextmanager
     def layered(self) -> Iterator[None]:
         """Meanwhile the data lie in a read-only layer. No server may run."""
