@@ -1,5 +1,6 @@
 """Watching a server that is not on RDS: a point a second, of its host where that is this one.
 
+Every point is the rate over the last five seconds.
 On this host the kernel's own counters are read, and SQL tells who waits. Elsewhere SQL alone is
 left: what the server asked of its operating system, whose cache may have answered.
 """
@@ -7,7 +8,8 @@ left: what the server asked of its operating system, whose cache may have answer
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 #: Hears how many seconds remain.
 Tell = Callable[[float], None]
 _STEP: Final = 1.0
+#: Seconds that a rate is of: the kernel limits in slices, and schedules now and then late.
+_WINDOW: Final = 5
 #: Two points from one reading to the next are no second: then a rate says nothing.
 _SHORTEST: Final = 0.5
 
@@ -178,17 +182,16 @@ class _Watch:
             self.notices.append(f"{error.message}; that ended the watch")
 
     def _sample(self, seconds: float, tell: Tell) -> None:
-        before = self._take()
-        began = before.at
+        recent = deque([self._take()], maxlen=_WINDOW + 1)
+        began = recent[0].at
         for due in range(1, int(seconds / _STEP) + 1):
             tell(seconds - (time.monotonic() - began))
             time.sleep(max(began + due * _STEP - time.monotonic(), 0))
             after = self._take()
-            if after.at - before.at < _SHORTEST:
+            if after.at - recent[-1].at < _SHORTEST:
                 continue
-            place = round((after.at - began) / _STEP) - 1
-            self.points[place] = self._between(before, after)
-            before = after
+            recent.append(after)
+            self.points[round((after.at - began) / _STEP) - 1] = self._between(recent)
         tell(0.0)
 
     def _take(self) -> _Sample:
@@ -201,11 +204,14 @@ class _Watch:
                 asked=_row(self.conn, "limits_io") if self.subject.by_sql else None,
             )
 
-    def _between(self, before: _Sample, after: _Sample) -> dict[str, float]:
+    def _between(self, recent: Sequence[_Sample]) -> dict[str, float]:
+        """Rates from the first to the last, and how many waited on average."""
+        before, after = recent[0], recent[-1]
         seconds = after.at - before.at
         found = {"DatabaseConnections": float(after.now["sessions"])}
-        if after.now["waiting"] is not None:
-            found[WAITING] = float(after.now["waiting"])
+        waiting = [one.now["waiting"] for one in recent]
+        if None not in waiting:
+            found[WAITING] = sum(waiting[1:]) / (len(waiting) - 1)
         if self.subject.host and before.host and after.host:
             found |= rates(self.subject.host, before.host, after.host, seconds)
         if before.asked and after.asked:
