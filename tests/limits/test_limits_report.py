@@ -6,9 +6,11 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from mrtuner.limits import Limits, Series, limits
+from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series, limits
+from mrtuner.limits.answer import on_host
 from mrtuner.limits.story import CLASS, STORAGE, story
 from mrtuner.report.limits import lines, page, picture
 
@@ -55,3 +57,40 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
     text = "\n".join(lines(document))
     assert "<svg" in page(found)
     assert text.startswith("db.r5.4xlarge: ")
+
+
+HOST = Ceiling(
+    resource=Resource.READ_IOPS, part="cgroup", kind=Kind.SUSTAINED, value=800, source="io.max",
+    note="on sdb",
+)  # fmt: skip
+
+
+def host(points: int, *known: Ceiling) -> Limits:
+    """Reads at 800 a second for half of the time, while sessions wait."""
+    random = np.random.default_rng(5)
+    reads = 200 * random.lognormal(0, 0.2, points)
+    waiting = np.full(points, 0.5)
+    half = slice(points // 2, points)
+    reads[half], waiting[half] = 800 * random.normal(1, 0.002, points - points // 2), 10.0
+    metrics = {
+        "ReadIOPS": reads, "WriteIOPS": np.full(points, 3.0), "SessionsWaitingForIO": waiting,
+    }  # fmt: skip
+    series = Series(start=story().start, step=1, metrics=metrics if points else {}, apart=True)
+    return on_host(series, known, name="db:5432", storage="sdb")
+
+
+@pytest.mark.parametrize(
+    ("known", "label"), [((HOST,), "800 IOPS reads cgroup"), ((), "IOPS unknown ceiling")]
+)
+def test_a_host_s_ceiling_is_drawn_declared_or_not(known: tuple[Ceiling, ...], label: str) -> None:
+    html = page(host(300, *known))
+    assert label in html
+    assert "None" not in re.sub(r"<svg.*?</svg>|<style.*?</style>", "", html, flags=re.S)
+    assert re.findall(r">\d\d:\d\d:\d\d<", html)  # times of the day, not dates
+
+
+def test_where_nothing_was_measured_there_is_no_picture() -> None:
+    html = page(host(0, HOST))
+    assert "Not measured" in html
+    assert "<svg" not in html
+    assert "cgroup read iops" in html

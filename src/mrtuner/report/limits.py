@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.limits.answer import SCHEMA, Limits
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
-from mrtuner.limits.findings import DISK, PARTS, pegged_mask
-from mrtuner.limits.words import lasting, quantity
+from mrtuner.limits.findings import DIRECTIONS, DISK, PARTS, pegged_mask
+from mrtuner.limits.words import OPERATIONS, THROUGHPUTS, lasting, quantity
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 from mrtuner.stats.plateaus import numpy, runs
@@ -33,6 +33,10 @@ _COLUMNS: Final = 700
 _FAR: Final = 1.9
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _UNIT: Final = {Resource.THROUGHPUT: "MB/s", Resource.IOPS: "IOPS"}
+_TOGETHER: Final = {Resource.THROUGHPUT: THROUGHPUTS, Resource.IOPS: OPERATIONS}
+_UNKNOWN: Final = "unknown ceiling"
+#: Days below which the axis shows times instead of dates.
+_HOURS_ONLY: Final = 1.5
 #: Shades of an hour of the calendar, from no minute of it at a ceiling to all of it.
 _SHADES: Final = (" ", ".", ":", "+", "#")
 
@@ -201,7 +205,7 @@ def page(answer: Limits) -> str:
     told = answer.to_dict()
     return template.render(
         told=told,
-        picture=picture(answer),
+        picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
         palette=charts.PALETTE,
         quantity=lambda resource, value: quantity(Resource(resource), value),
         lasting=lasting,
@@ -231,7 +235,7 @@ def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
                       label=f"reads, {_UNIT[resource]}")  # fmt: skip
     axes.fill_between(days, first, first + second, color=charts.PALETTE["a"].light, linewidth=0,
                       label="writes")  # fmt: skip
-    drawn = _drawn(answer.ceilings, resource, top * unit)
+    drawn = _drawn([*answer.ceilings, *_unknown(answer)], resource, top * unit)
     height = max([top, *(one.value / unit for one in drawn)]) * 1.06
     axes.set_ylim(0, height)
     axes.set_xlim(0, answer.series.points * answer.series.step / 86_400)
@@ -256,7 +260,8 @@ def _busiest(total: Values) -> Values:
 def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
     """A band behind the hours at a ceiling."""
     series = answer.series
-    mask = pegged_mask(answer.findings.pegged, resource, series.points)
+    masks = [pegged_mask(answer.findings.pegged, one, series.points) for one in _TOGETHER[resource]]
+    mask = numpy().logical_or.reduce(masks)
     hole = max(series.points // _COLUMNS, 1)
     for start, end in runs(mask, hole=hole):
         axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,
@@ -265,10 +270,23 @@ def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
 
 def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
     """Those that the eye needs: near what was seen, and the binding one."""
-    own = sorted((one for one in known if one.resource is resource), key=lambda one: one.value)
+    own = sorted(
+        (one for one in known if one.resource in _TOGETHER[resource]), key=lambda one: one.value
+    )
     near = [one for one in own if one.value <= _FAR * top]
     least = binding(known, resource)
     return near if least is None or least in near or near else [least]
+
+
+def _unknown(answer: Limits) -> list[Ceiling]:
+    """Levels that nothing declares, to be drawn like the rest."""
+    return [
+        Ceiling(
+            resource=one.resource, part=_UNKNOWN, kind=Kind.SUSTAINED, value=one.plateau.level,
+            source="",
+        )
+        for one in answer.pegged if one.ceiling is None
+    ]  # fmt: skip
 
 
 def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:
@@ -289,12 +307,16 @@ def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> 
 
 def _label(one: Ceiling) -> str:
     kind = {Kind.SUSTAINED: "", Kind.BURST: " burst", Kind.FORMER: " before 12/2019"}[one.kind]
-    return f"{quantity(one.resource, one.value)} {one.part}{kind}"
+    way = f" {one.resource.split()[0]}s" if one.resource in DIRECTIONS else ""
+    return f"{quantity(one.resource, one.value)}{way} {one.part}{kind}"
 
 
 def _dates(axes: Axes, start: datetime, days: float) -> None:
     from datetime import timedelta
 
+    if days < _HOURS_ONLY:
+        _minutes(axes, start, days)
+        return
     every = max(int(days // 8), 1)
     first = 0 if (start.hour, start.minute) == (0, 0) else 1
     midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -304,7 +326,20 @@ def _dates(axes: Axes, start: datetime, days: float) -> None:
         place = (at - start).total_seconds() / 86_400
         if 0 <= place < days * 0.97:
             ticks.append(place)
-            names.append(f"{at:%a} {at.day} {at:%b}" if days >= 1 else f"{at:%H:%M}")
+            names.append(f"{at:%a} {at.day} {at:%b}")
+    _ticks(axes, ticks, names)
+
+
+def _minutes(axes: Axes, start: datetime, days: float) -> None:
+    """Six times of the day, whatever the length."""
+    from datetime import timedelta
+
+    ticks = [days * part / 6 for part in range(6)]
+    form = "%H:%M" if days * 1440 > 10 else "%H:%M:%S"
+    _ticks(axes, ticks, [f"{start + timedelta(days=place):{form}}" for place in ticks])
+
+
+def _ticks(axes: Axes, ticks: Sequence[float], names: Sequence[str]) -> None:
     axes.set_xticks(ticks, names, ha="left")
     soft = charts.PALETTE["soft"].light
     axes.tick_params(axis="x", length=4, labelcolor=soft)
