@@ -8,30 +8,26 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate
+from rotating import IMPATIENT, admin, login, may_login, rotate, running
 
 from mrtuner.errors import Refused
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Step
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
-from servers import binaries, sql
+from servers import sql
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
     """A server that keeps every statement in every way it has, and asks for passwords over TCP."""
-    settings = {
+    settings: dict[str, str | int | float] = {
         "log_statement": "all", "log_min_duration_statement": 0, "log_connections": "on",
         "shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "all",
         "track_activity_query_size": 65536,
     }  # fmt: skip
-    cluster = Cluster.create(
-        binaries(18), scratch_directory(), settings, listen=True, password=ADMIN
-    )
-    with cluster:
+    with running(settings) as cluster:
         yield cluster
-    cluster.remove()
 
 
 def test_a_fresh_group_gets_three_roles_and_one_of_them_logs_in(
@@ -123,6 +119,22 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
     assert secret.read_text() == before
     assert may_login(server, "back") == {"back_blue"}
     assert sql(login(secret), "SELECT session_user") == [("back_blue",)]
+
+
+def test_a_role_that_is_taken_over_keeps_its_password_when_that_is_taken_back(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    sql(server.dsn(), "CREATE ROLE single LOGIN PASSWORD 'known'")
+    known = server.dsn(user="single", tcp=True) + " password=known"
+    with psycopg.connect(known):
+        waiting = rotate(admin(server), "single", secret)
+        assert waiting.rotation.step is Step.WAITING
+        with opened(admin(server), "single", IMPATIENT, journal=tmp_path / "state") as rotator:
+            assert rotator.abort(waiting.rotation, File(secret)).rotation.step is Step.ABORTED
+    assert sql(known, "SELECT current_user") == [("single",)]
+    assert may_login(server, "single") == {"single"}
+    assert not secret.exists()
 
 
 def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_path: Path) -> None:

@@ -10,23 +10,21 @@ from uuid import uuid4
 import boto3
 import pytest
 from moto import mock_aws
-from rotating import ADMIN, may_login
+from rotating import ADMIN, may_login, running
 
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate.lambda_handler import handler
 from mrtuner.rotate.model import Credential
 from mrtuner.rotate.secretsmanager import Secret
-from servers import binaries, sql
+from servers import sql
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    cluster = Cluster.create(binaries(18), scratch_directory(), listen=True, password=ADMIN)
-    with cluster:
+    with running({"fsync": "off"}) as cluster:
         yield cluster
-    cluster.remove()
 
 
 @pytest.fixture

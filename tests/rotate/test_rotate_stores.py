@@ -76,6 +76,14 @@ def test_a_file_comes_back_only_if_it_was_of_the_role_asked_for(tmp_path: Path) 
     assert path.read_text() == before
 
 
+def test_a_file_that_was_not_there_is_gone_again(tmp_path: Path) -> None:
+    file = store(f"file:{tmp_path}/db.json", io.StringIO())
+    file.write(SECRET)
+    file.write(SECRET)
+    assert file.restore("app")
+    assert not (tmp_path / "db.json").exists()
+
+
 @pytest.mark.parametrize("text", ["password=hidden", '["hidden"]'])
 def test_what_is_no_json_object_is_left_alone_and_not_quoted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "db.ini"

@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 def doubts(conn: Connection, group: Group, old: str | None, replicas: int) -> tuple[str, ...]:
     """Everything that is doubtful of rotating away from a role, in words."""
     found = (
+        _socket(conn),
         _old_clients(conn),
         _unseen_replicas(conn, replicas),
         _expiry(conn, old),
         *(_left_over(conn, role, group) for role in (group.blue, group.green)),
     )
     return tuple(words for words in found if words)
+
+
+def _socket(conn: Connection) -> str:
+    if not conn.info.host.startswith("/"):
+        return ""
+    return (
+        f"we are connected over a socket, so a new secret names {conn.info.host} as host: connect "
+        "over TCP, as applications do"
+    )
 
 
 def _old_clients(conn: Connection) -> str:

@@ -285,7 +285,8 @@ class Rotator:
         if not store.restore(rotation.old):
             raise Refused(
                 f"{rotation.to} cannot give the old secret back",
-                "Run rotate again to finish this rotation, and once more to leave its password.",
+                "Run rotate again to finish this rotation; with another --to, if its secret was not "
+                "taken there.",
             )
 
     def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
@@ -325,7 +326,8 @@ class Rotator:
     def _step(self, rotation: Rotation, step: Step) -> Rotation:
         rotation = rotation.at(step, _now())
         self.book.write(rotation)
-        self.tell(_WORDS[step].format(old=rotation.old or "none", new=rotation.new, to=rotation.to))
+        old = rotation.old or rotation.group
+        self.tell(_WORDS[step].format(old=old, new=rotation.new, to=rotation.to))
         return rotation
 
 
@@ -351,7 +353,7 @@ _WORDS: Final = {
     Step.PREPARING: "making {new} equal to {old}",
     Step.SETTING: "giving {new} a new password",
     Step.VERIFYING: "logging in as {new}",
-    Step.STORING: "writing the secret",
+    Step.STORING: "writing the secret to {to}",
     Step.WAITING: "waiting until nobody uses {old}",
     Step.DISABLING: "disabling {old}",
     Step.DONE: "{new} is in use",

@@ -90,7 +90,8 @@ class File:
     """A file of JSON; what else is in it stays, and so do its owner and permissions.
 
     A new one only its owner can read. What it held before lies beside it as PATH.previous, for the
-    way back. Of a symbolic link it is the file that it leads to.
+    way back; that is empty when there was no file. Of a symbolic link it is the file that it leads
+    to.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +104,7 @@ class File:
             before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
             kept = json.loads(before) if before.strip() else {}
             text = json.dumps(credential.within(kept), indent=1)
-            if before and kept.get("username") != credential.username:
+            if kept.get("username") != credential.username:
                 replace_file(self.previous, before)
             replace_file(self.path, text + "\n", self._status())
         except (OSError, ValueError, TypeError) as error:
@@ -123,9 +124,12 @@ class File:
         return self.path.stat() if self.path.exists() else None
 
     def restore(self, username: str) -> bool:
-        """Put the previous file back in its place."""
+        """Put the previous file back in its place; remove this one if there was none."""
         try:
             text = self.previous.read_text(encoding="utf-8")
+            if not text:
+                self.path.unlink(missing_ok=True)
+                return True
             if (_object(text) or {}).get("username") != username:
                 return False
             replace_file(self.path, text, self._status())
