@@ -16,7 +16,8 @@ from mrtuner.bench.grid.containers import Contained, installation_mounts, minima
 from mrtuner.bench.grid.plan import Network, Variant
 from mrtuner.bench.grid.runner import run_grid
 from mrtuner.bench.grid.servers import servers
-from mrtuner.errors import ConnectError, MissingPart
+from mrtuner.bench.machine import family
+from mrtuner.errors import ConnectError, MissingPart, MrTunerError
 from mrtuner.postgres.cluster import Binaries, ServerUser
 from mrtuner.units import MiB
 from servers import binaries, sql
@@ -164,6 +165,26 @@ def limits_of(pid: int) -> list[int]:
             if names in ("memory", "") and place.exists():
                 found += [int(text) for text in [place.read_text().strip()] if text.isdecimal()]
     return found
+
+
+def test_all_of_a_server_in_a_container_is_under_the_caps_of_its_volume(stack: ExitStack) -> None:
+    """On cgroup v1 they are the root group's, and the engine made another."""
+    require("host")
+    if not Path("/sys/fs/cgroup/blkio").is_dir():
+        pytest.skip("no cgroup v1 here")
+    arms = (Variant(name="a"), Variant(name="v", network="host", iops=5000, disk=256 * MiB))
+    try:
+        server = stack.enter_context(servers(a_plan(variants=arms)))["v"]
+    except MrTunerError as error:
+        pytest.skip(f"no loop device to be had: {error.message}")
+    server.start()
+    stack.callback(server.stop)
+    pid = int((server.data / "postmaster.pid").read_text().split("\n")[0])  # type: ignore[operator]
+    processes = family(pid)
+    assert len(processes) > 4
+    for process in processes:
+        groups = Path(f"/proc/{process}/cgroup").read_text().splitlines()
+        assert next(line for line in groups if ":blkio:" in line).endswith(":blkio:/")
 
 
 def test_settings_that_no_server_takes_are_said_from_inside(stack: ExitStack) -> None:

@@ -107,7 +107,7 @@ def test_memory_and_operations_are_one_group_of_cgroup_v2(unified: Path) -> None
 def test_on_cgroup_v2_the_device_is_capped_by_the_servers_group_alone(unified: Path) -> None:
     disk = Volume(unified, Path("/dev/null"))
     disk.throttle(3000, unified)
-    disk.admit(1, unified)
+    disk.admit([1], unified)
     assert sorted(path.name for path in unified.iterdir()) == [
         "cgroup.controllers", "cgroup.subtree_control",
     ]  # fmt: skip

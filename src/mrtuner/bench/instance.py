@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,14 +48,15 @@ class Volume:
         for kind in ("read", "write"):
             _write(cgroup / f"blkio/blkio.throttle.{kind}_iops_device", f"{self.number} {iops}")
 
-    def admit(self, postmaster: int, cgroup: Path = _CGROUP) -> None:
-        """Let the caps hold for a server that an engine gave a group of its own.
+    def admit(self, processes: Iterable[int], cgroup: Path = _CGROUP) -> None:
+        """Let the caps hold for a server that is in another group, as an engine's containers are.
 
-        v1 does not hand a cap down to other groups, so the server joins the one that has it; what
-        it forks later follows. On v2 its group has the cap itself.
+        v1 does not hand a cap down to other groups, so its processes join the one that has it;
+        what they fork follows. On v2 the server's group has the cap itself.
         """
-        if not unified(cgroup):
-            _write(cgroup / "blkio/cgroup.procs", str(postmaster))
+        for process in () if unified(cgroup) else processes:
+            with suppress(ProcessLookupError):  # it has ended
+                (cgroup / "blkio/cgroup.procs").write_text(str(process), encoding="ascii")
 
 
 @contextmanager

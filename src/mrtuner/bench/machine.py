@@ -118,6 +118,12 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
     return (main.used + main.reaped + living) / _ticks() + beside
 
 
+def family(parent: int, proc: Path = _PROC) -> list[int]:
+    """A process and its children."""
+    found = ((int(path.name), _process(path)) for path in proc.glob("[0-9]*"))
+    return [parent, *(pid for pid, process in found if process and process.parent == parent)]
+
+
 def _children(parent: int, proc: Path) -> Iterator[_Process]:
     for directory in proc.glob("[0-9]*"):
         process = _process(directory)

@@ -14,6 +14,7 @@ from typing import Final
 from mrtuner.bench import guard, instance
 from mrtuner.bench.grid import layers
 from mrtuner.bench.grid.plan import PLACEMENT, Variant
+from mrtuner.bench.machine import family
 from mrtuner.errors import BadValue
 from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries, scratch_directory
 from mrtuner.units import Bytes, GiB
@@ -41,7 +42,7 @@ class Site:
     def admit(self) -> None:
         """Let the caps of the volume hold for the server that runs now."""
         if self.volume is not None and self.cluster.pid is not None:
-            self.volume.admit(self.cluster.pid)
+            self.volume.admit(family(self.cluster.pid))
 
     @contextmanager
     def layered(self) -> Iterator[None]:
