@@ -76,6 +76,13 @@ def test_the_page_serves_a_screen_reader_and_loads_nothing() -> None:
     assert page(told(table())) == html
 
 
+def test_a_vacuum_that_removes_nothing_does_not_keep_up() -> None:
+    lost = {"what": "prepared transaction", "name": "tx", "age": 5, "seconds": 9000.0,
+            "remedy": "Ask.", "sql": None, "serious": True}  # fmt: skip
+    assert "Vacuum is held back" in page(told(blockers=[lost]))
+    assert "Vacuum keeps up" in page(told(blockers=[{**lost, "serious": False}]))
+
+
 def test_a_database_with_nothing_to_say_has_a_page_too() -> None:
     html = page(told())
     assert "Nothing to set for any table." in html

@@ -72,6 +72,7 @@ def page(told: Mapping[str, Any]) -> str:
         .render(
             told=told,
             headline=headline(told),
+            verdict=_verdict(told),
             picture=picture(panels, key="vacuum") if panels else None,
             advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
             suspected=[one for one in told["tables"] if _suspected(one)],
@@ -81,6 +82,12 @@ def page(told: Mapping[str, Any]) -> str:
             palette=charts.PALETTE,
         )
     )
+
+
+def _verdict(told: Mapping[str, Any]) -> str:
+    if any(one["serious"] for one in told["blockers"]):
+        return "Vacuum is held back"
+    return "Vacuum keeps up" if told["capacity"]["keeps_up"] else "Vacuum cannot keep up"
 
 
 def computed(told: Mapping[str, Any]) -> list[Panel]:
@@ -179,7 +186,7 @@ def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     if first:
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1.2), ncols=2, frameon=False, borderpad=0,
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.2), ncols=2, frameon=False, borderpad=0,
                     handlelength=2, columnspacing=1.6)  # fmt: skip
 
 
