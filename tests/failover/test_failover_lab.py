@@ -66,13 +66,14 @@ def test_measured_hangs_are_said_with_their_number() -> None:
 def test_an_outcome_is_said_from_its_document_alone() -> None:
     outcome = Outcome(
         scenario="frozen", words="it froze", release="6.18", hz=250,
-        parameters={"connect_timeout": "2"}, rows=(row(None, None, watched=8.0),),
+        parameters={"connect_timeout": "2"},
+        sysctls={"net.ipv4.tcp_retries2": 5}, rows=(row(None, None, watched=8.0),),
         seen=(Seen(kind="new connection, read", outage=None, failed=3, late=2, stale=1),),
         acknowledged=9, lost=4, fenced=8.25,
     )  # fmt: skip
     text = "\n".join(lines(json.loads(json.dumps(outcome.to_dict()))))
     assert "frozen: it froze" in text
-    assert "Linux 6.18, HZ 250; connect_timeout=2" in text
+    assert "Linux 6.18, HZ 250; connect_timeout=2 net.ipv4.tcp_retries2=5" in text
     assert "for ever   over 8 s (1)  fits" in text
     assert "to the end" in text
     assert "the old primary was killed 8.2 s after the fault" in text

@@ -66,8 +66,9 @@ def _started(
     """Questions that are to be acknowledged go out first, then silence, then the others."""
     for each, socks in opened:
         if each.case == 3:
-            yield each, [pool.submit(_asked, sock) for sock in socks]
-    time.sleep(0.1)  # all acknowledged: a round trip takes some 0.1 ms here
+            phases = enumerate(socks)
+            yield each, [pool.submit(_asked, sock, place * _APART) for place, sock in phases]
+    time.sleep(_TIMES * _APART + 0.1)  # all acknowledged: a round trip takes some 0.1 ms here
     network.silence()
     for each, socks in opened:
         if each.case == 2:

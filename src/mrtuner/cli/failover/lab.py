@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.session import Request, Session
@@ -48,6 +48,10 @@ FAILED: Final = 1
     "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
     help="Do not wait longer than that for a hang to end.",
 )  # fmt: skip
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write pictures and all figures as one HTML page.",
+)  # fmt: skip
 @options.server_bin_option
 @options.json_option
 @click.pass_context
@@ -61,6 +65,7 @@ def command(
     sysctls: tuple[str, ...],
     dns_ttl: float,
     watch: float,
+    report: Path | None,
     server_bin: Path | None,
     as_json: bool,
 ) -> None:
@@ -70,6 +75,7 @@ def command(
     Examples:
       mrtuner failover lab --list
       mrtuner failover lab --scenario silent-loss
+      mrtuner failover lab --scenario crash --scenario frozen --report lab.html
       mrtuner failover lab --scenario address-move --client '' --sysctl tcp_retries2=5
       mrtuner failover lab                        stays open: break things by hand
 
@@ -87,13 +93,35 @@ def command(
         ttl=dns_ttl, watch=watch, server_bin=server_bin,
     )  # fmt: skip
     if not scenarios:
+        if report is not None:
+            raise UsageError("nothing to report: no scenario is played", "Give --scenario NAME.")
         _stay_open(request, as_json)
         return
+    write = _writer(report)
     outcomes = list(_played(request, scenarios, as_json))
+    told = {"schema": SCHEMA, "scenarios": outcomes}
     if as_json:
-        terminal.document({"schema": SCHEMA, "scenarios": outcomes})
+        terminal.document(told)
+    write(told)
     if not all(outcome["fits"] for outcome in outcomes):
         ctx.exit(FAILED)
+
+
+def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
+    """What writes the page; that it can is known before anything is played."""
+    if report is None:
+        return lambda _: None
+    from mrtuner.report import failover_lab
+
+    failover_lab.require()
+    if not report.absolute().parent.is_dir():
+        raise UsageError(f"no directory {report.parent}", "Name another file.")
+
+    def write(told: Mapping[str, Any]) -> None:
+        terminal.save(report, failover_lab.page(told))
+        terminal.talk(f"written: {report}")
+
+    return write
 
 
 def _list(as_json: bool) -> None:

@@ -71,7 +71,8 @@ class Outcome:
     words: str
     release: str
     hz: int
-    parameters: Mapping[str, str]
+    parameters: Mapping[str, str]  # libpq's, of every client
+    sysctls: Mapping[str, int]  # of the clients' namespace
     rows: tuple[Row, ...]
     seen: tuple[Seen, ...]
     acknowledged: int  # writes
@@ -91,6 +92,7 @@ class Outcome:
             "release": self.release,
             "hz": self.hz,
             "parameters": dict(self.parameters),
+            "sysctls": dict(self.sysctls),
             "fits": self.fits,
             "cases": [row.to_dict() for row in self.rows],
             "probes": [
@@ -116,12 +118,10 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     from mrtuner.failover.words import table
 
     yield f"{told['scenario']}: {told['words']}"
-    yield f"Linux {told['release']}, HZ {told['hz']}; " + " ".join(
-        f"{name}={value}" for name, value in told["parameters"].items()
-    )
+    yield f"Linux {told['release']}, HZ {told['hz']}; {limits(told)}"
     yield ""
     head = ("case", "predicted", "measured", "", "decided by")
-    yield from table([head, *map(_cells, told["cases"])])
+    yield from table([head, *map(cells, told["cases"])])
     yield ""
     yield from table([_HEAD, *map(_seen_cells, told["probes"])])
     writes = told["writes"]
@@ -131,15 +131,22 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{writes['acknowledged']} writes were acknowledged, {writes['lost']} of them are lost"
 
 
+def limits(told: Mapping[str, Any]) -> str:
+    """What the clients had set."""
+    given = (f"{name}={value}" for part in ("parameters", "sysctls")
+             for name, value in told[part].items())  # fmt: skip
+    return " ".join(given) or "nothing set"
+
+
 _HEAD: Final = ("probes", "without an answer", "failed", "late", "answered by the old primary")
 
 
-def _cells(told: Mapping[str, Any]) -> tuple[str, ...]:
+def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    """A case's document as a table has it: case, predicted, measured, verdict, what decides."""
     band = told["predicted"]
-    span = None if band is None else Span(band["low"], band["mid"], band["high"])
     return (
         told["case"],
-        said(span),
+        said(None if band is None else Span(band["low"], band["mid"], band["high"])),
         measured(told["measured"], told["watched"]),
         _VERDICTS[told["fits"]],
         told["decided_by"],

@@ -35,6 +35,7 @@ class Wishes:
     """How a scenario is to be played."""
 
     parameters: Mapping[str, str]  # libpq's, of every client
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # of the clients' namespace
     within: float = 10.0  # s, for which a pooler is set
     ttl: float = 5.0  # s, of the name
     watch: float = 180.0  # s after which a hang is not waited for any longer
@@ -153,7 +154,8 @@ class Play:
             words=self.one.words,
             release=".".join(map(str, self.kernel.release)),
             hz=self.kernel.hz,
-            parameters=self.wishes.parameters,
+            parameters={} if self.one.entrance == POOLER else self.wishes.parameters,
+            sysctls=self.wishes.sysctls,
             rows=(*rows, *self._more(observed)),
             seen=tuple(self._seen(observed, kind) for kind in observed.kinds),
             acknowledged=ledger.acknowledged if ledger else 0,

@@ -69,8 +69,9 @@ def _wishes(request: Mapping[str, Any]) -> Wishes:
         limits = settings("psycopg", request["within"], local(), Way()).bounds
         parameters = limits.conninfo
     return Wishes(
-        parameters=parameters, within=request["within"], ttl=request["ttl"], watch=request["watch"]
-    )
+        parameters=parameters, sysctls=request["sysctls"], within=request["within"],
+        ttl=request["ttl"], watch=request["watch"],
+    )  # fmt: skip
 
 
 def _open(request: Mapping[str, Any]) -> None:
