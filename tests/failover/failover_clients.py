@@ -29,6 +29,8 @@ from typing import Any
 from mrtuner.failover.namespaces import SERVER, Network
 
 PORT = 5432
+#: A Unix socket, or an address and port.
+Target = str | tuple[str, int]
 #: The relay writes its process id there.
 RELAY = Path("relay.pid")
 #: A Java server of applications needs its time to start [s].
@@ -44,17 +46,17 @@ def relay(path: str) -> None:
     os._exit(0)
 
 
-def lead(listening: socket.socket, path: str) -> None:
-    """Lead connections to a Unix socket, in threads, until the listening socket is shut down."""
-    threading.Thread(target=_accept, args=(listening, path), daemon=True).start()
+def lead(listening: socket.socket, target: Target) -> None:
+    """Lead connections elsewhere, in threads, until the listening socket is shut down."""
+    threading.Thread(target=_accept, args=(listening, target), daemon=True).start()
 
 
-def _accept(listening: socket.socket, path: str) -> None:
+def _accept(listening: socket.socket, target: Target) -> None:
     with listening, suppress(OSError):
         while True:
             client, _ = listening.accept()
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(path)
+            server = socket.socket(socket.AF_UNIX if isinstance(target, str) else socket.AF_INET)
+            server.connect(target)
             threading.Thread(target=_copy, args=(client, server), daemon=True).start()
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from failover_clients import lead
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import PASSWORD
 from mrtuner.errors import MrTunerError, UsageError
@@ -127,6 +129,17 @@ def test_a_real_servers_settings_against_ghosts_are_judged(new_cluster: NewClust
         "client_connection_check_interval",
         "tcp_keepalives_idle",
     ]
+
+
+def test_a_proxy_is_found_by_the_port_it_comes_from(new_cluster: NewCluster) -> None:
+    """A relay of ours in between: the server knows another port than our socket has."""
+    cluster = new_cluster(listen=True)
+    where = conninfo_to_dict(cluster.dsn(tcp=True))
+    proxy = socket.create_server(("127.0.0.1", 0))
+    lead(proxy, (str(where["host"]), int(str(where["port"]))))
+    through = {**where, "port": proxy.getsockname()[1], "password": PASSWORD}
+    assert look(make_conninfo(**through)).between == "a proxy or an address translation"
+    proxy.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_server_that_looks_after_its_clients_has_no_finding(new_cluster: NewCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
@@ -54,7 +55,19 @@ def look(dsn: str) -> Seen:
 def between(session: Session) -> str | None:
     """Who answers in the server's place, if somebody does.
 
-    A server tells its backend's process id at log-in; a pooler has to make one up.
+    A server tells its backend's process id at log-in; a pooler has to make one up. A proxy comes
+    to the server from a port of its own, and so may address translation.
     """
-    row = session.execute("SELECT pg_backend_pid()").fetchone()
-    return None if row and row[0] == session.info.backend_pid else "a pooler"
+    row = session.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
+    pid, port = row or (None, None)
+    if pid != session.info.backend_pid:
+        return "a pooler"
+    through = port is not None and port != _own_port(session)
+    return "a proxy or an address translation" if through else None
+
+
+def _own_port(session: Session) -> int:
+    """Of our end of the connection."""
+    with socket.socket(fileno=os.dup(session.fileno())) as ours:
+        port: int = ours.getsockname()[1]
+        return port
