@@ -11,7 +11,6 @@ from failover_grid import GRID, KERNEL, LAN, Row, page
 from mrtuner.failover.client import Client, configured, defaults
 from mrtuner.failover.kernel import Kernel, from_text
 from mrtuner.failover.predict import SLACK, Case, Prediction, Situation, predict, said
-from mrtuner.failover.snippets import STACKS
 from mrtuner.failover.traces import (
     Connecting,
     Keepalive,
@@ -241,9 +240,3 @@ def test_a_duration_is_said_as_a_person_would() -> None:
 def test_the_page_shows_this_grid() -> None:
     text = (DOCS / "concepts" / "failover.md").read_text(encoding="utf-8")
     assert "\n".join(page()) in text
-
-
-def test_the_page_says_what_was_verified_and_what_was_not() -> None:
-    text = (DOCS / "how-to" / "survive-a-failover.md").read_text(encoding="utf-8")
-    for stack in STACKS.values():
-        assert f"| {stack.name} | {stack.verified} |" in text

@@ -20,6 +20,10 @@ _SHORTEST: Final = 2
 _LONGEST: Final = 10
 _COUNT: Final = 3
 _STEP: Final = 500  # ms of the user timeout
+#: Less would take a packet lost twice for a dead server [ms].
+_SHORTEST_USER: Final = 1000
+#: The kernel's timers are bounded by this even where more was asked [s].
+_REACH: Final = 300.0
 #: The name of an RDS instance lives 5 s. Source: its DNS answers.
 _DNS_TTL: Final = 5
 
@@ -33,7 +37,7 @@ class Bounds:
     connect_timeout: int
     keepalive: Keepalive
     user_timeout: int
-    tcp_retries2: int
+    tcp_retries2: int  # 0: not even 1 is in time, as for tcp_syn_retries
     tcp_syn_retries: int
     pool_wait: int
     validation: int  # of a pool's check of a connection
@@ -85,22 +89,23 @@ def bounds(
     `hosts`: addresses in the connection string, each of which has its own connect_timeout.
     `attempts`: new connections that a pool tries in its caller's time once it found one dead.
     """
-    keepalive = _keepalive(within, kernel)
-    connect = _connect_timeout(within, hosts, attempts)
-    left = within - attempts * hosts * connect  # for finding out that it is dead
+    reach = min(within, _REACH)
+    keepalive = _keepalive(reach, kernel)
+    connect = _connect_timeout(reach, hosts, attempts)
+    spent = attempts * hosts * connect  # what is left is for finding out that it is dead
     return Bounds(
         within=within,
         hosts=hosts,
         connect_timeout=connect,
         keepalive=keepalive,
-        user_timeout=_user_timeout(left, within, kernel, path, keepalive),
-        tcp_retries2=_most(_retries(left, kernel, path), "tcp_retries2", left),
-        tcp_syn_retries=_most(_syn_retries(within, kernel), "tcp_syn_retries", within),
+        user_timeout=_user_timeout(reach - spent, reach, kernel, path, keepalive),
+        tcp_retries2=next(_retries(reach - spent, kernel, path), 0),
+        tcp_syn_retries=next(_syn_retries(reach, kernel), 0),
         pool_wait=int(within) - 1,  # PgBouncer looks only now and then
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
         longest_query=longest_query,
-        read_timeout=_read_timeout(left, within, longest_query),
+        read_timeout=_read_timeout(within - spent, within, longest_query),
     )
 
 
@@ -136,15 +141,15 @@ def _user_timeout(
 ) -> int:
     """The largest for which case 2 leaves time for new attempts, and case 3 ends in time."""
     slow = Path(rtt=2 * path.rtt)
-    for user in range(int(left * 1000) // _STEP * _STEP, 0, -_STEP):
+    for user in range(int(left * 1000) // _STEP * _STEP, _SHORTEST_USER - 1, -_STEP):
         data = Unacknowledged(kernel=kernel, path=slow, user_timeout=user)
         answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user)
         if hang(data, kernel).high <= left and hang(answer, kernel).high <= within:
             return user
     spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(
-        f"no tcp_user_timeout ends a hang within {within:g} s{spent}: on this path the first "
-        f"retransmission alone takes {2 * path.first_rto(kernel) / kernel.hz:.1f} s",
+        f"no tcp_user_timeout of a second or more ends a hang within {within:g} s{spent}: on this "
+        f"path the first retransmission alone takes {2 * path.first_rto(kernel) / kernel.hz:.1f} s",
         "Ask for a longer time.",
     )
 
@@ -177,15 +182,6 @@ def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
 
 def _fitting(high: Callable[[int], float], within: float, low: int, most: int) -> Iterator[int]:
     return (count for count in range(most, low - 1, -1) if high(count) <= within)
-
-
-def _most(fitting: Iterator[int], name: str, within: float) -> int:
-    for count in fitting:
-        return count
-    raise Refused(
-        f"not even {name} = 1 ends a hang within {within:g} s on this kernel",
-        "Ask for a longer time.",
-    )
 
 
 def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:

@@ -65,7 +65,7 @@ def settings(
         attempts=stack.attempts,
         longest_query=longest_query if stack.read_timeout else None,
     )
-    machine = kernel if stack.sets_socket else limits.applied(kernel)
+    machine = kernel if stack.sets_socket else _applied(limits, kernel)
     client = _configured(stack, limits)
     found = predict(Situation(kernel=machine, client=client, path=path))
     cases = tuple(_tried_again(case, stack, limits) for case in found)
@@ -76,9 +76,20 @@ def settings(
         text=stack.write(limits),
         sysctl="" if stack.sets_socket else sysctl_file(limits),
         cases=cases,
-        costs=tuple(_costs(stack, limits)),
+        costs=tuple(_costs(stack, limits, cases[1])),
         unbounded=tuple(_unbounded(stack, cases)),
     )
+
+
+def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
+    """The kernel as the file for sysctl makes it."""
+    for name, value in limits.sysctls().items():
+        if value == 0:
+            raise Refused(
+                f"not even {name} = 1 ends a hang within {limits.within:g} s on this kernel",
+                "Ask for a longer time.",
+            )
+    return limits.applied(kernel)
 
 
 def stack_of(name: str) -> Stack:
@@ -147,8 +158,8 @@ def sysctl_file(limits: Bounds) -> str:
     )
 
 
-def _costs(stack: Stack, limits: Bounds) -> Iterator[str]:
-    keepalive = limits.keepalive
+def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
+    keepalive = _keepalive(stack, limits) or limits.keepalive
     yield (
         f"a login that takes longer than {limits.connect_timeout} s fails, also when the server is "
         "merely busy"
@@ -156,17 +167,23 @@ def _costs(stack: Stack, limits: Bounds) -> Iterator[str]:
     if stack.sets_socket:
         yield (
             f"a network that loses everything for {limits.user_timeout / 1000:g} s ends "
-            "connections in use and their transactions"
+            "connections in use and their transactions; so does a server that takes no data so long"
         )
-    else:
+    elif idle.span:
         yield (
-            f"tcp_retries2 = {limits.tcp_retries2} holds for every connection of that host or "
-            "container, not only for the database's"
+            f"a network that loses everything for {idle.span.low:.1f} s ends connections in use "
+            f"and their transactions; tcp_retries2 = {limits.tcp_retries2} holds for every "
+            "connection of that host or container, not only for the database's"
         )
     yield (
         f"one small packet every {keepalive.idle} s on each idle connection; long queries are left "
         "alone, for a living server's kernel answers"
     )
+    if stack.attempts:
+        yield (
+            f"{stack.attempts * limits.hosts * limits.connect_timeout} s of the time are kept for "
+            "the new connection that the pool tries before it tells its caller"
+        )
     if stack.read_timeout and limits.read_timeout:
         yield f"every query longer than {limits.read_timeout} s is cut, and its connection with it"
     if stack.read_write:

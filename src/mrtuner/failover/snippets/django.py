@@ -25,5 +25,5 @@ STACK = Stack(
     name="django", title="Django", file="settings.py", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
     attempts=1,
-    verified="verified with Django 5.2.19 over psycopg 3.3.9 through silent loss",
+    verified="verified with Django 5.2.19 over psycopg 3.3.9",
 )  # fmt: skip

@@ -19,5 +19,5 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="libpq", title="libpq", file="~/.pg_service.conf", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
-    verified="verified with psql of PostgreSQL 15 and 18 through silent loss",
+    verified="verified with psql of PostgreSQL 15 and 18",
 )  # fmt: skip

@@ -30,5 +30,5 @@ STACK = Stack(
     name="pgbouncer", title="PgBouncer", file="pgbouncer.ini", write=write,
     sets_socket=True, read_timeout=True, read_write=False,
     stale="PgBouncer does not look whether its server is writable; RECONNECT it after a failover",
-    verified="verified with PgBouncer 1.18 through silent loss",
+    verified="verified with PgBouncer 1.18",
 )  # fmt: skip

@@ -46,5 +46,5 @@ def _deadline(limits: Bounds) -> str:
 STACK = Stack(
     name="pgx", title="pgx", file="your program", write=write,
     sets_socket=True, read_timeout=True, read_write=True,
-    verified="verified by hand with pgx 5.12.0 on Go 1.26 through silent loss; needs Go 1.23",
+    verified="verified with pgx 5.12.0 on Go 1.26; needs Go 1.23",
 )  # fmt: skip

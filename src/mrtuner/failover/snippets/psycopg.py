@@ -29,5 +29,5 @@ def _argument(name: str, value: str) -> str:
 STACK = Stack(
     name="psycopg", title="psycopg 3", file="your program", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
-    verified="verified with psycopg 3.3.9 through silent loss",
+    verified="verified with psycopg 3.3.9 and psycopg-pool 3.3.3",
 )  # fmt: skip

@@ -16,4 +16,5 @@ STACK = Stack(
     name="rails", title="Rails", file="config/database.yml", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
     attempts=2,
+    verified="verified with ActiveRecord 6.1.7 over ruby-pg 1.4.5",
 )  # fmt: skip

@@ -24,5 +24,5 @@ STACK = Stack(
     name="sqlalchemy", title="SQLAlchemy", file="your program", write=write,
     sets_socket=True, read_timeout=False, read_write=True,
     attempts=1,
-    verified="verified with SQLAlchemy 2.1.9 over psycopg 3.3.9 through silent loss",
+    verified="verified with SQLAlchemy 2.1.9 over psycopg 3.3.9",
 )  # fmt: skip

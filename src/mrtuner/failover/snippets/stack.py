@@ -29,4 +29,5 @@ class Stack:
     #: What its runtime makes of the keepalive, where that is neither ours nor the kernel's.
     keepalive: Callable[[Bounds], Keepalive] | None = None
     stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
+    #: With which real client; the tests measure its hangs (docs/reference/verified-clients.md).
     verified: str = NOT_VERIFIED

