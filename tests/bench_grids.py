@@ -64,7 +64,11 @@ def taken(cell: Cell, block: int, label: str, tps: float, **other: Any) -> Taken
         "settled": True, "canary": 0.03, "collector_cpu": 0.06,
         "series": {"checkpoints": (0.0,) * 20 + (1.0,) + (0.0,) * 39},
     }  # fmt: skip
-    extra = {name: other.pop(name) for name in list(other) if name in {*known, "deltas", "waits"}}
+    extra = {
+        name: other.pop(name)
+        for name in list(other)
+        if name in {*known, "deltas", "waits", "backends"}
+    }
     return Taken(cell=cell, sample=a_sample(block, label, tps, **other), **known | extra)
 
 

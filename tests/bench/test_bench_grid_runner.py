@@ -80,6 +80,9 @@ def test_what_happened_meanwhile_is_kept(record: GridRecord) -> None:
     assert not one.settled  # a second cannot tell
     if Path("/proc/stat").exists():
         assert max(one.series["context switches"]) > 0
+        # One client, whose backend sleeps and is woken for every transaction, or spins.
+        assert any(kind == "client backend" for kind, _, _ in one.backends)
+        assert any(kind == "checkpointer" for kind, _, _ in one.backends)
 
 
 def test_what_did_not_move_is_no_difference() -> None:

@@ -6,10 +6,12 @@ Both are computed from the record alone. Schema "mrtuner.bench.report/1".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from math import isfinite
 from textwrap import wrap
 from typing import Any, Final
 
+from mrtuner.bench.grid.meanwhile import Meanwhile, meanwhile
 from mrtuner.bench.grid.plan import PLACEMENT, Cell, Variant
 from mrtuner.bench.grid.record import Failure, GridRecord, unlike
 from mrtuner.bench.grid.verdicts import (
@@ -117,7 +119,7 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         yield ""
         yield cell.key
         for side in found.get(cell, {}).values():
-            yield f"  {_side_line(side, wide)}"
+            yield f"  {_side_line(record, side, wide)}"
         for one in seen:
             if one.cell == cell:
                 yield from _verdict_lines(record, one)
@@ -130,6 +132,8 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         [f"{name}: {reason}" for name, reason in record.plan.skipped.items()],
     )
     yield from _listed("notes", record.notes)
+    yield ""
+    yield f"collecting took {collector_share(record) * 100:.1f} % of one CPU"
     if other is not None:
         yield from _listed(
             "beside the other run (two sessions: no verdict, machines drift)",
@@ -146,14 +150,18 @@ def _title(record: GridRecord, tests: int) -> str:
     )
 
 
-def _side_line(side: Side, wide: int) -> str:
+def _side_line(record: GridRecord, side: Side, wide: int) -> str:
     p99 = side.times.percentile(0.99)
     tail = f", p99 {p99 / 1000:.3g} ms" if p99 is not None else ""
     longest = f", longest {side.longest / 1000:.3g} ms" if side.longest is not None else ""
     touch = side.first_touch
     first = f", first touch {touch * 1000:.3g} ms" if touch is not None else ""
     rate = count(round(side.tps, 1))
-    return f"{side.variant:<{max(wide, 12)}} {rate} tps{tail}{longest}{first}, {side.runs} runs"
+    writes = not (record.plan.by_name[side.cell.workload].reads_only or side.cell.rate)
+    charged = f" ({count(round(side.charged, 1))} with the CHECKPOINT)" if writes else ""
+    skipped = f", {count(side.skipped)} skipped" if side.skipped else ""
+    said = f"{rate} tps{charged}{tail}{longest}{first}{skipped}, {side.runs} runs"
+    return f"{side.variant:<{max(wide, 12)}} {said}"
 
 
 def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
@@ -222,7 +230,13 @@ def _cell(
         "asked_tps": record.rates.get(cell.key),
         "sides": [_side(side) for side in found],
         "verdicts": [_verdict(record, one) for one in seen if one.cell == cell],
+        "meanwhile": [_meanwhile(one) for one in meanwhile(record) if one.cell == cell.key],
     }
+
+
+def _meanwhile(one: Meanwhile) -> dict[str, Any]:
+    known = {name: value for name, value in asdict(one).items() if name != "cell"}
+    return known | {"events": [{"event": name, "share": share} for name, share in one.events]}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mrtuner.bench.grid.meanwhile import Meanwhile, meanwhile
 from mrtuner.bench.grid.plan import Cell
 from mrtuner.bench.grid.record import GridRecord, Taken
 from mrtuner.bench.grid.verdicts import (
@@ -49,6 +50,8 @@ class Shown:
     duels: tuple[Duel, ...]
     seconds: str
     percentiles: str
+    by_second: tuple[tuple[Taken, tuple[int, ...]], ...]  # the runs in it; their checkpoints
+    meanwhile: tuple[Meanwhile, ...]
     runs: tuple[Taken, ...]  # every run, rejected ones too
 
 
@@ -137,6 +140,8 @@ def _shown(
         duels=tuple(duels),
         seconds=_seconds(record, cell, f"seconds-{number}"),
         percentiles=_percentiles(found, f"percentiles-{number}"),
+        by_second=tuple(_by_second(record, cell)),
+        meanwhile=tuple(one for one in meanwhile(record) if one.cell == cell.key),
         runs=tuple(record.of(cell)),
     )
 
@@ -172,6 +177,14 @@ def _seconds(record: GridRecord, cell: Cell, key: str) -> str:
             runs[name] = series
             checkpoints[name] = [second for one in accepted for second in _checkpoints(one)]
     return bench_charts.seconds(runs, checkpoints, key=key) if runs else ""
+
+
+def _by_second(record: GridRecord, cell: Cell) -> Iterator[tuple[Taken, tuple[int, ...]]]:
+    """The figures of the picture, run by run."""
+    for name in record.plan.names:
+        for one in record.accepted(cell, name):
+            if one.sample.run.per_second:
+                yield one, tuple(_checkpoints(one))
 
 
 def _checkpoints(one: Taken) -> Iterator[int]:

@@ -7,10 +7,13 @@ goes on. On servers that are somebody's the first error ends everything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import median
+from typing import Final
 
 from mrtuner.bench import scratch
+from mrtuner.bench.durability import Settings
 from mrtuner.bench.events import STEPS_OF_A_RUN, Stage
 from mrtuner.bench.grid.cells import Block, blocks, variant_of
 from mrtuner.bench.grid.ground import Ground, started
@@ -22,6 +25,9 @@ from mrtuner.bench.server import settings
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.host import Host
 from mrtuner.postgres.connect import connect, translated
+
+#: On these it depends when a checkpoint begins.
+_CHECKPOINTING: Final = ("checkpoint_timeout", "max_wal_size", "checkpoint_completion_target")
 
 Key = tuple[str, str, int]  # of a block: its cell, its phase, its number
 
@@ -140,6 +146,7 @@ class _Campaign:
                 Stage.MEASURED, f"{self.cell(block)}{label}: {one.sample.run.tps:.0f} tps",
                 one.sample,
             )  # fmt: skip
+        reasons += unbalanced(taken, self.ground.settings)
         return taken, "; ".join(dict.fromkeys(reasons))
 
     def reject(self, block: Block, attempt: int, reason: str) -> None:
@@ -208,6 +215,23 @@ class _Campaign:
     def cell(self, block: Block) -> str:
         """Its name, where there are others."""
         return f"{block.cell.key} " if self.several else ""
+
+
+def unbalanced(taken: Sequence[Taken], known: Mapping[str, Settings]) -> list[str]:
+    """Why a block is uneven: runs met numbers of checkpoints that differ by more than one.
+
+    Only between variants whose settings start checkpoints alike; else it is what is compared.
+    """
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    for one in taken:
+        found = known.get(one.sample.arm, {})
+        met = one.sample.checkpoints_timed + one.sample.checkpoints_requested
+        groups.setdefault(tuple(found.get(name) for name in _CHECKPOINTING), []).append(met)
+    return [
+        f"its runs met from {min(met)} to {max(met)} checkpoints"
+        for met in groups.values()
+        if max(met) - min(met) > 1
+    ]
 
 
 def _drop(server: Server, database: str) -> None:

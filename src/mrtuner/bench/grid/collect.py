@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 _PROC: Final = Path("/proc")
+_CGROUP: Final = Path("/sys/fs/cgroup")
 _SECTOR: Final = 512  # bytes, in /proc/diskstats whatever the device's own size
 #: Counters of the machine, by our names; the values are rates a second.
 Counters = dict[str, float]
 Deltas = dict[str, dict[str, float]]
+Switches = dict[int, tuple[int, int]]  # of each process: voluntary and forced
+#: These are levels and not counters.
+_LEVELS: Final = frozenset({"cgroup memory"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Collected:
 
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     waits: Mapping[str, int] = field(default_factory=dict)  # event: active sessions seen in it
+    backends: tuple[tuple[str, int, int], ...] = ()  # kind, voluntary and forced switches of each
     cost: float = 0.0  # CPU seconds of the collector and of its session
 
 
@@ -54,6 +59,9 @@ class Collector(threading.Thread):
         self.over = threading.Event()
         self.rates: list[Counters] = []
         self.waits: Counter[str] = Counter()
+        self.kinds: dict[int, str] = {}  # what each of the server's processes is
+        self.first: Switches = {}
+        self.last: Switches = {}
         self.cost = 0.0
 
     def run(self) -> None:
@@ -71,19 +79,33 @@ class Collector(threading.Thread):
         series = {
             name: tuple(round(rate.get(name, 0.0), 3) for rate in self.rates) for name in names
         }
-        return Collected(series, dict(self.waits), round(self.cost, 4))
+        return Collected(series, dict(self.waits), tuple(self._backends()), round(self.cost, 4))
+
+    def _backends(self) -> Iterator[tuple[str, int, int]]:
+        """A process that was not there at first counts from its start, a lost one to its last."""
+        for pid, kind in sorted(self.kinds.items(), key=lambda item: (item[1], item[0])):
+            if pid in self.last:
+                then, now = self.first.get(pid, (0, 0)), self.last[pid]
+                yield kind, now[0] - then[0], now[1] - then[1]
 
     def _sample(self, session: Connection) -> None:
         import psycopg
 
         before, began = self._counters(session), time.monotonic()
-        due = began + 1
+        self.first, due = dict(self.last), began + 1
         while not self.over.wait(max(0.0, due - time.monotonic())):
             now, moment = self._counters(session), time.monotonic()
             self.rates.append(_rates(before, now, moment - began))
             before, began, due = now, moment, max(due + 1, moment)
             with suppress(psycopg.Error):
-                self.waits.update(dict(session.execute(_WAITS).fetchall()))
+                self._look(session.execute(_SESSIONS).fetchall())
+
+    def _look(self, sessions: Iterable[tuple[int, str, str | None]]) -> None:
+        """What each of the server's processes is, and what those at work for a client wait for."""
+        for pid, kind, wait in sessions:
+            self.kinds[pid] = kind
+            if wait is not None:
+                self.waits[wait] += 1
 
     def _counters(self, session: Connection) -> Counters:
         found = dict(_stat()) | dict(_pressure()) | dict(_disk(self.data))
@@ -91,15 +113,19 @@ class Collector(threading.Thread):
             seen = counters(session)
             found |= {"wal bytes": seen.wal, "checkpoints": seen.timed + seen.requested}
         if self.postmaster is not None:
-            found |= dict(_switches(self.postmaster))
+            self.last |= _switches(self.postmaster)
+            found["server switches voluntary"] = sum(one for one, _ in self.last.values())
+            found["server switches forced"] = sum(one for _, one in self.last.values())
+            found |= dict(_cgroup(self.postmaster))
         return found
 
 
-_WAITS: Final = """
-SELECT coalesce(wait_event_type || ':' || wait_event, 'running'), count(*)::int
+_SESSIONS: Final = """
+SELECT pid, backend_type,
+  CASE WHEN state = 'active' AND backend_type = 'client backend'
+  THEN coalesce(wait_event_type || ':' || wait_event, 'running') END
 FROM pg_stat_activity
-WHERE state = 'active' AND backend_type = 'client backend' AND application_name <> 'mrtuner'
-GROUP BY 1
+WHERE backend_type IS NOT NULL AND application_name <> 'mrtuner'
 """
 
 
@@ -151,7 +177,7 @@ _NO_COUNTERS: Final = frozenset({"datid", "op_bytes", "numbackends"})
 def _rates(before: Counters, now: Counters, seconds: float) -> Counters:
     return {
         # A process that ended takes its count along: that is no negative rate.
-        name: max(0.0, value - before[name]) / seconds
+        name: value if name in _LEVELS else max(0.0, value - before[name]) / seconds
         for name, value in now.items()
         if name in before
     }
@@ -195,18 +221,54 @@ def _disk(data: Path | None) -> Iterator[tuple[str, float]]:
             yield "disk written bytes", int(words[9]) * _SECTOR
 
 
-def _switches(postmaster: int) -> Iterator[tuple[str, float]]:
+def _switches(postmaster: int) -> Switches:
     """Of the server's processes alive now. Source: proc_pid_status(5)."""
-    voluntary = forced = 0
     children = _read(_PROC / str(postmaster) / "task" / str(postmaster) / "children").split()
-    for child in children:
-        for line in _read(_PROC / child / "status").splitlines():
-            if line.startswith("voluntary_ctxt_switches"):
-                voluntary += int(line.split()[1])
-            elif line.startswith("nonvoluntary_ctxt_switches"):
-                forced += int(line.split()[1])
-    yield "server switches voluntary", voluntary
-    yield "server switches forced", forced
+    return {
+        int(child): (
+            int(found["voluntary_ctxt_switches"]),
+            int(found["nonvoluntary_ctxt_switches"]),
+        )
+        for child in children
+        if (found := _fields(_read(_PROC / child / "status"), ":"))
+    }
+
+
+def _cgroup(pid: int) -> Iterator[tuple[str, float]]:
+    """What its group used, and how long a quota kept it waiting. Source: cgroup-v2.rst, v1's
+    cpuacct.rst and sched-bwc.rst (times in nanoseconds), memory.rst."""
+    for line in _read(_PROC / str(pid) / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            group = _CGROUP / path.lstrip("/")
+            stat = _fields(_read(group / "cpu.stat"))
+            yield from _scaled("cgroup cpu", stat.get("usage_usec"), 1e6)
+            yield from _scaled("cgroup throttled", stat.get("throttled_usec"), 1e6)
+            yield from _scaled("cgroup memory", _read(group / "memory.current"))
+            continue
+        for controller in controllers.split(","):
+            group = _CGROUP / controller / path.lstrip("/")
+            if controller == "cpu":
+                stat = _fields(_read(group / "cpu.stat"))
+                yield from _scaled("cgroup throttled", stat.get("throttled_time"), 1e9)
+            elif controller == "cpuacct":
+                yield from _scaled("cgroup cpu", _read(group / "cpuacct.usage"), 1e9)
+            elif controller == "memory":
+                yield from _scaled("cgroup memory", _read(group / "memory.usage_in_bytes"))
+
+
+def _fields(text: str, separator: str | None = None) -> dict[str, str]:
+    """Lines of a name and a value."""
+    return {
+        words[0].strip(): words[1].strip()
+        for line in text.splitlines()
+        if len(words := line.split(separator, 1)) == 2
+    }
+
+
+def _scaled(name: str, text: str | None, unit: float = 1) -> Iterator[tuple[str, float]]:
+    if text is not None and text.strip().isdecimal():
+        yield name, int(text) / unit
 
 
 def _read(path: Path) -> str:

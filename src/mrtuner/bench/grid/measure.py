@@ -190,6 +190,6 @@ def measured(
     return Taken(
         cell=cell, sample=sample, times=log.times, slowest=log.slowest, skipped=log.skipped,
         rate=target.rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
-        series=collected.series, deltas=moved, waits=collected.waits,
+        series=collected.series, deltas=moved, waits=collected.waits, backends=collected.backends,
         collector_cpu=collected.cost, first_touch=warm.first_touch,
     )  # fmt: skip

@@ -35,6 +35,7 @@ class Taken:
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # rates, each second
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of pg_stat_* views
     waits: Mapping[str, int] = field(default_factory=dict)
+    backends: tuple[tuple[str, int, int], ...] = ()  # kind, voluntary and forced context switches
     collector_cpu: float = 0.0  # seconds that collecting took
     first_touch: float | None = None  # seconds that the very first statement took
 
@@ -181,6 +182,7 @@ def _taken(line: Mapping[str, Any], rejected: Mapping[Any, str]) -> Taken:
         "times": Histogram(tuple((value, count) for value, count in line["times"]["counts"])),
         "slowest": tuple(line["slowest"]),
         "series": {name: tuple(values) for name, values in line["series"].items()},
+        "backends": tuple((kind, *counts) for kind, *counts in line.get("backends", ())),
     })  # fmt: skip
 
 

@@ -23,6 +23,8 @@ ALPHA: Final = 0.05
 PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
 #: A thread of pgbench that is busy for so much of a run measures itself.
 _SATURATED: Final = 0.9
+#: Between two runs of a block the canary may differ by so much.
+_CANARY: Final = 0.25
 
 Measure = Callable[[Taken], float | None]
 
@@ -259,6 +261,7 @@ def _cautions(
             yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV)"
         yield from _on_steadiness(name, runs)
     yield from _on_checkpoints(record, one)
+    yield from _on_the_canary(record, one)
     skipped = sum(taken.skipped for taken in record.of(one.cell))
     if skipped:
         yield f"{skipped} transactions were too late and skipped: latencies are those of the rest"
@@ -279,6 +282,21 @@ def _on_checkpoints(record: GridRecord, one: _Tested) -> Iterator[str]:
     if unlike:
         blocks = "1 block" if len(unlike) == 1 else f"{len(unlike)} blocks"
         yield f"in {blocks} the numbers of checkpoints met differ by more than one"
+
+
+def _on_the_canary(record: GridRecord, one: _Tested) -> Iterator[str]:
+    """Over a block, so that the drift of hours is not held against it."""
+    paces: dict[int, list[float]] = {}
+    for name in (record.plan.baseline.name, one.variant.name):
+        for taken in record.accepted(one.cell, name):
+            paces.setdefault(taken.sample.block, []).append(taken.canary)
+    uneven = sum(1 for pace in paces.values() if max(pace) > min(pace) * (1 + _CANARY))
+    if uneven:
+        blocks = "1 block" if uneven == 1 else f"{uneven} blocks"
+        yield (
+            f"in {blocks} the machine changed its pace by more than {_CANARY * 100:.0f} %:"
+            " the canary, a fixed piece of work, took longer before one run than before another"
+        )
 
 
 def _checkpoints(taken: Taken) -> int:

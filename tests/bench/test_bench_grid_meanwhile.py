@@ -1,0 +1,86 @@
+"""What went on beside the runs: collected, and told of each variant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench_grids import SETTINGS, a_record, six_blocks, taken
+from mrtuner.bench.grid import collect
+from mrtuner.bench.grid.campaign import unbalanced
+from mrtuner.bench.grid.meanwhile import meanwhile
+from mrtuner.bench.grid.plan import Cell
+from mrtuner.bench.grid.verdicts import verdicts
+
+CELL = Cell("select", 10, 4)
+
+
+def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
+    """a_run() has 60,000 transactions at 1,000 tps: 90,000 + 30,000 switches make 2 each."""
+    one = taken(
+        CELL, 1, "a", 1000,
+        series={"cpu user": (1.0, 2.0), "cpu system": (0.5, 0.5), "pressure io": (0.25, 0.75)},
+        waits={"running": 6, "IO:WalSync": 3, "Lock:tuple": 1},
+        backends=(("checkpointer", 9, 9), ("client backend", 90_000, 600),
+                  ("client backend", 30_000, 0)),
+    )  # fmt: skip
+    seen = meanwhile(a_record([one]))[0]
+    assert (seen.cpus, seen.voluntary, seen.forced) == (2.0, 2.0, 0.01)
+    assert seen.waiting == {"io": 0.5}
+    assert seen.events == (("running", 0.6), ("IO:WalSync", 0.3), ("Lock:tuple", 0.1))
+    assert seen.throttled is None
+    assert seen.wal == pytest.approx(1000 / 60_000)
+
+
+def test_a_cgroup_of_either_version_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(collect, "_CGROUP", tmp_path / "cgroup")
+    files = {
+        "proc/7/cgroup": "0::/two\n",
+        "cgroup/two/cpu.stat": "usage_usec 2500000\nnr_throttled 3\nthrottled_usec 500000\n",
+        "cgroup/two/memory.current": "4096\n",
+        "proc/8/cgroup": "5:memory:/m\n4:cpu,cpuacct:/c\n1:name=systemd:/\n",
+        "cgroup/cpu/c/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_time 1500000000\n",
+        "cgroup/cpuacct/c/cpuacct.usage": "3000000000\n",
+        "cgroup/memory/m/memory.usage_in_bytes": "8192\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert dict(collect._cgroup(7)) == {
+        "cgroup cpu": 2.5, "cgroup throttled": 0.5, "cgroup memory": 4096,
+    }  # fmt: skip
+    assert dict(collect._cgroup(8)) == {
+        "cgroup cpu": 3.0, "cgroup throttled": 1.5, "cgroup memory": 8192,
+    }  # fmt: skip
+
+
+def test_levels_are_no_rates() -> None:
+    """Two seconds: 4 CPU seconds more are 2 a second; memory stands where it stands."""
+    before, now = {"cgroup cpu": 1.0, "cgroup memory": 9.0}, {"cgroup cpu": 5.0, "cgroup memory": 7}
+    assert collect._rates(before, now, 2.0) == {"cgroup cpu": 2.0, "cgroup memory": 7}
+
+
+def test_a_block_is_uneven_where_equal_variants_met_unequal_checkpoints() -> None:
+    """One and three differ by more than one; where max_wal_size differs that is the effect."""
+    block = [
+        taken(CELL, 1, "a", 1000, checkpoints_timed=1),
+        taken(CELL, 1, "b", 1000, checkpoints_timed=1, checkpoints_requested=2),
+    ]
+    alike = {"a": SETTINGS, "b": SETTINGS}
+    assert unbalanced(block, alike) == ["its runs met from 1 to 3 checkpoints"]
+    assert unbalanced(block, alike | {"b": SETTINGS | {"max_wal_size": "64"}}) == []
+    assert unbalanced([block[0], taken(CELL, 1, "b", 1000, checkpoints_timed=2)], alike) == []
+
+
+def test_a_machine_that_changed_its_pace_within_a_block_is_told() -> None:
+    """The canary took 30 ms, and 40 ms before one run: a third more."""
+    runs = six_blocks(CELL, 1.0)
+    assert not any("canary" in text for text in verdicts(a_record(runs))[0].cautions)
+    slow = [replace(runs[0], canary=0.04), *runs[1:]]
+    cautions = verdicts(a_record(slow))[0].cautions
+    assert any(text.startswith("in 1 block the machine changed its pace") for text in cautions)
