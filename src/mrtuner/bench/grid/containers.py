@@ -124,6 +124,7 @@ def minimal_root(directory: Path, program: Path, mounted: Sequence[Path]) -> Pat
 
     What lies in `mounted` will be there anyway.
     """
+    directory.chmod(0o755)
     for name in ("tmp", "dev", "proc", "sys", "etc", "run"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     (directory / "tmp").chmod(0o1777)

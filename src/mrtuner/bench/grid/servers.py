@@ -122,11 +122,12 @@ def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
     installation = containers.installation_mounts(cluster.binaries)
     root: Path | None = Path("/")
     if variant.image == "minimal":
-        directory = stack.enter_context(TemporaryDirectory(prefix="mrtuner-root-", dir="/var/tmp"))
-        Path(directory).chmod(0o755)
-        root = containers.minimal_root(
-            Path(directory), cluster.binaries.program("postgres"), installation
+        directory = Path(
+            stack.enter_context(TemporaryDirectory(prefix="mrtuner-root-", dir="/var/tmp"))
         )
+        stack.enter_context(guard.directory_removed(directory))
+        program = cluster.binaries.program("postgres")
+        root = containers.minimal_root(directory, program, installation)
     elif variant.image != "host":
         root = Path(variant.image) if variant.image.startswith("/") else None
     return Contained(
