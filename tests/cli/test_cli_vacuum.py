@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
+from mrtuner.journal.record import State
+from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
@@ -136,6 +139,27 @@ def test_apply_and_undo_and_their_documents(neglected: str, tmp_path: Path) -> N
     again = run(neglected, "--undo", *journal[:3])
     assert (again.exit_code, again.stdout) == (2, "")
     assert "nothing to undo" in again.stderr
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not"])
+def test_an_undo_that_was_killed_is_undone_once_by_the_next(
+    neglected: str, tmp_path: Path, committed: bool
+) -> None:
+    """Two changes; the undo of the second was killed around its commit. The first one stays."""
+    journal = ("--journal", str(tmp_path), "--yes")
+    run(neglected, "--apply", *journal)
+    with Journal(tmp_path) as book:
+        (first,) = book.changes()
+        entry = replace(first.entries[0], name='"public"."account" fillfactor')
+        second = book.begin(replace(first, entries=(replace(entry, before="90", after="80"),)))
+        second = book.note(second, State.VERIFIED, "verified")
+        back = replace(second, entries=(replace(entry, before="80", after="90"),), undoes=second.id)
+        book.note(book.begin(back), State.WRITING, "killed here")
+    sql(neglected, f"ALTER TABLE account SET (fillfactor = {90 if committed else 80})")
+    done = run(neglected, "--undo", *journal)
+    assert done.exit_code == 0, done.output
+    assert f"an interrupted undo was found, {'' if committed else 'not '}done" in done.stderr
+    assert set(options(neglected)) == {"fillfactor=90", "autovacuum_enabled=true"}
 
 
 def test_settings_of_the_server_go_to_apply_as_a_file(dsn: str) -> None:

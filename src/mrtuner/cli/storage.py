@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,7 +58,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
 
     with Journal(journal) as book:
         recovered = _clean_up(dsn, book)
-        if recovered is not None and recovered.did == "reverted":
+        if recovered is not None and recovered.did in {"reverted", "undone"}:
             _finish(recovered, (), recovered, None, as_json=as_json)
             return
         done = last(dsn, book)
@@ -76,14 +76,20 @@ def _clean_up(dsn: str, book: Journal) -> Outcome | None:
 
     outcome = recover(dsn, book)
     if outcome is not None:
-        names = ", ".join(outcome.changed) or "nothing is in force"
-        terminal.talk(f"an interrupted change was found and {outcome.did}: {names}")
+        terminal.talk(f"{_FOUND[outcome.did]}{': ' * bool(outcome.changed)}"
+                      f"{', '.join(outcome.changed)}")  # fmt: skip
     return outcome
 
 
-def _turned(entries: Sequence[Entry]) -> list[Entry]:
-    from dataclasses import replace
+_FOUND: Final = {
+    "finished": "an interrupted change was found, in force",
+    "reverted": "an interrupted change was found, not in force",
+    "undone": "an interrupted undo was found, done",
+    "nothing": "an interrupted undo was found, not done",
+}
 
+
+def _turned(entries: Sequence[Entry]) -> list[Entry]:
     return [replace(one, before=one.after, after=one.before) for one in entries]
 
 
@@ -140,7 +146,7 @@ def _finish(
 
 
 def _said(outcome: Outcome) -> Iterator[str]:
-    if outcome.did == "nothing":
+    if outcome.did in {"nothing", "reverted"}:
         yield "nothing to change"
         return
     number = len(outcome.changed)

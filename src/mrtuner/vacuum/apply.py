@@ -37,7 +37,11 @@ _LOCK: Final = int.from_bytes(b"mrtuner")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What has become of a change; `changed` and `left` are "table" parameter."""
+    """What has become of a change; `changed` and `left` are "table" parameter.
+
+    Of an interrupted one: finished (it is in force), reverted (it is not); of an interrupted undo:
+    undone, or nothing.
+    """
 
     did: Literal["nothing", "applied", "undone", "finished", "reverted"]
     change: int | None = None  # its number in the journal
@@ -143,12 +147,18 @@ def _recover(conn: Connection, journal: Journal, key: str) -> Outcome | None:
     change = journal.unfinished(key)
     if change is None:
         return None
+    undoing = change.undoes is not None
     off = _off(conn, change.entries, [one.after for one in change.entries])
     if change.entries and len(off) == len(change.entries):
         journal.note(change, State.REVERTED, "found not in force")
-        return Outcome(did="reverted", change=change.id)
+        return Outcome(did="nothing" if undoing else "reverted", change=change.id)
     journal.note(change, State.VERIFIED, "found in force")
-    return Outcome(did="finished", change=change.id, changed=_names(change.entries), left=off)
+    return Outcome(
+        did="undone" if undoing else "finished",
+        change=change.id,
+        changed=_names(change.entries),
+        left=off,
+    )
 
 
 def _key(conn: Connection) -> str:
