@@ -83,11 +83,12 @@ def with_snippet(source: Path, directory: Path, snippet: str, **constants: str) 
 
 def node(made: Settings, directory: Path) -> list[str]:
     """node-postgres."""
-    needed("node", "npm")
+    needed("node")
     place = CACHE / "node"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(CLIENTS / "node" / "package.json", place)
     if not (place / "node_modules" / "pg").is_dir():
+        needed("npm")
         fetch(["npm", "install", "--silent", "--no-audit", "--no-fund"], place)
     program = with_snippet(CLIENTS / "node" / "client.js", directory, made.text)
     where = {"NODE_PATH": str(place / "node_modules"), "PGHOST": SERVER, "PGUSER": "postgres"}
@@ -118,11 +119,11 @@ def jars(*artifacts: str) -> str:
 
 def fetched(artifact: str, kind: str) -> Path:
     """A file out of Maven's repositories."""
-    needed("mvn")
     place = CACHE / "java"
     _, name, version = artifact.split(":")
     file = place / f"{name}-{version}.{kind}"
     if not file.is_file():
+        needed("mvn")
         what = (f"-Dartifact={artifact}:{kind}", f"-DoutputDirectory={place}")
         fetch(["mvn", "-q", "-B", "dependency:copy", *what], place)
     return file

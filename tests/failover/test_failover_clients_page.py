@@ -8,6 +8,7 @@ from pathlib import Path
 
 import failover_programs
 import pytest
+from failover_stacks import CLIENTS
 from test_failover_clients import STACKS as QUICK
 from test_failover_clients_slow import ON_POSTGRES
 
@@ -59,7 +60,7 @@ def test_the_version_told_is_the_one_fetched(artifact: str, stack: str) -> None:
 
 
 def test_the_modules_told_are_those_pinned() -> None:
-    pinned = (failover_programs.CLIENTS / "pgx" / "go.mod").read_text()
+    pinned = (CLIENTS / "pgx" / "go.mod").read_text()
     assert re.findall(r"pgx/v5 v(\S+)", pinned)[0] in STACKS["pgx"].verified
-    node = (failover_programs.CLIENTS / "node" / "package.json").read_text()
+    node = (CLIENTS / "node" / "package.json").read_text()
     assert re.findall(r'"pg": "(\S+)"', node)[0] in STACKS["node-postgres"].verified
