@@ -13,6 +13,7 @@ command = Commands(
         "run": "Run a plan, or go on with one that was interrupted.",
         "report": "What a run shows, as text, JSON or one HTML page.",
         "compare": "Compare two variants without writing a plan.",
+        "simulate": "How often each way of benchmarking would be wrong.",
     },
     package="mrtuner.cli.bench",
     help="""Measure variants of a server against each other, over a grid of loads.

@@ -20,8 +20,14 @@ from mrtuner.cli.bench import running
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write pictures and all figures as one HTML page.",
 )  # fmt: skip
+@click.option(
+    "--parquet", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write every sample as a row of a Parquet table.",
+)  # fmt: skip
 @options.json_option
-def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -> None:
+def command(
+    run: Path, against: Path | None, html: Path | None, parquet: Path | None, as_json: bool
+) -> None:
     """Judge a run from its record: verdicts cell by cell, adjusted for their number.
 
     \b
@@ -30,6 +36,7 @@ def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -
       mrtuner bench report run1 --html run1.html
       mrtuner bench report run2 --against run1
       mrtuner bench report run1 --json
+      mrtuner bench report run1 --parquet run1.parquet
 
     Runs of other hosts, kernels or versions are not put beside each other.
     """
@@ -44,3 +51,8 @@ def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -
 
         terminal.save(html, page(record, other))
         terminal.talk(f"written: {html}")
+    if parquet is not None:
+        from mrtuner.bench.grid.parquet import write_parquet
+
+        write_parquet(record, parquet)
+        terminal.talk(f"written: {parquet}")

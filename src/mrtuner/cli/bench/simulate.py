@@ -1,0 +1,86 @@
+"""`mrtuner bench simulate`: how often each way of benchmarking would be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from mrtuner.cli import options, proving, terminal
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.stats.simulation import Outcome
+
+SCHEMA: Final = "mrtuner.bench.simulation/1"
+
+
+@options.command("simulate")
+@click.option(
+    "--pairs", default="3,5,7,10,20", show_default=True, metavar="N,N…",
+    help="Runs of each arm.",
+)  # fmt: skip
+@click.option(
+    "--noise", type=options.Share(), default="2%", show_default=True, metavar="SHARE",
+    help="Standard deviation of a run.",
+)  # fmt: skip
+@click.option(
+    "--drift", type=options.Share(), default="5%", show_default=True, metavar="SHARE",
+    help="Standard deviation of what the machine does from run to run.",
+)  # fmt: skip
+@click.option(
+    "--effect", type=options.Share(), default="0%", show_default=True, metavar="SHARE",
+    help="A difference to plant: how often is it found?",
+)  # fmt: skip
+@click.option("--repeats", type=int, default=1500, show_default=True, help="Simulated benchmarks.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the chance.")
+@options.json_option
+def command(
+    pairs: str, noise: float, drift: float, effect: float, repeats: int, seed: int, as_json: bool
+) -> None:
+    """Simulate a machine that drifts: how often is a difference called that is not there?
+
+    \b
+    Examples:
+      mrtuner bench simulate
+      mrtuner bench simulate --drift 0%
+      mrtuner bench simulate --pairs 10 --effect 5%
+
+    Nothing is measured. Why `bench` and `prove` run in blocks and judge by a paired t is what
+    comes out of it.
+    """
+    from mrtuner.stats.simulation import Machine, simulate
+
+    proving.require("scipy")
+    machine = Machine(noise=noise, drift=drift)
+    found = [
+        outcome
+        for number in _numbers(pairs)
+        for outcome in simulate(number, machine, effect=effect, repeats=repeats, seed=seed)
+    ]
+    if as_json:
+        given = {"noise": noise, "drift": drift, "effect": effect, "repeats": repeats, "seed": seed}
+        outcomes = [asdict(outcome) for outcome in found]
+        terminal.document({"schema": SCHEMA, **given, "outcomes": outcomes})
+        return
+    _tell(found, effect)
+
+
+def _tell(found: list[Outcome], effect: float) -> None:
+    what = f"a planted difference of {effect * 100:g} %" if effect else "no difference"
+    click.echo(f"{what}: share of the benchmarks that call one, and the interval's half width")
+    for number in dict.fromkeys(outcome.pairs for outcome in found):
+        click.echo(f"\n{number} pairs")
+        for one in found:
+            if one.pairs == number:
+                click.echo(f"  {one.way:<30} {one.called:>4.0%}   ± {one.half_width * 100:.1f} %")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--pairs {text!r} is no list of numbers", "Write them as 3,5,10."
+        ) from None
