@@ -108,13 +108,18 @@ def measure(
 @contextmanager
 def own_server(server_bin: Path | None) -> Iterator[Cluster]:
     """A fresh, running server with the settings that initdb gives; it is removed afterwards."""
+    from mrtuner.bench import guard
     from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
     binaries = find_binaries(server_bin)
     terminal.talk(f"starting a PostgreSQL {binaries.version} of our own")
     cluster = Cluster.create(binaries, scratch_directory())
     try:
-        with cluster:
+        with (
+            guard.directory_removed(cluster.directory),
+            guard.server_stopped(cluster.data),
+            cluster,
+        ):
             yield cluster
     finally:
         cluster.remove()
