@@ -285,8 +285,8 @@ class Rotator:
         if not store.restore(rotation.old):
             raise Refused(
                 f"{rotation.to} cannot give the old secret back",
-                "Run rotate again to finish this rotation; with another --to, if its secret was not "
-                "taken there.",
+                "Run rotate again to finish this rotation; with another --to, if its secret was "
+                "not taken there.",
             )
 
     def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
