@@ -36,6 +36,8 @@ RELAY = Path("relay.pid")
 #: A Java server of applications needs its time to start [s].
 _START = 90.0
 _LIMIT = 60.0
+#: Sent and acknowledged, and shorter than any keepalive: its answer would be the last sign [s].
+_SETTLE = 0.5
 
 
 def relay(path: str) -> None:
@@ -189,7 +191,7 @@ def _hangs(
     for name, program in programs.items():
         if "flight" in cases[name]:
             program.ask("flight")
-    time.sleep(1.0)
+    time.sleep(_SETTLE)
     with fault:
         for name, program in programs.items():
             for case in cases[name]:
