@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import click
 from docs.generate_classes import classes_page
+from docs.generate_failover import lab_picture, measured_page, measured_picture
 
 import mrtuner
 from mrtuner import cli, errors, render
@@ -69,6 +70,7 @@ def pages() -> dict[Path, str]:
         "reference/errors.md": errors_page(),
         "reference/catalog.md": catalog_page(),
         "reference/instance-classes.md": classes_page(),
+        "reference/failover-measured.md": measured_page(),
         "comparison.md": comparison_page(),
     }
     return {DOCS / name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -83,6 +85,8 @@ def pictures() -> dict[Path, str]:
         "rehearsal": stand_alone(rehearsal_picture(), "light"),
         "limits": stand_alone(limits_picture(), "light"),
         "vacuum": stand_alone(vacuum_picture(), "light"),
+        "failover-grid": stand_alone(measured_picture(), "light"),
+        "failover-lab": stand_alone(lab_picture(), "light"),
     }
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MissingPart
 from mrtuner.failover.lab.outcome import cells, limits
+from mrtuner.failover.predict import SLACK
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Height of a row, and of axes and margins, in user units.
+#: Height of a row, and of the axis with margins, in user units.
 _ROW: Final = 24
 _FRAME: Final = 62
-#: Drawn beside every band: what may be added to it, as in the verdict [s].
-_SLACK: Final = 0.1
+#: Share of the width that the labels take.
+_LEFT: Final = 0.5
 
 
 def require() -> None:
@@ -55,7 +56,7 @@ def picture(outcome: Mapping[str, Any], *, key: str) -> str:
         axes.set_xlim(-0.02 * most, 1.04 * most)
         for place, row in enumerate(rows):
             _draw(axes, place, row, most)
-        axes.set_xlabel("seconds from the client's own action; blue predicted, orange measured")
+        axes.set_xlabel("seconds from the client's own action on")
         _dress(axes, [row["case"] for row in rows])
         return charts.finish(
             figure, key,
@@ -68,14 +69,14 @@ def _end(row: Mapping[str, Any]) -> float:
     band = row["predicted"]
     hangs: list[float] = [hang for hang in row["measured"] if hang is not None]
     shown = band is not None and row["fits"] is not None
-    last: float = band["high"] if shown else row["watched"]
-    return max([1.0, last + _SLACK, *hangs])
+    last: float = band["high"] + row["slack"] if shown else row["watched"]
+    return max([1.0, last, *hangs])
 
 
 def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
     band = row["predicted"]
     low, high = (band["low"], min(band["high"], most)) if band else (0.0, most)
-    _bar(axes, place, low, high, endless=band is None)
+    _bar(axes, place, low, high, slack=row["slack"], endless=band is None)
     for hang in row["measured"]:
         at = row["watched"] if hang is None else hang
         _dot(axes, place, at, ">" if hang is None else "D")
@@ -84,10 +85,11 @@ def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
 def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
     """Every setting of a self-test: its hangs, seen from the middle of the predicted band."""
     with charts.canvas(height=_FRAME + _ROW * len(trials)) as figure:
-        axes = figure.add_axes(_place(len(trials), left=0.5))
+        axes = figure.add_axes(_place(len(trials)))
         for place, trial in enumerate(trials):
             band = trial["predicted"]
-            _bar(axes, place, band["low"] - band["mid"], band["high"] - band["mid"])
+            low, high = band["low"] - band["mid"], band["high"] - band["mid"]
+            _bar(axes, place, low, high, slack=SLACK)
             for hang in trial["measured"]:
                 _dot(axes, place, hang - band["mid"], "D")
         axes.set_xlabel("seconds from the middle of the band; grey: 0.1 s beside it")
@@ -105,19 +107,21 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
         )  # fmt: skip
 
 
-def _place(rows: int, left: float = 0.36) -> tuple[float, float, float, float]:
+def _place(rows: int) -> tuple[float, float, float, float]:
     height = _FRAME + _ROW * rows
-    return (left, 46 / height, 0.98 - left, 1 - 54 / height)
+    return (_LEFT, 46 / height, 0.98 - _LEFT, 1 - 54 / height)
 
 
-def _bar(axes: Axes, place: int, low: float, high: float, *, endless: bool = False) -> None:
+def _bar(
+    axes: Axes, place: int, low: float, high: float, *, slack: float, endless: bool = False
+) -> None:
     """The band, and beside it what is allowed; a band without end has dashes."""
     blue, grey = charts.PALETTE["b"].light, charts.PALETTE["line"].light
     if endless:
         axes.hlines([place], [low], [high], color=blue, linewidth=1.5, linestyle=(0, (4, 3)))
         return
     width = high - low
-    axes.barh([place], [width + 2 * _SLACK], left=low - _SLACK, height=0.62, color=grey)
+    axes.barh([place], [width + 2 * slack], left=low - slack, height=0.62, color=grey)
     axes.barh([place], [max(width, 0.01)], left=low, height=0.62, color=blue, alpha=0.55)
 
 

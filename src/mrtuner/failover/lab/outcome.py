@@ -39,6 +39,7 @@ class Row:
             "decided_by": self.decided_by,
             "measured": [None if hang is None else round(hang, 3) for hang in self.measured],
             "watched": round(self.watched, 1),
+            "slack": self.slack,
             "fits": self.fits,
         }
 

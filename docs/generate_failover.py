@@ -1,0 +1,135 @@
+"""The page of hangs predicted and measured, for `docs.generate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.failover.lab.outcome import cells, limits
+from mrtuner.report import failover_lab
+
+#: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
+RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"
+
+_ABOUT: Final = """\
+# Failover: predicted and measured
+
+Every hang here was measured on Linux {release} at HZ {hz}, in network namespaces of one machine: a
+client, a router that drops, a server. A hang fits when it lies in the band that
+`mrtuner failover predict` gives for it, or beside it by at most 0.1 s. {verdict}
+How it is worked out: [clients and a failover](../concepts/failover.md).
+
+## The kernel's own limits
+
+`mrtuner failover self-test --whole` does this on your kernel, without root, in two minutes; without
+`--whole` a part of it in seconds. Plain sockets; four clients a row, each at another phase of the
+kernel's timers. Case 1: a new connection. Case 2: a query on an idle connection. Case 3: a query in
+flight.
+
+![Every hang, seen from the middle of its predicted band; nearly all lie inside, and none more than
+0.1 s beside it](../images/failover-grid.svg)
+"""
+
+_LAB: Final = """
+## Real servers, real clients
+
+`mrtuner failover lab --scenario NAME` does this on your machine:
+[the lab](../how-to/failover-lab.md). A primary and a streaming standby of PostgreSQL, three clients
+a case with psycopg, set as `mrtuner failover settings --for psycopg --within 10s` advises where
+nothing else is said. The other machine takes over three seconds after the fault; Patroni takes its
+own time, and behind PgBouncer it happens when nobody hangs any more. What lasts for ever is looked
+at for as long as said.
+
+![The hangs of every scenario with the bands predicted for them](../images/failover-lab.svg)
+"""
+
+
+def record() -> dict[str, Any]:
+    """What was measured."""
+    told: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return told
+
+
+def measured_page() -> Iterator[str]:
+    """Both tables, with their pictures."""
+    told = record()
+    test, outcomes = told["selftest"], told["scenarios"]
+    fits = test["fits"] and all(one["fits"] for one in outcomes)
+    verdict = "All of them do." if fits else "**Not all of them do.**"
+    yield from _ABOUT.format(release=test["release"].partition("-")[0], hz=test["hz"],
+                             verdict=verdict).splitlines()  # fmt: skip
+    yield ""
+    yield from _table(
+        ("Case", "Setting", "Predicted (s)", "Measured (s)"), map(_trial, test["trials"])
+    )
+    yield from _LAB.splitlines()
+    for one in outcomes:
+        yield from _scenario(one)
+
+
+def _trial(told: Mapping[str, Any]) -> tuple[str, ...]:
+    band, hangs = told["predicted"], told["measured"]
+    return (
+        str(told["case"]),
+        told["setting"],
+        f"{band['low']:.2f} – {band['high']:.2f}",
+        f"{min(hangs):.2f} – {max(hangs):.2f} ({len(hangs)})",
+    )
+
+
+def _scenario(told: Mapping[str, Any]) -> Iterator[str]:
+    yield ""
+    usual = _usual(told)
+    yield f"### {told['scenario']}{'' if usual else ', otherwise set'}"
+    yield ""
+    yield f"{told['words'][0].upper()}{told['words'][1:]}.{'' if usual else f' `{limits(told)}`.'}"
+    yield ""
+    heads = ("Case", "Predicted", "Measured", "Verdict", "Decided by")
+    yield from _table(heads, map(cells, told["cases"]))
+    yield ""
+    yield from _table(
+        ("Probe", "Longest without an answer", "Failed", "Late", "Answered by the old primary"),
+        map(_probe, told["probes"]),
+    )
+    yield ""
+    writes = told["writes"]
+    fenced = "" if told["fenced"] is None else (
+        f"; the old primary was killed {told['fenced']:.1f} s after the fault"
+    )  # fmt: skip
+    yield f"{writes['acknowledged']} writes acknowledged, {writes['lost']} of them lost{fenced}."
+
+
+def _usual(told: Mapping[str, Any]) -> bool:
+    """Whether the clients were set as advised; PgBouncer's have nothing set."""
+    return not told["sysctls"]
+
+
+def _probe(told: Mapping[str, Any]) -> tuple[str, ...]:
+    outage = "to the end" if told["outage"] is None else f"{told['outage']:.1f} s"
+    return (told["kind"], outage, *(str(told[name]) for name in ("failed", "late", "stale")))
+
+
+def _table(heads: Sequence[str], rows: Any) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{':--|' * len(heads)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def measured_picture() -> str:
+    """Every hang of the grid, seen from the middle of its band."""
+    return failover_lab.deviations(record()["selftest"]["trials"], key="grid")
+
+
+def lab_picture() -> str:
+    """Every hang of the scenarios, in one picture."""
+    outcomes = record()["scenarios"]
+    rows = [
+        {**row, "case": f"{one['scenario']}: {row['case']}"}
+        for one in outcomes
+        for row in one["cases"]
+        if row["fits"] is not None
+    ]
+    return failover_lab.picture({"scenario": "all", "cases": rows}, key="lab")
