@@ -124,16 +124,18 @@ def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:
     assert told["schema"] == "mrtuner.limits.fleet/1"
     assert {one["instance"] for one in told["instances"]} == {"slow", "far", "new"}
     assert "3 of 3 instances" in done.stderr
-    named = run("slow", "new", "--since", "4h")
-    assert named.exit_code == 0, named.output
-    assert "1 of 2 instances at a limit" in named.stdout
-
-
-def test_every_key_of_the_document_is_described(three: Lab) -> None:
-    told = json.loads(run("--all", "--since", "4h", "--json").stdout)
     page = JSON.read_text(encoding="utf-8")
     section = page.split("## `mrtuner.limits.fleet/1`\n")[1].split("\n## ")[0]
     assert keys(told) - set(re.findall(r"`([\w.]+)`", section)) == set()
+
+
+def test_some_may_be_named(lab: Lab) -> None:
+    for name in ("new", "newer", "newest"):
+        make(name)
+    named = run("newer", "new", "--since", "4h")
+    assert named.exit_code == 0, named.output
+    assert "0 of 2 instances at a limit" in named.stdout
+    assert "not judged: 1 x CloudWatch has no points of new in that time" in named.stdout
 
 
 def keys(document: Any) -> set[str]:
@@ -208,9 +210,12 @@ def test_what_does_not_go_together_is_refused(arguments: list[str], message: str
     assert message in done.stderr.splitlines()[0]
 
 
-def test_one_region_that_fails_leaves_the_others(three: Lab) -> None:
-    make_elsewhere = client("rds", Account(region="eu-west-2"))
-    assert make_elsewhere.describe_db_instances()["DBInstances"] == []
-    done = run("--all", "--region", "us-east-1", "--region", "eu-west-2", "--since", "4h")
-    assert done.exit_code == 0, done.output
-    assert "instances at a limit" in done.stdout
+def test_regions_that_fail_are_named_and_the_exit_code_tells(lab: Lab) -> None:
+    lab.deny("rds:DescribeDBInstances")
+    done = run("--all", "--region", "us-east-1", "--region", "eu-west-2", "--json")
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert [one["region"] for one in told["failures"]] == ["us-east-1", "eu-west-2"]
+    alone = run("--all", "--region", "us-east-1")
+    assert alone.exit_code == 1
+    assert alone.stderr.startswith("error: ")

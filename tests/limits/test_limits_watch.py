@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series
 from mrtuner.limits.answer import on_host
-from mrtuner.limits.findings import WAITING
+from mrtuner.limits.testimony import WAITING
 from mrtuner.limits.watch import watch
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -132,3 +133,22 @@ def test_the_document_of_a_host_has_no_class() -> None:
     told = judged(watched(800, 12), CGROUP).to_dict()
     assert (told["instance"], told["class"], told["storage"]) == ("here", None, "sdb")
     assert told["candidates"] == []
+
+
+def test_an_even_trickle_of_writes_beside_the_reads_is_not_accused() -> None:
+    whole = watched(800, 12)
+    found = judged(replace(whole, metrics={**whole.metrics, "WriteIOPS": np.full(SECONDS, 3.0)}))
+    assert found.pegged
+    assert all(one.resource is not Resource.WRITE_IOPS for one in found.pegged)
+
+
+def test_a_declared_limit_on_few_writes_is_found_beside_many_reads() -> None:
+    """Twenty writes a second are allowed, while reads go up to some 500."""
+    whole = watched(800, 12)
+    writes = np.random.default_rng(4).poisson(4, SECONDS).astype(float)
+    writes[PUSHED] = np.random.default_rng(5).normal(20, 0.05, 150)
+    reads = 300 * np.random.default_rng(6).lognormal(0, 0.2, SECONDS)
+    metrics = {**whole.metrics, "WriteIOPS": writes, "ReadIOPS": reads}
+    known = replace(CGROUP, resource=Resource.WRITE_IOPS, value=20)
+    found = judged(replace(whole, metrics=metrics), known)
+    assert known in [one.ceiling for one in found.pegged]

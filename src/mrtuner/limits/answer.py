@@ -13,9 +13,10 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
-from mrtuner.limits.findings import BALANCES, PARTS, Findings, Pegged, find, totals
+from mrtuner.limits.findings import PARTS, Findings, Pegged, find, totals
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.series import Series
+from mrtuner.limits.testimony import BALANCES
 from mrtuner.limits.wayout import Candidate, Need, candidates, judge, needs
 from mrtuner.limits.words import advice, host_advice, lasting, verdict
 from mrtuner.stats.plateaus import numpy

@@ -18,6 +18,7 @@ from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.findings import DISK, Findings, pegged_mask, totals
 from mrtuner.limits.series import Series
+from mrtuner.limits.testimony import WAITING
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB
 
@@ -170,7 +171,7 @@ def _at_most(
     """Operations in the queue over the time of one in quiet minutes, in the resource's unit."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
-    queue = series.metrics.get("DiskQueueDepth")
+    queue = series.metrics.get(WAITING if series.apart else "DiskQueueDepth")
     if resource not in DISK or operations is None or queue is None:
         return None
     there = pegged_mask(findings.pegged, resource, series.points)
@@ -179,11 +180,21 @@ def _at_most(
     at = there & (operations > 0) & np.isfinite(queue)
     if at.sum() < 3 or quiet.sum() < 20:
         return None
-    time = float(np.median(queue[quiet] / operations[quiet]))
+    middle = _of_sums if series.apart else _median
+    time = middle(queue[quiet], operations[quiet])
     if time <= 0:
         return None
-    factor = float(np.median(queue[at] / operations[at])) / time
+    factor = middle(queue[at], operations[at]) / time
     return float(np.median(values[at])) * max(factor, 1.0)
+
+
+def _median(queue: Values, operations: Values) -> float:
+    return float(numpy().median(queue / operations))
+
+
+def _of_sums(waiting: Values, operations: Values) -> float:
+    """Of sessions, which are few and often none: a median would be zero."""
+    return float(waiting.sum() / operations.sum())
 
 
 def _any_pegged(series: Series, findings: Findings) -> Mask:

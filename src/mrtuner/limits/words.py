@@ -54,7 +54,9 @@ def level(one: Pegged) -> str:
 
 
 def lasting(minutes: float) -> str:
-    """``45 min``, ``7.5 h``."""
+    """``75 s``, ``45 min``, ``7.5 h``."""
+    if minutes < 2:
+        return f"{minutes * 60:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:,.3g} h"
 
 

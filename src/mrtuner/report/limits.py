@@ -37,6 +37,8 @@ _TOGETHER: Final = {Resource.THROUGHPUT: THROUGHPUTS, Resource.IOPS: OPERATIONS}
 _UNKNOWN: Final = "unknown ceiling"
 #: Days below which the axis shows times instead of dates.
 _HOURS_ONLY: Final = 1.5
+#: Seconds from which on a calendar is shown.
+_CALENDAR_FROM: Final = 6 * 3600
 #: Shades of an hour of the calendar, from no minute of it at a ceiling to all of it.
 _SHADES: Final = (" ", ".", ":", "+", "#")
 
@@ -58,6 +60,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     for one in told["pegged"]:
         yield ""
         yield from _pegged(one)
+        if _long(told):
+            yield from _calendar(one["calendar"])
     yield from _listed(
         "hidden demand", [demand_words(one) for one in told["needs"] if one["hidden"]]
     )
@@ -70,6 +74,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not found:
+        return
     rows = [
         (
             f"{'>' if one['binding'] else ' '} {one['name']}",
@@ -98,7 +104,12 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
         f"{lasting(one['longest_minutes'])} at most in one go; {_surely(one)}"
     )
     yield from (f"  {said['says']}: {said['because']}" for said in one["testimony"])
-    yield from _calendar(one["calendar"])
+
+
+def _long(told: Mapping[str, Any]) -> bool:
+    """Whether hours of the week say anything of it."""
+    start, end = (datetime.fromisoformat(told[name]) for name in ("start", "end"))
+    return (end - start).total_seconds() >= _CALENDAR_FROM
 
 
 def _surely(one: Mapping[str, Any]) -> str:
@@ -212,7 +223,7 @@ def page(answer: Limits) -> str:
         hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
         forecasts=[forecast_words(one) for one in told["forecasts"]],
         steady=[steady_words(one) for one in told["steady"]],
-        days=_DAYS,
+        days=_DAYS if _long(told) else (),
     )
 
 
