@@ -1,7 +1,9 @@
 """Benchmarks in blocks: cells of workload, scale, clients and rate; variants compared in each.
 
     toml -> plan ─┬ cells     what is measured, in which order, for how long
-                  ├ servers   a variant made a running server (instance: as small as wanted)
+                  ├ loads     pgbench, sysbench or any command (programs: what a plan says of them)
+                  ├ servers   a variant made a running server, there, in a container or by a command
+                  │           (sites: its data; layers: on overlays; instance: as small as wanted)
                   ├ ground    all looked at, equally durable, filled alike
                   └ campaign  blocks -> runs (measure; collect: what happened meanwhile) -> archive
     archive -> verdicts       cell by cell, by the same judge as a proof's; Holm over cells
