@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -95,6 +97,16 @@ class Pair:
         while sql(self.standby.dsn(), "SELECT pg_is_in_recovery()") == [(True,)]:
             time.sleep(0.05)
         self.address.lead_to(self.standby)
+
+    def thaw(self) -> None:
+        """Let every stopped process of the primary go on, so that it can be ended."""
+        found = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self.primary.pid)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        for pid in [*map(int, found.stdout.split()), self.primary.pid]:
+            with suppress(ProcessLookupError, TypeError):
+                os.kill(pid, signal.SIGCONT)  # type: ignore[arg-type]  # None: it is gone
 
     @property
     def psql(self) -> Path:

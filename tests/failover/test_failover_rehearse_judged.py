@@ -22,7 +22,7 @@ from mrtuner.failover.observed import (
 from mrtuner.failover.predict import Case, Prediction
 from mrtuner.failover.probes import Schedule
 from mrtuner.failover.rehearse import Run
-from mrtuner.failover.rehearsed import Rehearsed, document, moments, rehearsed, verdict
+from mrtuner.failover.rehearsed import Rehearsed, document, findings, headline, moments, rehearsed
 from mrtuner.failover.ways import Way
 from mrtuner.failover.wheel import Span
 
@@ -65,7 +65,7 @@ def judged(observation: Observation, *, settled: bool = True) -> Rehearsed:
 
 
 def said(one: Rehearsed, within: float | None = None) -> str:
-    return " ".join(verdict(one, within))
+    return " ".join(findings(one, within))
 
 
 # Who took over.
@@ -179,6 +179,7 @@ def test_the_bound_is_kept_or_not_in_words() -> None:
     assert not slow.kept(20)
     assert "NOT within 20 s: a client waited 25.0 s (new connection)." in said(slow, 20)
     assert slow.kept(None)
+    assert headline(slow, 20).startswith("NOT within 20 s")
     assert "The longest that one client waited was 25.0 s" in said(slow)
 
 
@@ -186,6 +187,7 @@ def test_lost_writes_break_any_bound() -> None:
     one = judged(seen(good(1, OLD), bad(3, 0.1), good(4, NEW), rows=(1, 3)))
     assert not one.kept(None)
     assert "1 write was LOST" in said(one)
+    assert headline(one, 20).startswith("1 write was LOST")
 
 
 def test_a_write_found_twice_is_told() -> None:

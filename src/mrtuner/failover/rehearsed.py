@@ -52,7 +52,8 @@ class Rehearsed:
             "between": self.way.between,
             "unpredicted": self.way.unpredicted,
             "outcome": str(self.outcome),
-            "verdict": " ".join(verdict(self, within)),
+            "verdict": headline(self, within),
+            "findings": list(findings(self, within)),
             "kept": self.kept(within),
             "moments": {name: _rounded(at) for name, at in moments(self).items()},
             "hangs": [one.to_dict() for one in self.hangs],
@@ -97,16 +98,23 @@ def moments(one: Rehearsed) -> dict[str, float | None]:
 # In words.
 
 
-def verdict(one: Rehearsed, within: float | None) -> Iterator[str]:
+def headline(one: Rehearsed, within: float | None) -> str:
+    """The sentence that decides."""
+    if not one.failed_over:
+        return _outcome(one)
+    return (*_lost(one), *_old_writes(one), *_waited(one, within))[0]
+
+
+def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
     """Sentences: whether it failed over, how long for, and whether that kept to the bound."""
     yield _outcome(one)
     if one.outcome is Outcome.NOTHING:
         return
     yield from _away(one)
-    worst = longest(one.hangs)
-    if worst is not None and worst.longest is not None:
-        yield _worst(worst, within)
+    yield from _waited(one, within)
+    yield from _lost(one)
     yield from _ledger(one)
+    yield from _old_writes(one)
     yield from _astray(one)
 
 
@@ -138,22 +146,30 @@ def _away(one: Rehearsed) -> Iterator[str]:
         )
 
 
-def _worst(worst: Hang, within: float | None) -> str:
+def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
+    worst = longest(one.hangs)
+    if worst is None:
+        yield "No client had to wait."
+        return
     waited = f"{'more than ' if worst.at_least else ''}{worst.longest:.1f} s ({worst.case.words})"
     if within is None:
-        return f"The longest that one client waited was {waited}."
-    if worst.within(within):
-        return f"Within {within:g} s: no client waited longer than {waited}."
-    return f"NOT within {within:g} s: a client waited {waited}."
+        yield f"The longest that one client waited was {waited}."
+    elif worst.within(within):
+        yield f"Within {within:g} s: no client waited longer than {waited}."
+    else:
+        yield f"NOT within {within:g} s: a client waited {waited}."
+
+
+def _lost(one: Rehearsed) -> Iterator[str]:
+    if one.lost:
+        yield f"{_writes(one.lost)} LOST after they had been acknowledged."
 
 
 def _ledger(one: Rehearsed) -> Iterator[str]:
     ledger = one.run.observation.ledger
     if ledger is None:
         return
-    if ledger.lost:
-        yield f"{_writes(len(ledger.lost))} LOST after they had been acknowledged."
-    else:
+    if not ledger.lost:
         yield f"No acknowledged write was lost ({ledger.acknowledged} were acknowledged)."
     if ledger.unacknowledged:
         yield (
@@ -164,10 +180,15 @@ def _ledger(one: Rehearsed) -> Iterator[str]:
         yield f"{_writes(len(ledger.duplicated))} found more than once."
 
 
+def _old_writes(one: Rehearsed) -> Iterator[str]:
+    if one.stale.writes:
+        yield (
+            f"{_writes(one.stale.writes)} acknowledged by the OLD primary after the new one served."
+        )
+
+
 def _astray(one: Rehearsed) -> Iterator[str]:
     found = one.stale
-    if found.writes:
-        yield f"{_writes(found.writes)} acknowledged by the OLD primary after the new one served."
     if found.reads:
         yield f"Another than the new primary still answered {_times(found.reads, 'read')}."
     if found.refused:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
 
@@ -49,7 +50,7 @@ class Command:
     @property
     def words(self) -> str:
         """The program alone: its arguments may hold what is nobody's business."""
-        return f"run {self.arguments[0]}"
+        return f"run {Path(self.arguments[0]).name}"
 
     @property
     def over(self) -> bool:

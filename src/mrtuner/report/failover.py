@@ -61,7 +61,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{told['trigger']}"
     for way in told["ways"]:
         yield ""
-        yield from wrap(f"{way['way']} ({way['place']}): {way['verdict']}", WIDE)
+        yield from wrap(f"{way['way']} ({way['place']}): {' '.join(way['findings'])}", WIDE)
         yield from (story_line(moment) for moment in story(way))
         yield ""
         yield from _hangs(way)
