@@ -142,7 +142,10 @@ def _about(
         yield "the data directory is not shown to this role and user, so its disk is not watched"
         return
     if device is None:
-        yield f"{path} lies on no block device that is visible here, so no disk is watched"
+        yield (
+            f"{path} lies on no block device that this user may see (root and the server's may), "
+            "so no disk is watched"
+        )
         return
     names = " on ".join(one.name for one in devices)
     yield f"{path} lies on {names}; watched: {device.name}"
