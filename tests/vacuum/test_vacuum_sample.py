@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from vacuum_tables import picture, sample, table
 
 from conftest import NewCluster
 from mrtuner.errors import UsageError
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.vacuum import vacuum
-from mrtuner.vacuum.sample import ColumnProof, Row, Value, Verdict, compare
+from mrtuner.vacuum import judge, vacuum
+from mrtuner.vacuum.sample import ColumnProof, Row, TableProof, Value, Verdict, compare
 from servers import sql
 
 Rows = dict[str, Row]
@@ -68,6 +70,14 @@ def test_without_chunk_ids_the_statistics_stand_in(
     assert (proof.rewritten, proof.verdict) == (None, verdict)
 
 
+def test_waste_that_is_proven_is_something_to_do() -> None:
+    found = judge(picture(sample(1_000.0, table())))
+    body = one(rows("1", "a", 10), rows("2", "a", 11))
+    proof = TableProof(oid=1, table="doc", rows=100, columns=(body,))
+    assert not found.to_do
+    assert replace(found, proofs=(proof,)).to_do
+
+
 BODY = "repeat('abcdefghij', 1024)"
 
 
@@ -99,9 +109,14 @@ def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int
             sql(dsn, f'UPDATE "a doc" SET {change}')
             time.sleep(SETTLED)
 
-        (table,) = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update).proofs
-        (proof,) = table.columns
+        found = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update)
+        ((proof,),) = (one.columns for one in found.proofs)
         assert (proof.column, proof.updated, proof.verdict) == ("body", 150, verdict)
+        (said,) = (one.amplification for one in found.tables)
+        assert said is not None
+        accused = verdict is Verdict.REWRITTEN
+        assert (said.suspicion is not None) == accused
+        assert ("proven by its rows: body" in said.certainty) == accused
 
 
 def test_a_table_that_cannot_be_sampled_is_named(embedded: Cluster) -> None:

@@ -21,7 +21,7 @@ from mrtuner.vacuum.model import (
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import since_reset, watched
-from mrtuner.vacuum.sample import TableProof, prove, take
+from mrtuner.vacuum.sample import TableProof, Verdict, prove, settled, take
 from mrtuner.vacuum.server import LIMIT, Capacity, capacity
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
@@ -48,9 +48,13 @@ class Vacuum:
 
     @property
     def to_do(self) -> bool:
-        """Whether there is anything to set or to remove."""
+        """Whether there is anything to set, to remove, or to change in an application."""
         serious = any(one.serious for one in self.picture.blockers)
-        return bool(self.settings or serious or any(one.advice for one in self.tables))
+        waste = any(
+            column.verdict is Verdict.REWRITTEN for one in self.proofs for column in one.columns
+        )
+        advice = any(one.advice for one in self.tables)
+        return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as one plain document, ``mrtuner.vacuum/1``."""
@@ -97,7 +101,20 @@ def vacuum(
         found = judge(read(conn, watch, sleep=sleep))
         again = {one.table.oid: one.amplification.rewritten
                  for one in found.tables if one.amplification}  # fmt: skip
-        return replace(found, proofs=tuple(prove(conn, one, again) for one in taken))
+        return _compared(found, tuple(prove(conn, one, again) for one in taken))
+
+
+def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
+    """The verdict with what comparing rows has settled."""
+    by_oid = {one.oid: one for one in proofs}
+
+    def told(one: TableReport) -> TableReport:
+        proof = by_oid.get(one.table.oid)
+        if proof is None or one.amplification is None:
+            return one
+        return replace(one, amplification=settled(one.amplification, proof))
+
+    return replace(found, proofs=proofs, tables=tuple(map(told, found.tables)))
 
 
 def judge(picture: Picture) -> Vacuum:

@@ -12,12 +12,13 @@ Values never leave the server, but reading them costs I/O, and takes the lock of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import ConnectError, UsageError
 from mrtuner.postgres.connect import translated
+from mrtuner.vacuum.model import Amplification
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -130,6 +131,7 @@ def _verdict(
 class TableProof:
     """What comparing the rows of one table gave; `why` there is nothing, where there is not."""
 
+    oid: int
     table: str
     rows: int  # compared, with a large value
     columns: tuple[ColumnProof, ...]
@@ -184,7 +186,20 @@ def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) ->
         if conn.closed:
             raise
         why = error.message
-    return TableProof(table=shape.relation, rows=len(taken.rows), columns=columns, why=why)
+    return TableProof(
+        oid=shape.oid, table=shape.relation, rows=len(taken.rows), columns=columns, why=why
+    )
+
+
+def settled(said: Amplification, proof: TableProof) -> Amplification:
+    """What statistics suspect of a table after its rows were compared: proven, cleared or open."""
+    waste = [one.column for one in proof.columns if one.verdict is Verdict.REWRITTEN]
+    if waste:
+        return replace(said, certainty=f"proven by its rows: {', '.join(waste)} had not changed")
+    if proof.columns and all(one.verdict is not Verdict.UNDECIDED for one in proof.columns):
+        cleared = "its rows show that what was written again had changed"
+        return replace(said, suspicion=None, certainty=cleared)
+    return said
 
 
 _RELATION: Final = (
