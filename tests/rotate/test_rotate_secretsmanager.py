@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3
+import psycopg
 import pytest
 from moto import mock_aws
-from rotating import ADMIN, may_login, running
+from rotating import ADMIN, IMPATIENT, admin, may_login, running
 
+from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.rotate import Credential, Step, rotate
+from mrtuner.rotate.answer import opened
 from mrtuner.rotate.lambda_handler import handler
-from mrtuner.rotate.model import Credential
 from mrtuner.rotate.secretsmanager import Secret
 from servers import sql
 
@@ -72,13 +76,65 @@ def test_the_version_before_comes_back_only_if_it_is_of_the_role_asked_for(servi
     assert stored(service, arn)["password"] == "one"
 
 
-def test_the_four_steps_rotate_and_each_may_be_called_twice(server: Cluster, service: Any) -> None:
-    sql(server.dsn(), "CREATE ROLE aws LOGIN PASSWORD 'old'")
+def taken_over(server: Cluster, service: Any, role: str) -> str:
+    """The secret of a role that logs in, and its administrator's."""
+    sql(server.dsn(), f"CREATE ROLE {role} LOGIN PASSWORD 'old'")
     place = {"host": "127.0.0.1", "port": server.port, "dbname": "postgres"}
-    admin = {"username": "postgres", "password": ADMIN}
-    master = service.create_secret(Name="m", SecretString=json.dumps(place | admin))["ARN"]
-    first = place | {"username": "aws", "password": "old", "masterarn": master}
-    arn = service.create_secret(Name="s", SecretString=json.dumps(first))["ARN"]
+    boss = {"username": "postgres", "password": ADMIN}
+    master = service.create_secret(Name="m", SecretString=json.dumps(place | boss))["ARN"]
+    first = place | {"username": role, "password": "old", "masterarn": master}
+    return str(service.create_secret(Name="s", SecretString=json.dumps(first))["ARN"])
+
+
+def rotated(arn: str, token: str) -> None:
+    for step in STEPS:
+        handler({"SecretId": arn, "ClientRequestToken": token, "Step": step}, None)
+
+
+def test_a_role_that_is_still_used_waits_for_the_next_attempt(
+    server: Cluster, service: Any
+) -> None:
+    arn, tries = taken_over(server, service, "held"), str(uuid4())
+    rotated(arn, str(uuid4()))
+    with psycopg.connect(login(stored(service, arn)) + " application_name=nightly"):
+        rotated(arn, str(uuid4()))
+        with pytest.raises(Refused, match="is in use: nightly from 127"):
+            rotated(arn, tries)
+        assert sql(login(stored(service, arn)), "SELECT session_user") == [("held_green",)]
+    rotated(arn, tries)
+    assert sql(login(stored(service, arn)), "SELECT session_user") == [("held_blue",)]
+
+
+def test_a_secret_of_a_role_outside_the_group_is_refused(
+    server: Cluster, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROUP", "another")
+    with pytest.raises(BadValue, match="the secret is of outside, which is not a role of another"):
+        rotated(taken_over(server, service, "outside"), str(uuid4()))
+
+
+def test_the_command_stores_in_secrets_manager_and_takes_back(
+    server: Cluster, service: Any, tmp_path: Path
+) -> None:
+    arn = taken_over(server, service, "twofold")
+    to, state = f"secretsmanager:{arn}", tmp_path / "state"
+    done = rotate(admin(server), "twofold", to=to, patience=IMPATIENT, journal=state)
+    assert done.rotation.step is Step.DONE
+    assert stored(service, arn)["masterarn"]
+    old = login(stored(service, arn))
+    with psycopg.connect(old):
+        waiting = rotate(admin(server), "twofold", patience=IMPATIENT, journal=state)
+        assert (waiting.rotation.step, waiting.rotation.to) == (Step.WAITING, to)
+        assert sql(login(stored(service, arn)), "SELECT session_user") == [("twofold_green",)]
+        with opened(admin(server), "twofold", IMPATIENT, journal=state) as rotator:
+            outcome = rotator.abort(waiting.rotation, Secret(arn))
+    assert outcome.rotation.step is Step.ABORTED
+    assert login(stored(service, arn)) == old
+    assert sql(old, "SELECT session_user, current_user") == [("twofold_blue", "twofold")]
+
+
+def test_the_four_steps_rotate_and_each_may_be_called_twice(server: Cluster, service: Any) -> None:
+    arn = taken_over(server, service, "aws")
     for user in ("aws_blue", "aws_green", "aws_blue"):
         token = str(uuid4())
         for step in STEPS:

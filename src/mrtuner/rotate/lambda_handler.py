@@ -80,7 +80,13 @@ _STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
 def _group(contents: Mapping[str, Any]) -> Group:
     """The group: GROUP in the environment, else the user's name without its colour."""
     name = str(contents["username"])
-    return Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
+    group = Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
+    if name not in group.roles:
+        raise BadValue(
+            f"the secret is of {name}, which is not a role of {group.name}",
+            f"Store that of {', '.join(group.roles)}, or set GROUP in the function's environment.",
+        )
+    return group
 
 
 def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
