@@ -42,7 +42,8 @@ nothing else is said. The other machine takes over three seconds after the fault
 own time, and behind PgBouncer it happens when nobody hangs any more. What lasts for ever is looked
 at for as long as said.
 
-![The hangs of every scenario with the bands predicted for them](../images/failover-lab.svg)
+![The hangs of every scenario with the bands predicted for them; a star: clients otherwise
+set](../images/failover-lab.svg)
 """
 
 
@@ -127,7 +128,7 @@ def lab_picture() -> str:
     """Every hang of the scenarios, in one picture."""
     outcomes = record()["scenarios"]
     rows = [
-        {**row, "case": f"{one['scenario']}: {row['case']}"}
+        {**row, "case": f"{one['scenario']}{'' if _usual(one) else '*'}: {row['case']}"}
         for one in outcomes
         for row in one["cases"]
         if row["fits"] is not None

@@ -242,6 +242,10 @@ def test_the_list_names_every_scenario() -> None:
         (["--scenario", "crash", "--scenario", "fire"], "no scenario 'fire'"),
         (["--scenario", "crash", "--sysctl", "retries=5"], "'retries=5' is no TCP setting"),
         (["--scenario", "crash", "--client", "nonsense"], "cannot read the connection string"),
+        (["--scenario", "crash", "--client", "host=db"], "host cannot be given"),
+        (["--scenario", "crash", "--client", "tcp_user_timeout=x"], "is not a whole number"),
+        (["--scenario", "crash", "--report", "/none/x.html"], "no directory /none"),
+        (["--report", "x.html"], "nothing to report"),
     ],
 )
 def test_mistyped_wishes_end_with_2_before_anything_starts(arguments: list[str], said: str) -> None:

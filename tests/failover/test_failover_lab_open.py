@@ -125,6 +125,15 @@ def test_kill_9_of_what_holds_the_namespaces_leaves_nothing_and_is_said() -> Non
         assert "error: the lab ended by itself" in process.stderr.read()
 
 
+def test_a_setting_that_the_kernel_does_not_take_is_refused() -> None:
+    done = subprocess.run(
+        [*PROGRAM, "--scenario", "crash", "--sysctl", "tcp_retries2=999"],
+        capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: this kernel does not take net.ipv4.tcp_retries2 = 999" in done.stderr
+
+
 def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
     shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     done = subprocess.run(

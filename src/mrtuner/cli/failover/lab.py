@@ -33,7 +33,7 @@ FAILED: Final = 1
     help="Set the clients as `settings --within` does.",
 )  # fmt: skip
 @click.option(
-    "--client", "parameters", metavar="PARAMETERS",
+    "--client", metavar="PARAMETERS",
     help="Set them so instead: libpq's parameters, such as 'connect_timeout=3'.",
 )  # fmt: skip
 @click.option(
@@ -61,7 +61,7 @@ def command(
     scenarios: tuple[str, ...],
     listed: bool,
     within: float,
-    parameters: str | None,
+    client: str | None,
     sysctls: tuple[str, ...],
     dns_ttl: float,
     watch: float,
@@ -83,14 +83,14 @@ def command(
     the command, however it ends. Hangs are held against what `predict` says, within 0.1 s; ends
     with 1 when one lies outside its band.
     """
-    from mrtuner.failover.lab.session import Request, sysctl
+    from mrtuner.failover.lab.session import Request, parameters, sysctl
 
     if listed:
         _list(as_json)
         return
     request = Request(
-        within=within, parameters=_parameters(parameters), sysctls=dict(map(sysctl, sysctls)),
-        ttl=dns_ttl, watch=watch, server_bin=server_bin,
+        within=within, parameters=None if client is None else parameters(client),
+        sysctls=dict(map(sysctl, sysctls)), ttl=dns_ttl, watch=watch, server_bin=server_bin,
     )  # fmt: skip
     if not scenarios:
         if report is not None:
@@ -134,15 +134,6 @@ def _list(as_json: bool) -> None:
         return
     for line in table([(one.name, one.words) for one in SCENARIOS.values()]):
         click.echo(line)
-
-
-def _parameters(text: str | None) -> Mapping[str, str] | None:
-    """libpq's parameters as given; None when they are ours to choose."""
-    if text is None:
-        return None
-    from mrtuner.failover.client import parameters_of
-
-    return parameters_of(text)
 
 
 def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:

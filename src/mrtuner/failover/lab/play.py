@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, repeat
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.failover.client import configured, parameters_of
 from mrtuner.failover.kernel import Kernel, local
@@ -83,8 +83,10 @@ class Play:
     def _dsn(self, entrance: str) -> str:
         if entrance == POOLER:
             return f"host=127.0.0.1 port={pooler.PORT} user=postgres dbname=postgres"
-        given = (f"{name}={value}" for name, value in self.wishes.parameters.items())
-        return " ".join([self.lab.dsns()[entrance], *given])
+        from psycopg.conninfo import make_conninfo
+
+        given: dict[str, Any] = dict(self.wishes.parameters)
+        return make_conninfo(self.lab.dsns()[entrance], **given)
 
     def _break(self, trials: Trials, probes: Probes) -> None:
         trials.before()

@@ -132,7 +132,7 @@ SCENARIOS: Final = {
     one.name: one
     for one in (
         Scenario(
-            name="crash", words="kill -9 of every process; the machine lives",
+            name="crash", words="every process is killed (kill -9); the machine lives",
             fault=lambda lab: lab.crash("a"), takeover=_fail_over, expected=_at_once,
         ),
         Scenario(

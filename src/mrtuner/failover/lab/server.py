@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mrtuner.errors import ConnectError, MissingPart
+from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.failover.lab.site import Machine
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
@@ -123,9 +123,9 @@ class Server:
         done = self.machine.run(self._binaries.program(program), *arguments)
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise MissingPart(
+            raise MrTunerError(
                 f"{program} failed on machine {self.machine.name}: {said}",
-                "It needs some 200 MB of memory; --server-bin names another installation.",
+                "Look at what has been done to it; a new lab begins anew.",
             )
 
     def _said(self) -> str:

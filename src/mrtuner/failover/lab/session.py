@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from mrtuner import errors
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
+from mrtuner.failover.client import configured, parameters_of
 from mrtuner.failover.lab.site import enter
 from mrtuner.failover.namespaces import python, require
 
@@ -62,11 +63,33 @@ def sysctl(text: str) -> tuple[str, int]:
     return f"net.ipv4.{short}", int(value)
 
 
+#: Where the clients connect to is the lab's own affair.
+_OURS: Final = frozenset({"host", "hostaddr", "port", "user", "password", "dbname", "service",
+                          "passfile", "servicefile"})  # fmt: skip
+
+
+def parameters(text: str) -> dict[str, str]:
+    """libpq's parameters of the lab's clients; UsageError for those that the lab sets itself.
+
+    >>> parameters("connect_timeout=3 keepalives=0")
+    {'connect_timeout': '3', 'keepalives': '0'}
+    """
+    given = parameters_of(text)
+    if taken := sorted(_OURS & set(given)):
+        raise UsageError(
+            f"{', '.join(taken)} cannot be given: the lab has servers of its own",
+            "Give limits only, such as connect_timeout=3.",
+        )
+    configured("psycopg", {"host": "lab", **given})  # raises what a value is wrong with
+    return {name: str(value) for name, value in given.items()}
+
+
 class Session(AbstractContextManager["Session"]):
     """A stage at work; MissingPart, in one sentence, where the kernel does not let us."""
 
     def __init__(self, request: Request) -> None:
         require()
+        _require_all()
         self._process = subprocess.Popen(
             enter(python("mrtuner.failover.lab.stage")),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -116,6 +139,17 @@ class Session(AbstractContextManager["Session"]):
             return int(children.read_text().split()[0])
         except (OSError, IndexError):
             return None
+
+
+def _require_all() -> None:
+    """MissingPart where some of the other namespaces cannot be made; some containers forbid it."""
+    tried = subprocess.run(enter(["true"]), capture_output=True, text=True, check=False)
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise MissingPart(
+            f"this kernel does not let us make namespaces here: {said}",
+            "Try it outside of the container, or as root.",
+        )
 
 
 def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
+from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import CLIENT, Peer, address, ip, within
 
 #: The address that a failover moves.
@@ -41,8 +42,7 @@ def enter(command: Sequence[str]) -> list[str]:
 def prepare() -> None:
     """Loopback and scratch memory, once inside."""
     ip("link", "set", "lo", "up")
-    flags = ("-o", f"size={_SIZE},mode=1777")
-    subprocess.run(["mount", "-t", "tmpfs", *flags, "tmpfs", SCRATCH.parent], check=True)
+    _mount("-t", "tmpfs", "-o", f"size={_SIZE},mode=1777", "tmpfs", str(SCRATCH.parent))
     SCRATCH.mkdir()
 
 
@@ -106,6 +106,7 @@ class Site(AbstractContextManager["Site"]):
         self._names = names
         self._stack = ExitStack()
         self._router = 0
+        self._lost: set[tuple[str, ...]] = set()
         self.machines: Mapping[str, Machine] = {}
 
     def __enter__(self) -> Site:
@@ -152,26 +153,33 @@ class Site(AbstractContextManager["Site"]):
 
     def silence(self, machine: Machine) -> None:
         """Drop every packet to and from it, and tell nobody."""
-        self._rule("add", "iif", machine.link)
-        self._rule("add", "to", machine.address)
+        self._drop("iif", machine.link)
+        self._drop("to", machine.address)
 
     def restore(self, machine: Machine) -> None:
         """End its silence."""
-        self._rule("del", "iif", machine.link)
-        self._rule("del", "to", machine.address)
+        self._pass("iif", machine.link)
+        self._pass("to", machine.address)
 
     def cut(self, one: Machine, other: Machine) -> None:
         """Drop every packet between two of them; the client goes on seeing both."""
-        self._rule("add", "from", one.address, "to", other.address)
-        self._rule("add", "from", other.address, "to", one.address)
+        self._drop("from", one.address, "to", other.address)
+        self._drop("from", other.address, "to", one.address)
 
     def mend(self, one: Machine, other: Machine) -> None:
         """Undo `cut`."""
-        self._rule("del", "from", one.address, "to", other.address)
-        self._rule("del", "from", other.address, "to", one.address)
+        self._pass("from", one.address, "to", other.address)
+        self._pass("from", other.address, "to", one.address)
 
-    def _rule(self, verb: str, *what: str) -> None:
-        ip("rule", verb, *what, "blackhole", inside=self._router)
+    def _drop(self, *what: str) -> None:
+        if what not in self._lost:
+            ip("rule", "add", *what, "blackhole", inside=self._router)
+            self._lost.add(what)
+
+    def _pass(self, *what: str) -> None:
+        if what in self._lost:
+            ip("rule", "del", *what, "blackhole", inside=self._router)
+            self._lost.remove(what)
 
     def move_address(self, machine: Machine) -> None:
         """Lead the moving address to this machine."""
@@ -184,7 +192,18 @@ def as_user(command: Sequence[str | Path]) -> list[str]:
 
 
 def mount_over(path: str, text: str) -> None:
-    """Show the client this text in a file's place."""
+    """Show the client this text in a file's place; nothing where there is no such file."""
+    if not Path(path).exists():
+        return
     copy = SCRATCH / Path(path).name
     copy.write_text(text, encoding="utf-8")
-    subprocess.run(["mount", "--bind", str(copy), path], check=True)
+    _mount("--bind", str(copy), path)
+
+
+def _mount(*words: str) -> None:
+    done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingPart(
+            f"cannot mount in a namespace of ours: {done.stderr.strip()}",
+            "Try it outside of the container, or as root.",
+        )

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.kernel import local
 from mrtuner.failover.lab import patroni, pooler
 from mrtuner.failover.lab.lab import Lab
@@ -28,12 +28,14 @@ from mrtuner.postgres.cluster import find_binaries
 
 
 def main() -> None:
-    """One request; MrTunerErrors are handed to whoever asked."""
+    """One request; what goes wrong is handed to whoever asked."""
+    import psycopg
+
     request = json.loads(sys.stdin.readline())
     try:
         prepare()
         for name, value in request["sysctls"].items():
-            Path("/proc/sys", *name.split(".")).write_text(str(value))
+            _set(name, value)
         if request["scenario"] is None:
             _open(request)
         else:
@@ -41,12 +43,25 @@ def main() -> None:
             _play(request)
     except MrTunerError as error:
         _tell(error=[type(error).__name__, error.message, error.hint])
+    except psycopg.Error as error:
+        said = str(error).strip().partition("\n")[0]
+        _tell(error=["ConnectError", said, "Look at what --client sets."])
     os._exit(0)  # threads of clients that hang for ever are not waited for
 
 
 def _end_with_stdin() -> None:
     sys.stdin.read()
     os._exit(1)
+
+
+def _set(name: str, value: int) -> None:
+    try:
+        Path("/proc/sys", *name.split(".")).write_text(str(value))
+    except OSError as error:
+        raise UsageError(
+            f"this kernel does not take {name} = {value}: {error.strerror}",
+            "Look at its documentation, ip-sysctl.",
+        ) from error
 
 
 def _play(request: Mapping[str, Any]) -> None:
