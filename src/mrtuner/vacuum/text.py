@@ -103,10 +103,11 @@ def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
     for one in told[:top]:
         yield ""
         yield from _table(one)
-    yield ""
     if len(told) > top:
+        yield ""
         yield f"{len(told) - top:,} more tables have something to say: --top, --json, --format sql"
     if len(tables) > len(told):
+        yield ""
         yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"
 
 
