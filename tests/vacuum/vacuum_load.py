@@ -1,7 +1,8 @@
 """The workloads of the field notes' table, once under the defaults and once under our settings.
 
 Both at the same time, on one server, each in a schema of its own: what a busy machine does to one
-it does to the other. `python tests/vacuum/vacuum_load.py > docs/vacuum.json` runs it in full.
+it does to the other. `PYTHONPATH=tests python tests/vacuum/vacuum_load.py > docs/vacuum.json` runs
+it in full.
 """
 
 from __future__ import annotations

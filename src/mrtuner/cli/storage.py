@@ -76,8 +76,8 @@ def _clean_up(dsn: str, book: Journal) -> Outcome | None:
 
     outcome = recover(dsn, book)
     if outcome is not None:
-        terminal.talk(f"{_FOUND[outcome.did]}{': ' * bool(outcome.changed)}"
-                      f"{', '.join(outcome.changed)}")  # fmt: skip
+        names = ", ".join(outcome.changed)
+        terminal.talk(_FOUND[outcome.did] + (f": {names}" if names else ""))
     return outcome
 
 
