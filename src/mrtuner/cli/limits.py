@@ -141,7 +141,7 @@ def _tell_one(
 ) -> None:  # fmt: skip
     from mrtuner.cli import limiting
 
-    if (name is None) == (given["metrics"] is None):
+    if bool(name) == (given["metrics"] is not None):
         raise UsageError(
             "say an instance, or metrics in a file",
             "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",

@@ -301,7 +301,8 @@ def _parquet(path: Path) -> dict[str, list[Any]]:
             "Install it with: pip install 'mrtuner[parquet]', or give CSV or JSON.",
         ) from None
     try:
-        table = parquet.read_table(path, columns=_wanted(parquet.read_schema(path).names))
+        with path.open("rb") as file:
+            table = parquet.read_table(file, columns=_wanted(parquet.read_schema(file).names))
     except pyarrow.ArrowInvalid:
         raise UsageError(f"{path.name} is not Parquet", "Give CSV, JSON or Parquet.") from None
     except OSError as error:

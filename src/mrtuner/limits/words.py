@@ -8,7 +8,7 @@ from typing import Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, Kind, Resource, binding, peak
-from mrtuner.limits.findings import DISK, Pegged
+from mrtuner.limits.findings import DISK, Pegged, totals
 from mrtuner.limits.series import Series
 from mrtuner.limits.wayout import Candidate
 
@@ -63,7 +63,9 @@ def lasting(minutes: float) -> str:
 def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
     """What binds, in one sentence."""
     if not pegged:
-        return "no hard limit was reached for long"
+        blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
+        said = "no hard limit was reached for long"
+        return f"{said}; {' and '.join(blind)} could not be judged" if blind else said
     by_resource: dict[Resource, list[str]] = {}
     for one in pegged:
         lasted = lasting(series.minutes(one.plateau.points))
