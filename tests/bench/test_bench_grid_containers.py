@@ -98,8 +98,7 @@ def require(network: Network) -> None:
     variant = a_container(network)
     binaries(18)
     try:
-        with containers.own_network([variant]):
-            containers.require(variant)
+        containers.require(variant)
     except MissingPart as error:
         pytest.skip(f"no containers here: {error.message}")
 

@@ -103,6 +103,11 @@ def require(variant: Variant) -> None:
     for program in ("podman", "runc", *(["slirp4netns"] if variant.network == "slirp" else [])):
         if _which(program) is None:
             raise MissingPart(f"no program {program} here", _HINT)
+    with own_network([variant]):
+        _try_one(variant)
+
+
+def _try_one(variant: Variant) -> None:
     limits = (f"--ulimit={limit}" for limit in _ULIMITS)
     done = subprocess.run(
         [*_podman("run", "--rm", *limits, "--network", _plain(variant)), "--rootfs", "/:O", "true"],
@@ -169,8 +174,8 @@ def own_network(variants: Sequence[Variant]) -> Iterator[None]:
         yield
         return
     before = os.open("/proc/self/ns/net", os.O_RDONLY)
+    _system_call("unshare", _CLONE_NEWNET)
     try:
-        _system_call("unshare", _CLONE_NEWNET)
         _loopback_and_forwarding()
         yield
     finally:

@@ -80,8 +80,7 @@ def _require(variant: Variant, embedded: Path | None) -> None:
     if variant.storage != "volume":
         layers.require()
     if variant.network is not None:
-        with containers.own_network([variant]):
-            containers.require(variant)
+        containers.require(variant)
 
 
 @contextmanager

@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     from mrtuner.bench.grid.plan import GridPlan, Variant, Workload
 
 _BUILTIN: Final = ("tpcb", "select", "simple-update")
+#: Sides that need no file.
+_WORDS: Final[dict[str, dict[str, str]]] = {
+    "default": {},
+    "bare": {},
+    "tcp": {"connect": "tcp"},
+    "container": {"network": "host"},
+    "bridge": {"network": "bridge", "connect": "tcp"},
+    "published": {"network": "published", "connect": "tcp"},
+    "slirp": {"network": "slirp", "connect": "tcp"},
+    "overlay": {"storage": "overlay"},
+    "layer": {"storage": "layer"},
+}
 
 
 @options.command("compare")
-@click.option("--a", "first", required=True, metavar="FILE", help="Settings of the one to beat.")
-@click.option("--b", "second", required=True, metavar="FILE", help="Settings of the other.")
+@click.option("--a", "first", required=True, metavar="SIDE", help="The one to beat.")
+@click.option("--b", "second", required=True, metavar="SIDE", help="The other.")
 @click.option(
     "--workload", default="tpcb", show_default=True, metavar="NAME",
     help=f"One of {', '.join(_BUILTIN)}, or a file of SQL for pgbench.",
@@ -52,16 +64,18 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compare two sets of settings on a server of our own.
+    """Compare two sides on servers of our own, whatever they differ in.
 
     \b
     Examples:
       mrtuner bench compare --a a.conf --b b.conf
       mrtuner bench compare --a default --b b.conf --workload select --scale 50
       mrtuner bench compare --a a.conf --b b.conf --workload report.sql --delta 5%
+      mrtuner bench compare --a bare --b container
 
-    A file holds settings as postgresql.conf does; `default` stands for none. Where the server
-    lies and listens is not taken from it.
+    A side is a file of settings as postgresql.conf has them (where the server lies and listens
+    is not taken from it), or a word: default or bare for none, tcp, container (the host's
+    network), bridge, published, slirp, overlay, layer. What those are: plans of bench.
     """
     running.begin(ctx, _plan(given), output, server_bin, force, as_json)
 
@@ -74,7 +88,7 @@ def _plan(given: dict[str, Any]) -> GridPlan:
     return GridPlan(
         name="compare",
         workloads=(_workload(given["workload"]),),
-        variants=(_variant("a", given["first"]), _variant("b", given["second"])),
+        variants=sides(given["first"], given["second"]),
         scales=(given["scale"],),
         clients=(given["clients"],),
         rates=(given["rate"],),
@@ -94,8 +108,19 @@ def _workload(name: str) -> Workload:
     return Workload(name="script", scripts=(Script(name=path.name, text=text_of(path)),))
 
 
-def _variant(name: str, file: str) -> Variant:
+def sides(first: str, second: str) -> tuple[Variant, Variant]:
+    """Both come over TCP if one has to, or the way in would be compared too."""
+    words = [_WORDS.get(side, {}) for side in (first, second)]
+    apart = any(word.get("network") and "connect" in word for word in words)
+    over = {"connect": "tcp"} if apart else {}
+    return _variant("a", first, over), _variant("b", second, over)
+
+
+def _variant(name: str, side: str, over: dict[str, Any]) -> Variant:
     from mrtuner.bench.grid.plan import Variant
     from mrtuner.bench.grid.toml import text_of
 
-    return Variant(name=name, conf=None if file == "default" else text_of(Path(file)))
+    known: dict[str, Any] | None = _WORDS.get(side)
+    if known is None:
+        return Variant(name=name, conf=text_of(Path(side)), **over)
+    return Variant(name=name if side == "default" else side, **known | over)
