@@ -142,7 +142,7 @@ class PgBouncer:
         configuration.write_text(
             f"[databases]\n* = host={cluster.directory} port={cluster.port} user=postgres\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\n"
-            "pool_mode = transaction\nunix_socket_dir =\n",
+            "pool_mode = transaction\nunix_socket_dir =\nserver_login_retry = 1\n",
             encoding="utf-8",
         )
         configuration.chmod(0o644)

@@ -17,11 +17,12 @@ from failover_pair import Pair, PgBouncer, streaming_pair
 from conftest import NewCluster
 from mrtuner.cli import main
 from mrtuner.failover.ledger import SCHEMA_PREFIX
+from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
 pytestmark = pytest.mark.timed
 
-QUICKLY = ("--every", "0.1s", "--steady", "1s", "--connections", "5", "--yes")
+QUICKLY = ("--every", "0.2s", "--steady", "1s", "--connections", "5", "--yes")
 
 
 @pytest.fixture
@@ -125,13 +126,15 @@ def test_a_string_of_two_hosts_finds_the_new_primary(pair: Pair) -> None:
     assert [one["predicted"] for one in way["hangs"]] == [None] * 3
 
 
-def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(pair: Pair) -> None:
-    done = rehearse(pair.address.dsn(), *QUICKLY, "--trigger", "true", "--quiet", "1s")
+def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(
+    embedded: Cluster,
+) -> None:
+    done = rehearse(embedded.dsn(), *QUICKLY, "--trigger", "true", "--quiet", "1s")
     assert done.exit_code == 1
     assert "Nothing failed over" in done.stdout
     assert "by the same server as before" in " ".join(done.stdout.split())
     assert "0.0 s" not in done.stdout.replace("+0.0 s", "")
-    assert schemas(pair.primary.dsn()) == []
+    assert schemas(embedded.dsn()) == []
 
 
 @pytest.mark.skipif(
@@ -174,4 +177,4 @@ def test_clients_of_a_frozen_primary_wait_until_we_give_up_on_them(pair: Pair) -
     idle = next(one for one in way["hangs"] if one["case"] == "idle")
     assert idle["at_least"]
     assert idle["longest"] >= 2.9
-    assert any("NOT within 2 s: a client waited more than 3." in line for line in way["findings"])
+    assert any("NOT within 2 s: a client waited more than" in line for line in way["findings"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
 from mrtuner.failover.hangs import hangs, longest
 from mrtuner.failover.moved import Outcome, outcome, stale
+from mrtuner.failover.names import Names, of
 from mrtuner.failover.observed import (
     READ_ONLY,
     Attempt,
@@ -66,6 +70,31 @@ def judged(observation: Observation, *, settled: bool = True) -> Rehearsed:
 
 def said(one: Rehearsed, within: float | None = None) -> str:
     return " ".join(findings(one, within))
+
+
+# What the resolver says.
+
+
+def test_a_name_that_leads_elsewhere_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = chain(["10.0.0.1"], repeat("10.0.0.2"))
+
+    def resolve(*_: object, **__: object) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    heard: list[str] = []
+    with Names(("orders.example.org",)) as names:
+        end = time.monotonic() + 30
+        while not heard and time.monotonic() < end:
+            heard += [news.text for news in names.news()]
+            time.sleep(0.05)
+        assert list(names.news()) == []
+    assert heard == ["orders.example.org is 10.0.0.2, was 10.0.0.1"]
+
+
+def test_only_names_of_a_connection_string_are_resolved() -> None:
+    assert of({"host": "db.example.org,10.0.0.1,::1,/run/postgresql"}) == ("db.example.org",)
+    assert of({"host": "db.example.org", "hostaddr": "10.0.0.1"}) == of({}) == ()
 
 
 # Who took over.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -133,11 +134,14 @@ def command(
 
 
 def _require(report: Path | None) -> None:
-    """MissingPart now rather than after the outage."""
-    if report is not None:
-        from mrtuner.report.failover import require
+    """What keeps a report from being written is said now rather than after the outage."""
+    if report is None:
+        return
+    from mrtuner.report.failover import require
 
-        require()
+    require()
+    if not os.access(report.parent, os.W_OK):
+        raise UsageError(f"cannot write {report}", "Name a file in a directory of yours.")
 
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
