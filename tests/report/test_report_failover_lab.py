@@ -37,18 +37,24 @@ def test_all_that_is_in_the_documentation_fits(told: dict[str, Any]) -> None:
                 assert band["low"] - case["slack"] <= hang <= band["high"] + case["slack"]
 
 
-def test_the_page_has_a_picture_and_tables_for_each_scenario(told: dict[str, Any]) -> None:
-    page = failover_lab.page(told)
-    number = len(told["scenarios"])
+@pytest.fixture(scope="module")
+def page(told: dict[str, Any]) -> str:
+    """Of two scenarios, and of one of them again."""
+    one, other = told["scenarios"][:2]
+    return failover_lab.page({"scenarios": [one, other, one]})
+
+
+def test_the_page_has_a_picture_and_tables_for_each_scenario(page: str) -> None:
+    number = 3
     assert page.count("<svg") == number
     assert page.count("<caption") == 2 * number
     assert "<h1>Clients hung as long as predicted</h1>" in page
     assert not re.search(r'(?:src|href)="https?:', page)
 
 
-def test_an_id_stands_once_on_the_page(told: dict[str, Any]) -> None:
+def test_an_id_stands_once_on_the_page(page: str) -> None:
     """Also when the same scenario was played twice."""
-    found = re.findall(r'\bid="([^"]+)"', failover_lab.page(told))
+    found = re.findall(r'\bid="([^"]+)"', page)
     assert len(found) == len(set(found))
 
 
@@ -60,7 +66,7 @@ def test_a_hang_outside_its_band_is_the_headline(told: dict[str, Any]) -> None:
 
 
 def test_the_same_data_give_the_same_picture(told: dict[str, Any]) -> None:
-    trials = told["selftest"]["trials"]
+    trials = told["selftest"]["trials"][:5]
     drawn = failover_lab.deviations(trials, key="x")
     assert drawn == failover_lab.deviations(trials, key="x")
     for trial in trials:
