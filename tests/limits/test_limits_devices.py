@@ -204,6 +204,21 @@ def test_network_cpu_and_memory_of_the_host(version_1: Path) -> None:
     assert found["FreeableMemory"] == 256_000
 
 
+def test_the_speed_of_another_namespace_s_interface_is_not_taken(version_1: Path) -> None:
+    """Both have an eth0, and ours is not the server's."""
+    route = "Iface\tDestination\n"
+    route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"
+    write(version_1, "/proc/4711/net/route", route)
+    write(version_1, "/sys/class/net/eth0/speed", "1000\n")
+    for process, number in (("self", 1), ("4711", 2)):
+        folder = version_1 / f"proc/{process}/ns"
+        folder.mkdir(parents=True)
+        (folder / "net").symlink_to(f"net:[{number}]")
+    watched = machine(Tree(version_1, 4711), DATA)
+    assert watched.interface == "eth0"
+    assert Resource.NETWORK_IN not in {one.resource for one in watched.ceilings}
+
+
 def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:
     """Half a CPU: 0.4 s used in a second are 80 %."""
     group = "/sys/fs/cgroup/db.slice"

@@ -129,10 +129,8 @@ def _disk_rates(
 
 def _working_directory(tree: Tree) -> PurePosixPath | None:
     """A postmaster works in its data directory; hidden from others than its owner and root."""
-    try:
-        return PurePosixPath(tree.at(f"{tree.process}/cwd").readlink())
-    except OSError:
-        return None
+    target = _target(tree, f"{tree.process}/cwd")
+    return None if target is None else PurePosixPath(target)
 
 
 def _about(
@@ -168,13 +166,26 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
     """The speed that the interface says; a virtual one says -1 or nothing."""
     path = f"/sys/class/net/{interface}/speed"
     speed = tree.peek(path) or ""
-    if interface is None or not speed.isdigit() or int(speed) == 0:
+    if interface is None or not speed.isdigit() or int(speed) == 0 or not _our_network(tree):
         return
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
         yield Ceiling(
             resource=resource, part="interface", kind=Kind.SUSTAINED, value=int(speed) * _MBPS,
             source=path, note=f"{interface}, each direction",
         )  # fmt: skip
+
+
+def _our_network(tree: Tree) -> bool:
+    """Whether our /sys shows the server's interfaces; in a namespace of its own it has others."""
+    theirs, ours = (_target(tree, f"{process}/ns/net") for process in (tree.process, "/proc/self"))
+    return theirs == ours
+
+
+def _target(tree: Tree, path: str) -> str | None:
+    try:
+        return str(tree.at(path).readlink())
+    except OSError:
+        return None
 
 
 def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:

@@ -61,7 +61,7 @@ def watch(
     session.
     """
     with connect(dsn) as conn, translated():
-        conn.execute("SET statement_timeout = '5s'")
+        conn.execute("SET statement_timeout = '30s'")
         conn.execute("SET default_transaction_read_only = on")
         subject = _subject(conn, root)
         found = _Watch(conn, subject)
