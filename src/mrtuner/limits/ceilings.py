@@ -53,7 +53,7 @@ class Ceiling:
     """One limit of one part."""
 
     resource: Resource
-    part: str  # instance, volume, server; of a host: device, cgroup, interface
+    part: str  # instance, volume, server; of a host also cgroup, interface
     kind: Kind
     value: float  # bytes per second, operations per second, per cent, connections, bytes
     source: str
