@@ -133,12 +133,18 @@ def test_a_pooler_that_does_not_know_the_new_role_stops_the_rotation(
             rotate(f"{admin(server)} port={port}", group, secret)
 
 
-def test_a_server_that_trusts_proves_nothing_and_that_is_said(tmp_path: Path) -> None:
+def test_a_server_that_trusts_proves_nothing_and_one_that_asks_in_clear_gets_nothing(
+    tmp_path: Path,
+) -> None:
     with running({"fsync": "off"}) as trusting:
         rules = trusting.data / "pg_hba.conf"
         rules.write_text("local all all trust\nhost all all 127.0.0.1/32 trust\n")
         sql(trusting.dsn(), "SELECT pg_reload_conf()")
         outcome = rotate(admin(trusting), "open", tmp_path / "secret")
+        rules.write_text("local all all trust\nhost all all 127.0.0.1/32 password\n")
+        sql(trusting.dsn(), "SELECT pg_reload_conf()")
+        with pytest.raises(ConnectError, match="server requested a cleartext password"):
+            rotate(admin(trusting), "open", tmp_path / "secret")
     assert outcome.rotation.step is Step.DONE
     assert "without asking for a password" in outcome.notices[0]
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from rotating import IMPATIENT, admin, login, may_login, rotate, running
 
+from mrtuner import rotate as face
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Step
@@ -156,10 +157,20 @@ def test_the_log_and_the_journal_never_have_the_password(server: Cluster, tmp_pa
 
 
 def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) -> None:
-    sql(server.dsn(), "CREATE ROLE alien", "CREATE ROLE alien_blue LOGIN PASSWORD 'mine'")
+    sql(server.dsn(), "CREATE ROLE alien LOGIN", "CREATE ROLE alien_blue LOGIN PASSWORD 'mine'")
     with pytest.raises(Refused, match="alien_blue that is not a member of alien"):
-        rotate(admin(server), "alien", tmp_path / "secret")
-    assert may_login(server, "alien") == {"alien_blue"}
+        face.rotate(
+            admin(server), "alien", to=f"file:{tmp_path}/secret", current="alien",
+            journal=tmp_path / "state",
+        )  # fmt: skip
+    with opened(admin(server), "alien", IMPATIENT, journal=tmp_path / "state") as rotator:
+        last = rotator.last()
+        assert last is not None
+        aborted = rotator.abort(last, File(tmp_path / "secret"))
+    assert aborted.rotation.step is Step.ABORTED
+    assert may_login(server, "alien") == {"alien", "alien_blue"}
+    theirs = server.dsn(user="alien_blue", tcp=True) + " password=mine"
+    assert sql(theirs, "SELECT current_user") == [("alien_blue",)]
 
 
 def test_a_role_that_somebody_uses_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:

@@ -77,10 +77,16 @@ def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Cred
 
 
 def _as(dsn: str, username: str, password: str, **place: Any) -> str:
-    """The connection string for another role; what PGOPTIONS and options say is ours alone."""
+    """The connection string for another role; what PGOPTIONS and options say is ours alone.
+
+    A server that asks for the password in clear does not get it. Source: libpq's require_auth,
+    PostgreSQL 16.
+    """
     from psycopg.conninfo import make_conninfo
+    from psycopg.pq import version
 
     also = {"target_session_attrs": "any", "hostaddr": ""} if "host" in place else {}
+    also |= {"require_auth": "!password"} if version() >= 160000 else {}
     return make_conninfo(dsn, user=username, password=password, options="", **also, **place)
 
 

@@ -263,7 +263,7 @@ class Rotator:
             raise Refused(f"{rotation.old} cannot log in any more", _BEGIN_ANEW)
         self._give_back(rotation, store)
         rotation = self._step(rotation, Step.ABORTING)
-        if not self._is_there(rotation.new):
+        if not rotation.reached(Step.SETTING):  # the new role may be somebody else's
             return self._outcome(self._step(rotation, Step.ABORTED))
         rotation, holders = self._disable(rotation, rotation.new)
         if holders:
@@ -280,8 +280,9 @@ class Rotator:
             )
         if rotation.old is None:
             raise Refused("there is no older credential to go back to", "Rotate again instead.")
-        if (store.read() or {}).get("username") == rotation.old:
-            return
+        found = store.read()
+        if found is not None and found.get("username") != rotation.new:
+            return  # the old one's, or what somebody else put there
         if not store.restore(rotation.old):
             raise Refused(
                 f"{rotation.to} cannot give the old secret back",
@@ -313,9 +314,6 @@ class Rotator:
     def _enabled(self) -> tuple[str, ...]:
         there = roles.read_roles(self.conn, self.group)
         return tuple(sorted(name for name, role in there.items() if role.login))
-
-    def _is_there(self, role: str) -> bool:
-        return role in roles.read_roles(self.conn, self.group)
 
     def _credential(self, role: str, password: str) -> Credential:
         info = self.conn.info
