@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def test_a_container_has_the_same_files_at_the_same_paths() -> None:
     assert " --memory=536870912b --memory-swap=536870912b " in found
     assert " --user 26:27 " in found
     assert " --pid host " in found
+
+
+def test_on_cgroup_v2_the_caps_are_the_containers() -> None:
+    variant = Variant(name="v", network="host", iops=3000)
+    found = replace(contained(variant), capped=Path("/dev/loop7"))
+    said = " ".join(found.command(Path("/pg/bin/postgres"), Path("/data/pg")))
+    assert " --device-read-iops=/dev/loop7:3000 --device-write-iops=/dev/loop7:3000 " in said
+    assert "iops" not in " ".join(contained(variant).command(Path("/p"), Path("/d")))
 
 
 def test_an_image_by_its_name_is_podmans_to_find() -> None:

@@ -100,9 +100,8 @@ def unified(cgroup: Path = _CGROUP) -> bool:
 def memory_limit(name: str, size: Bytes, cgroup: Path = _CGROUP) -> Iterator[Path]:
     """An empty cgroup with this much memory; removed at the end."""
     require(memory=True, volume=False, cgroup=cgroup)
-    file = "memory.max" if unified(cgroup) else "memory.limit_in_bytes"
-    with _group(_parent(cgroup, "memory"), name) as group:
-        _write(group / file, str(size))
+    with limits(name, size, None, None, cgroup) as group:
+        assert group is not None  # noqa: S101 - there is a limit
         yield group
 
 
@@ -118,18 +117,19 @@ def limits(
 
     On v1 the caps of the device are `Volume.throttle`'s, and the group has memory alone.
     """
-    capped = device if iops is not None and unified(cgroup) else None
-    if memory is None and capped is None:
+    rules: dict[str, tuple[str, str]] = {}  # by controller: a file and what goes into it
+    if memory is not None:
+        file = "memory.max" if unified(cgroup) else "memory.limit_in_bytes"
+        rules["memory"] = (file, str(memory))
+    if device is not None and iops is not None and unified(cgroup):
+        rules["io"] = ("io.max", f"{device.number} riops={iops} wiops={iops}")
+    if not rules:
         yield None
-    elif memory is not None and capped is None:
-        with memory_limit(name, memory, cgroup) as group:
-            yield group
-    elif capped is not None:
-        with _group(_parent(cgroup, "io", *(["memory"] if memory else [])), name) as group:
-            if memory is not None:
-                _write(group / "memory.max", str(memory))
-            _write(group / "io.max", f"{capped.number} riops={iops} wiops={iops}")
-            yield group
+        return
+    with _group(_parent(cgroup, *rules), name) as group:
+        for file, text in rules.values():
+            _write(group / file, text)
+        yield group
 
 
 @contextmanager

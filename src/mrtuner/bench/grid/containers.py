@@ -47,6 +47,7 @@ class Contained:
     user: ServerUser | None
     port: int
     published: int
+    capped: Path | None = None  # the device whose operations its group is to cap, on cgroup v2
 
     def command(self, program: Path, data: Path) -> list[str]:
         """The words that run the server in it; they stay as long as it runs."""
@@ -55,7 +56,7 @@ class Contained:
             *("--shm-size", _SHM, *(f"--ulimit={limit}" for limit in _ULIMITS)),
             *(() if self.user is None else ("--user", f"{self.user.uid}:{self.user.gid}")),
             *self._network(),
-            *self._memory(),
+            *self._limits(),
             *(f"--volume={path}:{path}:{options}" for path, options in self.mounts),
             *(("--rootfs", f"{self.root}:O") if self.root else (self.variant.image,)),
             *(str(program), "-D", str(data)),
@@ -74,9 +75,12 @@ class Contained:
     def _publish(self) -> str:
         return f"--publish=127.0.0.1:{self.published}:{self.port}"
 
-    def _memory(self) -> list[str]:
-        size = self.variant.memory
-        return [] if size is None else [f"--memory={size}b", f"--memory-swap={size}b"]
+    def _limits(self) -> Iterator[str]:
+        size, iops = self.variant.memory, self.variant.iops
+        if size is not None:
+            yield from (f"--memory={size}b", f"--memory-swap={size}b")
+        if self.capped is not None and iops is not None:
+            yield from (f"--device-{way}-iops={self.capped}:{iops}" for way in ("read", "write"))
 
     def address(self) -> tuple[str, int]:
         """Where the server is reached over TCP once the container runs; MrTunerError before."""

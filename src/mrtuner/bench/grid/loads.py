@@ -301,7 +301,7 @@ def _places(dsn: str) -> dict[str, str]:
 def _call(
     words: Sequence[str], dsn: str, timeout: float | None, directory: Path | None = None
 ) -> str:
-    """Run to the end, in its own process group so that all of it goes when it has to."""
+    """What a program printed; MrTunerError with its own words when it fails or does not end."""
     _, environment = without_secrets(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
     known = {names[name]: text for name, text in _places(dsn).items() if text and name in names}

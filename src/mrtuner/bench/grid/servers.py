@@ -137,6 +137,7 @@ def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
         user=cluster.user,
         port=cluster.port,
         published=containers.free_port(),
+        capped=site.volume.device if site.volume is not None and instance.unified() else None,
     )
 
 
