@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 #: Height of a row, and of the axis with margins, in user units.
 _ROW: Final = 24
 _FRAME: Final = 62
-#: Share of the width that the labels take.
-_LEFT: Final = 0.5
+#: Share of the width that a letter of a label takes, and what is left free beside it.
+_LETTER: Final = 0.0085
+_MARGIN: Final = 0.03
 
 
 def require() -> None:
@@ -51,13 +52,14 @@ def picture(outcome: Mapping[str, Any], *, key: str) -> str:
     """One scenario: a band and its hangs for each case, from the client's own action on."""
     rows = outcome["cases"]
     with charts.canvas(height=_FRAME + _ROW * len(rows)) as figure:
-        axes = figure.add_axes(_place(len(rows)))
+        labels = [row["case"] for row in rows]
+        axes = figure.add_axes(_place(labels))
         most = max(_end(row) for row in rows)
         axes.set_xlim(-0.02 * most, 1.04 * most)
         for place, row in enumerate(rows):
             _draw(axes, place, row, most)
         axes.set_xlabel("seconds from the client's own action on")
-        _dress(axes, [row["case"] for row in rows])
+        _dress(axes, labels)
         return charts.finish(
             figure, key,
             title=f"Hangs predicted and measured: {outcome['scenario']}",
@@ -85,7 +87,9 @@ def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
 def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
     """Every setting of a self-test: its hangs, seen from the middle of the predicted band."""
     with charts.canvas(height=_FRAME + _ROW * len(trials)) as figure:
-        axes = figure.add_axes(_place(len(trials)))
+        labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
+                  for each in trials]  # fmt: skip
+        axes = figure.add_axes(_place(labels))
         for place, trial in enumerate(trials):
             band = trial["predicted"]
             low, high = band["low"] - band["mid"], band["high"] - band["mid"]
@@ -93,13 +97,7 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
             for hang in trial["measured"]:
                 _dot(axes, place, hang - band["mid"], "D")
         axes.set_xlabel("seconds from the middle of the band; grey: 0.1 s beside it")
-        _dress(
-            axes,
-            [
-                f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
-                for each in trials
-            ],
-        )
+        _dress(axes, labels)
         return charts.finish(
             figure, key,
             title="Hangs measured, each seen from the middle of its predicted band",
@@ -107,9 +105,11 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
         )  # fmt: skip
 
 
-def _place(rows: int) -> tuple[float, float, float, float]:
-    height = _FRAME + _ROW * rows
-    return (_LEFT, 46 / height, 0.98 - _LEFT, 1 - 54 / height)
+def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
+    """Of the axes: room for the longest label to their left."""
+    height = _FRAME + _ROW * len(labels)
+    left = _MARGIN + _LETTER * max(map(len, labels))
+    return (left, 46 / height, 0.98 - left, 1 - 54 / height)
 
 
 def _bar(
