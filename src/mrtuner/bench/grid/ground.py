@@ -79,7 +79,7 @@ class Ground:
         self._check_space(host)
         for number, server in enumerate(self.sites()):
             with started(server):
-                if number == 0:
+                if number == 0 and self.conduct.theirs:
                     self._try_scripts(server)
                 self._fill(server)
 
@@ -166,11 +166,15 @@ class Ground:
         """Start a server once: what does not start is known before anything is measured."""
         server = self.servers[name]
         self.teller.tell(Stage.ACTIVATING, f"looking at {name}")
-        with started(server), connect(server.dsn) as session:
-            scratch.require_rights(session)
-            found = settings(session)
-            # Over a container's network the two ends have different addresses.
-            self.local = self.local and (server.data is not None or is_local(session))
+        with started(server):
+            with connect(server.dsn) as session:
+                scratch.require_rights(session)
+                found = settings(session)
+                # Over a container's network the two ends have different addresses.
+                self.local = self.local and (server.data is not None or is_local(session))
+            # On the first server of ours, before the others are even started.
+            if name == self.plan.baseline.name and not self.conduct.theirs:
+                self._try_scripts(server)
         before = known.get("server_version")
         if before not in (None, found.get("server_version")):
             raise Refused(
