@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
@@ -225,7 +226,14 @@ def test_a_write_found_twice_is_told() -> None:
     assert ledger is not None
     assert ledger.duplicated == (2,)
     assert ledger.found == 3
+    assert not one.kept(None)
     assert "found more than once" in said(one)
+
+
+def test_writes_that_nobody_could_count_are_not_taken_for_kept() -> None:
+    one = judged(replace(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ledger=None))
+    assert not one.kept(None)
+    assert headline(one, None).startswith("Writes could not be counted")
 
 
 def test_what_has_not_ended_is_no_failover() -> None:

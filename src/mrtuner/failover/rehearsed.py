@@ -39,10 +39,18 @@ class Rehearsed:
         ledger = self.run.observation.ledger
         return 0 if ledger is None else len(ledger.lost)
 
+    @property
+    def uncounted(self) -> bool:
+        """Whether writes were sent and nobody could count them afterwards."""
+        seen = self.run.observation
+        return seen.ledger is None and any(kind.writes for kind in seen.kinds)
+
     def kept(self, within: float | None) -> bool:
-        """Whether no client waited longer than that, and no write was lost or went astray."""
+        """Whether no client waited longer than that, and every write is there, once."""
         slow = within is not None and any(one.within(within) is False for one in self.hangs)
-        return not slow and not self.lost and not self.stale.writes
+        ledger = self.run.observation.ledger
+        astray = ledger is not None and bool(ledger.lost or ledger.duplicated)
+        return not slow and not astray and not self.uncounted and not self.stale.writes
 
     def to_dict(self, within: float | None) -> dict[str, Any]:
         """For JSON."""
@@ -163,6 +171,8 @@ def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
 def _lost(one: Rehearsed) -> Iterator[str]:
     if one.lost:
         yield f"{_writes(one.lost)} LOST after they had been acknowledged."
+    if one.uncounted:
+        yield "Writes could not be counted afterwards, so nothing is known of them."
 
 
 def _ledger(one: Rehearsed) -> Iterator[str]:
