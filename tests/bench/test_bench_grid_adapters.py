@@ -12,7 +12,13 @@ import pytest
 
 from bench_grids import a_plan
 from mrtuner.bench.grid.cells import space_needed
-from mrtuner.bench.grid.loads import CommandDriver, prepare, read_sysbench, throughput
+from mrtuner.bench.grid.loads import (
+    CommandDriver,
+    SysbenchDriver,
+    prepare,
+    read_sysbench,
+    throughput,
+)
 from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload, from_dict
 from mrtuner.bench.grid.programs import Command, Sysbench, filled
 from mrtuner.bench.grid.runner import run_grid
@@ -313,3 +319,35 @@ def test_a_script_that_sysbench_does_not_know_is_said_in_its_words(cluster: Clus
         pytest.skip("no sysbench here: Debian's package is sysbench")
     with pytest.raises(MrTunerError, match="sysbench failed: FATAL: Cannot find benchmark"):
         prepare(Workload(name="w", sysbench=Sysbench(script="tpcx")), cluster.dsn(), 1)
+
+
+def test_a_script_of_ones_own_for_sysbench_finds_what_lies_beside_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    if shutil.which("sysbench") is None:
+        pytest.skip("no sysbench here: Debian's package is sysbench")
+    (tmp_path / "beside.lua").write_text('statement = "SELECT count(*) FROM mine"\n')
+    (tmp_path / "own.lua").write_text(
+        'require("beside")\n'
+        "function thread_init()\n  connection = sysbench.sql.driver():connect()\nend\n"
+        "function event()\n  connection:query(statement)\nend\n"
+        "function fill()\n"
+        '  sysbench.sql.driver():connect():query("CREATE TABLE mine ()")\n'
+        "end\n"
+        "sysbench.cmdline.commands = { prepare = { fill } }\n"
+    )
+    wanted = Sysbench(script=str(tmp_path / "own.lua"))
+    prepare(Workload(name="own", sysbench=wanted), cluster.dsn(), 1)
+    run, log = SysbenchDriver(wanted, Cell("own", 1, 2), None, simple=True).run(
+        cluster.dsn(), 1, seed=1
+    )
+    assert run.transactions == log.times.total > 0
+
+
+def test_a_mistake_in_sql_is_found_before_the_other_servers_are_started(tmp_path: Path) -> None:
+    """The second would not even start; that is not what is said."""
+    binaries(18)
+    script = Script(name="w.sql", text="SELEKT 1;\n")
+    arms = (Variant(name="a"), Variant(name="b", conf="work_mem = much\n"))
+    with pytest.raises(MrTunerError, match='syntax error at or near "SELEKT"'):
+        run_grid(tiny(Workload(name="w", scripts=(script,)), variants=arms), tmp_path / "run")
