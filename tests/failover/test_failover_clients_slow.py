@@ -18,7 +18,8 @@ from mrtuner.failover.traces import Path as Way
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 
-# pytestmark = [pytest.mark.slow, pytest.mark.timed]
+# #: The first run fetches: WildFly alone is 250 MB.
+pytestmark = [pytest.mark.slow, pytest.mark.timed, pytest.mark.timeout(900)]
 
 #: Node's ten probes leave no room below 13 s.
 WITHIN = {"node-postgres": 14.0, "rails": 10.0}
