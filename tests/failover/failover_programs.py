@@ -106,7 +106,8 @@ def pgx(made: Settings, directory: Path) -> list[str]:
     fetch(["go", "mod", "download"], directory, **GO)
     with_snippet(
         CLIENTS / "pgx" / "main.go", directory, made.text,
-        acquireWithin=_deadline("pool.Acquire", made.text), queryWithin=_deadline("query", made.text),
+        acquireWithin=_deadline("pool.Acquire", made.text),
+        queryWithin=_deadline("query", made.text),
     )  # fmt: skip
     build(["go", "build", "-o", "client", "."], directory, **GO)
     return [str(directory / "client")]
