@@ -25,6 +25,14 @@ def _namespaces() -> None:
         pytest.skip(missing.message)
 
 
+@pytest.fixture(autouse=True)
+def _not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user has set for other servers has no business in the lab."""
+    monkeypatch.setenv("PGHOST", "elsewhere")
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "standby")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+
+
 def played(name: str, *options: str, patience: float = 120) -> dict[str, Any]:
     """One scenario's outcome; what does not fit is measured once more, for machines are busy."""
     command = [*PROGRAM, "--scenario", name, "--within", "5s", "--json", *options]

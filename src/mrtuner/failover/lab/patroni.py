@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, Final
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
@@ -29,6 +28,8 @@ _RETRY_TIMEOUT: Final = 3
 _REST: Final = 8008
 _RAFT: Final = 2222
 _PATIENCE: Final = 90.0
+#: The user's proxy does not lead into our namespaces.
+_DIRECT: Final = build_opener(ProxyHandler({}))
 _VOTER: Final = "from patroni.raft_controller import main; main()"
 
 
@@ -107,7 +108,7 @@ class PatroniLab(Lab):
         end = time.monotonic() + _PATIENCE
         url = f"http://{self._machine(name).address}:{_REST}/{role}"
         while time.monotonic() < end:
-            with suppress(URLError, OSError), urlopen(url, timeout=1):  # our own
+            with suppress(OSError), _DIRECT.open(url, timeout=1):
                 return
             time.sleep(0.1)
         raise ConnectError(

@@ -6,6 +6,7 @@ The stage ends with its stdin, so nothing is left of it whatever becomes of us.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -94,6 +95,7 @@ class Session(AbstractContextManager["Session"]):
             enter(python("mrtuner.failover.lab.stage")),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,  # Ctrl-C is ours alone
+            env={name: text for name, text in os.environ.items() if not name.startswith("PG")},
         )  # fmt: skip
         self._say(request.to_json())
 
