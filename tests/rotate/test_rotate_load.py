@@ -18,7 +18,7 @@ from servers import sql
 CLIENTS = 50
 ROTATIONS = 20
 #: Longer than a client on a busy machine takes from reading its secret to the server.
-PATIENCE = Patience(wait=30, quiet=0.8)
+PATIENCE = Patience(wait=60, quiet=1.2)
 
 
 pytestmark = pytest.mark.timed

@@ -150,6 +150,23 @@ def test_the_new_secret_is_not_given_to_a_second_place(server: Cluster, tmp_path
     assert not (tmp_path / "second").exists()
 
 
+def test_the_old_role_stays_while_the_new_secret_is_not_where_it_was_put(
+    server: Cluster, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    rotate(admin(server), "gone", secret)
+    old = login(secret)
+    with psycopg.connect(old):
+        rotate(admin(server), "gone", secret)
+    stored = secret.read_text()
+    secret.unlink()
+    with pytest.raises(Refused, match="holds no secret, not gone_green's"):
+        rotate(admin(server), "gone", secret)
+    assert sql(old, "SELECT session_user") == [("gone_blue",)]
+    secret.write_text(stored)
+    assert rotate(admin(server), "gone", secret).rotation.step is Step.DONE
+
+
 def test_a_stored_secret_that_works_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:
     """Another machine stored green's; this one is told, wrongly, that blue is in use."""
     secret = tmp_path / "secret"

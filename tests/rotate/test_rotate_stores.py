@@ -18,6 +18,7 @@ PLUGGED = """
 kept = {}
 
 class Store:
+    readable = False
     def __init__(self, place):
         self.place = place
     def write(self, credential):

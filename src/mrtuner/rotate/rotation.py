@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.errors import ApplyError, BadValue, ConnectError, Refused
+from mrtuner.errors import ApplyError, BadValue, ConnectError, MissingPart, Refused
 from mrtuner.rotate import equal, login, roles
 from mrtuner.rotate.doubts import doubts
 from mrtuner.rotate.model import (
@@ -156,10 +156,11 @@ class Rotator:
         if found is not None and found.get("username") == rotation.new:
             return self._accepted(rotation, str(found.get("password", "")))
         if rotation.step is Step.STORING:
-            return found is None and bool(self._watch.strangers(rotation.new))
-        if found is not None:
+            return not store.readable and bool(self._watch.strangers(rotation.new))
+        if store.readable:
+            whose = "no secret" if found is None else f"the secret of {found.get('username')}"
             raise Refused(
-                f"{rotation.to} holds the secret of {found.get('username')}, not {rotation.new}",
+                f"{rotation.to} holds {whose}, not {rotation.new}'s",
                 "Somebody has changed it since. Put it right, or go back with --abort.",
             )
         return True
@@ -252,11 +253,18 @@ class Rotator:
             roles.close(self.conn, role)
             if not self._watch.sessions(role):
                 roles.scramble(self.conn, role, new_password())
-                equal.hand_to_group(self.conn, self.group, role)
+                self._inherit(role)
                 return rotation, ()
             roles.open_again(self.conn, role)
             rotation = rotation if aborting else self._step(rotation, Step.WAITING)
         return rotation, holders
+
+    def _inherit(self, role: str) -> None:
+        """Let the group own what the disabled role made. It is disabled all the same."""
+        try:
+            equal.hand_to_group(self.conn, self.group, role)
+        except MissingPart as error:
+            self.tell(f"warning: what {role} owns here stays its own: {error.message}")
 
     def _abort(self, rotation: Rotation, store: Store) -> Outcome:
         if rotation.old is not None and rotation.old not in self._enabled():

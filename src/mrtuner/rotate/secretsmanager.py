@@ -24,6 +24,8 @@ _NO_VERSION: Final = "ResourceNotFoundException"  # of a secret or of a version,
 class Secret:
     """A secret by its ARN or name. Other keys in it stay as they are."""
 
+    readable = True
+
     def __init__(self, arn: str, service: Any = None) -> None:
         self.arn = arn
         self.service = service or client("secretsmanager", Account(region=_region(arn)))

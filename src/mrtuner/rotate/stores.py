@@ -29,11 +29,15 @@ _COMMAND_SECONDS: Final = 60
 class Store(Protocol):
     """Where applications find their credential. No method may put a password into an error."""
 
+    @property
+    def readable(self) -> bool:
+        """Whether `read` gives back what was written."""
+
     def write(self, credential: Credential) -> None:
         """Put it where applications read it, at once and as a whole. ApplyError if it fails."""
 
     def read(self) -> dict[str, Any] | None:
-        """What is there, with at least username and password; None if it cannot be read back."""
+        """What is there, with at least username and password; None if nothing can be read."""
 
     def restore(self, username: str) -> bool:
         """Put back what was there before, if it is of that role; False if there is none."""
@@ -94,6 +98,8 @@ class File:
     to.
     """
 
+    readable = True
+
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self.previous = self.path.with_name(f"{self.path.name}.previous")
@@ -141,6 +147,8 @@ class File:
 class Stream:
     """One line of JSON on a stream, for a person or a program that waits for it."""
 
+    readable = False
+
     def __init__(self, out: TextIO) -> None:
         self.out = out
 
@@ -160,6 +168,8 @@ class Stream:
 
 class Command:
     """A program that reads the JSON from its standard input: no argument ever has a password."""
+
+    readable = False
 
     def __init__(self, words: list[str]) -> None:
         self.words = words
