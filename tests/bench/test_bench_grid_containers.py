@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,8 @@ from mrtuner.units import MiB
 from servers import binaries, sql
 
 pytestmark = pytest.mark.timed
+
+PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
 
 
 def a_container(network: Network, image: str = "host") -> Variant:
@@ -142,15 +146,16 @@ def test_a_server_in_a_container_is_reached_and_stopped(network: Network, stack:
         assert not Path(f"/proc/{pid}").exists()
     stack.close()
     assert Path("/proc/self/ns/net").readlink() == before
-    assert_nothing_left()
+    assert not containers_of(os.getpid())
 
 
-def assert_nothing_left() -> None:
+def containers_of(pid: int) -> list[str]:
+    """Names of what a runner's containers are called, whatever state they are in."""
     listed = subprocess.run(
         ["podman", "ps", "--all", "--format", "{{.Names}}"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    assert f"mrtuner-{os.getpid()}-" not in listed.stdout
+    return [name for name in listed.stdout.split() if name.startswith(f"mrtuner-{pid}-")]
 
 
 def test_a_container_has_the_memory_that_its_variant_may_use(stack: ExitStack) -> None:
@@ -219,3 +224,30 @@ def test_a_grid_of_containers_is_measured(tmp_path: Path) -> None:
     assert {one.sample.label for one in record.taken} == {"bare", "published"}
     for one in record.taken:
         assert one.sample.foreign is not None  # the server's processes are seen
+
+
+def test_a_killed_runner_leaves_no_container(tmp_path: Path) -> None:
+    require("published")
+    (tmp_path / "plan.toml").write_text(
+        "scales = [1]\nclients = [1]\nseconds = 600\nwarmup = 0\nsteal_limit = 1\n"
+        'foreign_limit = 1\n[[workload]]\nbuiltin = "select"\n'
+        '[[variant]]\nname = "v"\nnetwork = "published"\n'
+        '[[variant]]\nname = "w"\nnetwork = "published"\nimage = "minimal"\n'
+    )
+    runner = subprocess.Popen(
+        [*PROGRAM, "bench", "run", "plan.toml", "-o", "run"],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: containers_of(runner.pid))
+    finally:
+        runner.kill()
+        runner.wait()
+    wait_until(lambda: not containers_of(runner.pid))
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
