@@ -179,6 +179,32 @@ def test_killed_at_every_step_the_server_has_its_start_or_its_target(
     assert seen == {True, False}
 
 
+@pytest.mark.parametrize(("verb", "ways"), [
+    ("apply", {"reverted", "undone"}),
+    ("undo", {"undone", "finished"}),
+])  # fmt: skip
+def test_killed_at_any_step_the_next_undo_takes_one_change_back_not_two(
+    server: Cluster, tmp_path: Path, verb: Verb, ways: set[str]
+) -> None:
+    """Two changes, the second or its undo killed: what remains is always the first."""
+    seen = set()
+    for killed_at in count(1, 4):
+        reset(server)
+        state = tmp_path / str(killed_at)
+        with Journal(state) as journal, connect(server.dsn()) as conn:
+            made = plan(read(conn), [Wanted(name="random_page_cost", value="3")])
+            apply(server.dsn(), made, journal)
+        run(Task("apply", server.dsn(), state, None, killed_at * (verb == "apply")))
+        if verb == "undo":
+            run(Task("undo", server.dsn(), state, None, killed_at))
+        with Journal(state) as journal:
+            if all(change.finished for change in journal.changes()):
+                break  # it was done before it was killed: the next undo is another one
+            seen.add(undo(server.dsn(), journal).did)
+        until(lambda: in_force(server) == ("3", *START[1:]))
+    assert seen == ways
+
+
 def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: Path) -> None:
     """A value that is refused turns the change around; then it is killed as well."""
     refused = (Wanted(name="autovacuum_naptime", value="99999999"),)

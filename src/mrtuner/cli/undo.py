@@ -38,15 +38,15 @@ def command(
       mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner undo postgresql://postgres@db/app --force --yes
 
-    A change that was interrupted is finished or reverted first; when that reverted it, there
-    is nothing more to undo.
+    A change that was interrupted is finished or reverted first; when it is gone by
+    that, there is nothing more to undo.
     """
     from mrtuner.journal.store import Journal
 
     options.careful(dsn)
     with terminal.gentle_end(), Journal(journal) as book:
         recovered = change.clean_up(dsn, book, restart)
-        if recovered is not None and recovered.did == "reverted":
+        if recovered is not None and recovered.taken_back:
             outcome = recovered
         else:
             outcome = _undone(dsn, book, restart, force, yes)

@@ -41,6 +41,12 @@ class Outcome:
     changed: tuple[str, ...] = ()
     calls: int = 0  # Modify and Reset calls, each at most 20 parameters
     waiting: tuple[str, ...] = ()  # instances that wait for a reboot
+    of_undo: bool = False  # what was finished or reverted had been an undo itself
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the last change is gone by what became of an interrupted one."""
+        return self.did == ("finished" if self.of_undo else "reverted")
 
 
 def apply(
@@ -311,4 +317,5 @@ def outcome(
         changed=tuple(one.name for one in change.entries),
         calls=sum(step.startswith(("set (", "reset (")) for step in steps),
         waiting=tuple(waiting),
+        of_undo=change.undoes is not None,
     )

@@ -44,9 +44,12 @@ def undo(
     """Take back the latest change of this instance or cluster.
 
     Refused, with the names, when somebody has changed one of its parameters or attached another
-    group since, unless `force`. UsageError when the journal knows of no change.
+    group since, unless `force`. UsageError when the journal knows of no change. One that was
+    interrupted counts: when that is gone now, the change before it stays.
     """
-    recover(client, identifier, journal, reboot=reboot, pace=pace, at=at)
+    recovered = recover(client, identifier, journal, reboot=reboot, pace=pace, at=at)
+    if recovered is not None and recovered.taken_back:
+        return recovered
     target = read_target(client, identifier)
     done = last(journal, target)
     with held(journal, target, _group(done).name):

@@ -59,6 +59,12 @@ class Outcome:
     change: int | None = None  # its number in the journal
     changed: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()  # in force only after the next restart
+    of_undo: bool = False  # what was finished or reverted had been an undo itself
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the last change is gone by what became of an interrupted one."""
+        return self.did == ("finished" if self.of_undo else "reverted")
 
 
 def _anything_fits(values: Mapping[str, str]) -> bool:  # noqa: ARG001
@@ -107,9 +113,12 @@ def undo(
     """Take the latest change of this server back: entries that it added go, others return.
 
     Refused, with the names, when somebody has changed one of its settings since, unless `force`.
-    UsageError when the journal knows of no change. Otherwise like `apply`.
+    UsageError when the journal knows of no change. Otherwise like `apply`. One that was
+    interrupted counts: when that is gone now, the change before it stays.
     """
-    recover(dsn, journal, restart=restart, at=at)
+    recovered = recover(dsn, journal, restart=restart, at=at)
+    if recovered is not None and recovered.taken_back:
+        return recovered
     with _session(dsn, journal) as (conn, who):
         done = journal.last(who.server)
         if done is None:
@@ -500,7 +509,7 @@ def _finish_or_revert(transaction: Transaction) -> Outcome:
         change = transaction.change
         if change.state is not State.REVERTING and transaction.at_target():
             transaction.finish()
-            return Outcome(did="finished", change=change.id, changed=_names(change))
+            return _outcome("finished", change)
         return _revert(transaction)
 
 
@@ -508,7 +517,16 @@ def _revert(transaction: Transaction) -> Outcome:
     with closing(transaction):
         change = transaction.change
         waiting = transaction.back()
-    return Outcome(did="reverted", change=change.id, changed=_names(change), waiting=waiting)
+    return _outcome("reverted", change, waiting)
+
+
+def _outcome(
+    did: Literal["finished", "reverted"], change: Change, waiting: tuple[str, ...] = ()
+) -> Outcome:
+    return Outcome(
+        did=did, change=change.id, changed=_names(change), waiting=waiting,
+        of_undo=change.undoes is not None,
+    )  # fmt: skip
 
 
 def _unfinished_at(dsn: str, journal: Journal) -> Change | None:

@@ -50,7 +50,7 @@ def command(
 
     What somebody had set gets that value again, what nobody had set is reset, the group that was
     attached is attached again, and one that we made is deleted. A change that was interrupted is
-    finished or reverted first; when that reverted it, there is nothing more to undo. What the
+    finished or reverted first; when it is gone by that, there is nothing more to undo. What the
     server then runs is shown by rdstune diff --dsn.
     """
     from mrtuner.journal.store import Journal
@@ -58,7 +58,7 @@ def command(
     client, _ = changing.connected(region, profile)
     with terminal.gentle_end(), Journal(journal) as book:
         recovered = changing.clean_up(client, instance, book, reboot, poll)
-        if recovered is not None and recovered.did == "reverted":
+        if recovered is not None and recovered.taken_back:
             outcome = recovered
         else:
             outcome = _undone(client, instance, book, reboot, poll, force=force, yes=yes)
