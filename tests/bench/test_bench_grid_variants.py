@@ -110,6 +110,18 @@ def test_what_needs_root_is_left_out_for_others() -> None:
     assert "root" in left.skipped["n"]
 
 
+def test_older_majors_get_checksums_as_18_has_them() -> None:
+    """Or the two would not be equally durable, and not be compared."""
+    older = Path("/usr/lib/postgresql/15/bin")
+    if not (older / "pg_checksums").exists():
+        pytest.skip("no PostgreSQL 15 of Debian's here")
+    with ExitStack() as stack:
+        cluster = sites.make(stack, Variant(name="v", server_bin=str(older)), None).cluster
+        assert "Data page checksum version:           1" in cluster.run(
+            "pg_controldata", cluster.data
+        ).stdout  # fmt: skip
+
+
 # Overlays
 
 

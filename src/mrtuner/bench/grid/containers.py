@@ -34,6 +34,7 @@ _ULIMITS: Final = ("nofile=4096:4096", "nproc=8192:8192")
 #: Programs of the engine whose CPU is part of what a variant costs.
 _ENGINE: Final = frozenset({"podman", "conmon", "slirp4netns", "rootlessport", "exe"})
 _PROC: Final = Path("/proc")
+_ZONES: Final = Path("/usr/share/zoneinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def require(variant: Variant) -> None:
     """MissingPart where such a container does not run; found by running one that does nothing."""
     if os.geteuid() != 0:
         raise MissingPart("containers are run as root only", _HINT)
+    if variant.image.startswith("/") and not Path(variant.image).is_dir():
+        raise MissingPart(f"no directory {variant.image}", "Make it, or take another image.")
     for program in ("podman", "runc", *(["slirp4netns"] if variant.network == "slirp" else [])):
         if _which(program) is None:
             raise MissingPart(f"no program {program} here", _HINT)
@@ -148,11 +151,17 @@ def minimal_root(directory: Path, program: Path, mounted: Sequence[Path]) -> Pat
 
 
 def installation_mounts(binaries: Binaries) -> list[Path]:
-    """What holds an installation: its directory, and libraries or data that lie beside it."""
+    """What an installation needs: its directory, libraries or data beside it, and time zones.
+
+    A wheel has its libraries in a sibling; Debian's packages their data and the system's zones.
+    """
     home = binaries.directory.parent
-    wheel = home.parent.with_name(f"{home.parent.name}.libs")
-    debian = Path("/usr/share/postgresql") / home.name
-    return [home, *(path for path in (wheel, debian) if path.is_dir())]
+    beside = (
+        home.parent.with_name(f"{home.parent.name}.libs"),
+        Path("/usr/share/postgresql") / home.name,
+        _ZONES,
+    )
+    return [home, *(path for path in beside if path.is_dir())]
 
 
 def engine_processes(proc: Path = _PROC) -> list[int]:

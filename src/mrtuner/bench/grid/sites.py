@@ -15,11 +15,12 @@ from mrtuner.bench import guard, instance
 from mrtuner.bench.grid import layers
 from mrtuner.bench.grid.plan import PLACEMENT, Variant
 from mrtuner.bench.machine import family
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, MissingPart
 from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries, scratch_directory
 from mrtuner.units import Bytes, GiB
 
 _FILE: Final = "mrtuner-variant.conf"
+_CHECKSUMS_FROM: Final = 18
 _DISK: Final = Bytes(20 * GiB)
 
 
@@ -77,6 +78,7 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
     )
     stack.callback(cluster.remove)
     stack.enter_context(guard.server_stopped(cluster.data))
+    _with_checksums(cluster)
     cluster.configure({"include": _FILE})
     # What comes over a container's network; a server outside listens on 127.0.0.1 alone.
     with (cluster.data / "pg_hba.conf").open("a", encoding="utf-8") as file:
@@ -84,6 +86,18 @@ def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
     if volume is not None and variant.iops is not None:
         volume.throttle(variant.iops)
     return Site(key(variant), cluster, password, volume, scratch)
+
+
+def _with_checksums(cluster: Cluster) -> None:
+    """As initdb makes them from 18 on: majors are compared equally durable."""
+    if cluster.binaries.major >= _CHECKSUMS_FROM:
+        return
+    done = cluster.run("pg_checksums", "--enable", "--pgdata", cluster.data)
+    if done.returncode != 0:
+        raise MissingPart(
+            f"pg_checksums {cluster.binaries.version} failed: {done.stderr.strip()}",
+            "Look at that installation, or take another.",
+        )
 
 
 def binaries_of(variant: Variant, embedded: Path | None) -> Binaries:
