@@ -66,7 +66,7 @@ def command(
     _check(mode, dsn, cpus)
     options.careful(dsn)
     if report is not None:
-        from mrtuner.report.cpu import require
+        from mrtuner.report.parts import require
 
         require()
     with terminal.gentle_end():

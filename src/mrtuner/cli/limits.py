@@ -19,18 +19,6 @@ FOUND: Final = 3
 _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 
-class Watch(options.Duration):
-    """The same durations, and ``10m`` for minutes as people write it."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The duration in seconds, above zero."""
-        text = str(value).strip()
-        minutes = text.endswith("m") and text[:-1].strip().replace(".", "", 1).isdigit()
-        return super().convert(f"{text}in" if minutes else value, param, ctx)
-
-
 @options.command("limits")
 @click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
 @click.option("--all", "everything", is_flag=True, help="Every PostgreSQL instance of the region.")
@@ -76,7 +64,7 @@ class Watch(options.Duration):
     help="Write a page with the picture: ceilings drawn through the series.",
 )
 @click.option(
-    "--watch", type=Watch(), metavar="TIME",
+    "--watch", type=options.Watch(), metavar="TIME",
     help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
     "the ceilings]",
 )  # fmt: skip

@@ -61,6 +61,18 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         return seconds
 
 
+class Watch(Duration):
+    """The same durations, and ``15m`` for minutes as people write it."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The duration in seconds, above zero."""
+        text = str(value).strip()
+        minutes = text.endswith("m") and text[:-1].strip().replace(".", "", 1).isdigit()
+        return super().convert(f"{text}in" if minutes else value, param, ctx)
+
+
 def machine_options(function: Function) -> Function:
     """What `mrtuner.tune` can be told of a machine; the names are its arguments."""
     return _workload(machine_options_but_workload(function))
@@ -143,6 +155,16 @@ journal_option = click.option(
     metavar="DIR",
     help="Keep the journal of changes here.  [default: the user's state directory]",
 )
+
+
+every_option = click.option(
+    "--every", type=Duration(), default="0.2s", show_default=True, metavar="TIME",
+    help="Between two probes of one kind.",
+)  # fmt: skip
+steady_option = click.option(
+    "--steady", type=Duration(), default="5s", show_default=True, metavar="TIME",
+    help="Of good answers to every probe, before it begins and until it counts as over.",
+)  # fmt: skip
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:

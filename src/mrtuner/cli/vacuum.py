@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,23 +17,11 @@ FOUND: Final = 3
 INTERRUPTED: Final = 130
 
 
-class _Watch(options.Duration):
-    """The same durations, and ``15m`` for minutes as people write it."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The duration in seconds, above zero."""
-        text = str(value).strip()
-        minutes = text.endswith("m") and text[:-1].strip().replace(".", "", 1).isdigit()
-        return super().convert(f"{text}in" if minutes else value, param, ctx)
-
-
 @options.command("vacuum")
 @click.argument("dsn")
 @click.option(
     "--watch",
-    type=_Watch(),
+    type=options.Watch(),
     metavar="TIME",
     help="Measure rates for so long, such as 15m.  [default: since the last reset]",
 )
@@ -147,7 +135,7 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
 def _require(report: Path | None) -> None:
     """What a page needs, before the watch and not after it."""
     if report is not None:
-        from mrtuner.report.vacuum import require
+        from mrtuner.report.parts import require
 
         require()
         if not report.parent.is_dir():

@@ -6,11 +6,10 @@ Both are made of the document ``mrtuner.cpu/1`` alone, so they can be made again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue, MissingPart
+from mrtuner.errors import BadValue
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 
@@ -32,15 +31,6 @@ _CAUSES: Final = {
     "steal": "the hypervisor gives the time to others",
     "unknown": "the cause cannot be named from what was seen",
 }
-
-
-def require() -> None:
-    """MissingPart when a page could not be made; to be asked before the test."""
-    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[report]'."
-        )
 
 
 def page(told: Mapping[str, Any]) -> str:

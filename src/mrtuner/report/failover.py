@@ -23,11 +23,10 @@ from mrtuner.report.rehearsal import (
     listed,
     met,
     pictures,
-    require,
     story_line,
 )
 
-__all__ = ["SCHEMA", "lines", "page", "require", "story"]
+__all__ = ["SCHEMA", "lines", "page", "story"]
 
 SCHEMA: Final = "mrtuner.failover.rehearsal/1"
 

@@ -6,10 +6,8 @@ All is made of documents alone: `mrtuner.failover.lab/1` and `mrtuner.failover.s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import MissingPart
 from mrtuner.failover.lab.outcome import cells, limits
 from mrtuner.failover.predict import SLACK
 from mrtuner.report import charts
@@ -24,15 +22,6 @@ _FRAME: Final = 62
 #: Share of the width that a letter of a label takes, and what is left free beside it.
 _LETTER: Final = 0.0085
 _MARGIN: Final = 0.03
-
-
-def require() -> None:
-    """MissingPart when a page could not be made; to be asked before a scenario is played."""
-    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[report]'."
-        )
 
 
 def page(told: Mapping[str, Any]) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue, MissingPart
+from mrtuner.errors import BadValue
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 
@@ -33,15 +32,6 @@ _MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "
 WIDE: Final = 100
 #: A whole run this many times as long as its outage gets a second picture, from nearer.
 _FAR: Final = 4.0
-
-
-def require() -> None:
-    """MissingPart when a page could not be made; to be asked before the outage."""
-    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[report]'."
-        )
 
 
 @dataclass(frozen=True, slots=True)

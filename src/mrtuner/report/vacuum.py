@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue, MissingPart
+from mrtuner.errors import BadValue
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 from mrtuner.vacuum.answer import SCHEMA
@@ -45,15 +44,6 @@ class Panel:
     title: str
     now: Line
     then: Line
-
-
-def require() -> None:
-    """MissingPart when a page could not be made; to be asked before a watch."""
-    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[report]'."
-        )
 
 
 def page(told: Mapping[str, Any]) -> str:

@@ -112,8 +112,9 @@ def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
     if report is None:
         return lambda _: None
     from mrtuner.report import failover_lab
+    from mrtuner.report.parts import require
 
-    failover_lab.require()
+    require()
     if not report.absolute().parent.is_dir():
         raise UsageError(f"no directory {report.parent}", "Name another file.")
 

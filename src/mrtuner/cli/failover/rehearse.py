@@ -44,18 +44,12 @@ _PATIENT: Final = 30.0
     "--connections", type=click.IntRange(1, 500), default=10, show_default=True, metavar="N",
     help="Held connections of each kind, and at most so many new ones at once.",
 )  # fmt: skip
-@click.option(
-    "--every", type=options.Duration(), default="0.2s", show_default=True, metavar="TIME",
-    help="Between two probes of one kind.",
-)  # fmt: skip
+@options.every_option
 @click.option(
     "--give-up", type=options.Duration(), metavar="TIME",
     help="After which a probe counts as failed.  [default: twice --within, else 30s]",
 )  # fmt: skip
-@click.option(
-    "--steady", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Of good answers to every probe, before it begins and until it counts as over.",
-)  # fmt: skip
+@options.steady_option
 @click.option(
     "--quiet", type=options.Duration(), metavar="TIME",
     help="If nothing happens for so long, say so and stop.  [default: 2min; by hand: --for]",
@@ -137,7 +131,7 @@ def _require(report: Path | None) -> None:
     """What keeps a report from being written is said now rather than after the outage."""
     if report is None:
         return
-    from mrtuner.report.failover import require
+    from mrtuner.report.parts import require
 
     require()
     if not os.access(report.parent, os.W_OK):

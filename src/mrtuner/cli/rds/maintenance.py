@@ -188,18 +188,12 @@ def _lines(
 @click.option(
     "--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Do it so often."
 )
-@click.option(
-    "--every", type=options.Duration(), default="0.2s", show_default=True, metavar="TIME",
-    help="Between two probes of one kind.",
-)  # fmt: skip
+@options.every_option
 @click.option(
     "--give-up", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
     help="After which a probe counts as failed.",
 )  # fmt: skip
-@click.option(
-    "--steady", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Of good answers to every probe, before it begins and until it counts as over.",
-)  # fmt: skip
+@options.steady_option
 @click.option(
     "--quiet", type=options.Duration(), metavar="TIME",
     help="If nothing goes away for so long, say so and stop.  [default: 2min; with --apply 30min]",
@@ -247,7 +241,9 @@ def rehearse(
 
     options.careful(dsn)
     if report is not None:
-        _require_report()
+        from mrtuner.report.parts import require
+
+        require()
     aws = client("rds", Account(region, profile))
     drawn = rehearsal.plan(
         aws, instance,
@@ -265,13 +261,6 @@ def rehearse(
     _show(told, as_json, report)
     if not all(run.settled and run.observation.went_away for run in runs):
         ctx.exit(FAILED)
-
-
-def _require_report() -> None:
-    """MissingPart now rather than after the outage."""
-    from mrtuner.report.rehearsal import require
-
-    require()
 
 
 def _schedule(given: dict[str, Any]) -> Any:
