@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 #: In flight while the fault happens.
 ENDLESS = "SELECT pg_sleep(60)"
+#: `print` writes a line in pieces, and two cases may end at the same moment.
+_SPEAKING = threading.Lock()
 
 
 def converse(**cases: Callable[[], object]) -> None:
@@ -25,4 +27,5 @@ def _tell(name: str, case: Callable[[], object]) -> None:
         said = f"failed {type(error).__name__}: {error}".splitlines()[0]
     else:
         said = "answered"
-    print(name, said, flush=True)
+    with _SPEAKING:
+        print(name, said, flush=True)
