@@ -14,6 +14,8 @@ from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"
+#: Fixtures with a real server behind them, which a busy machine can hold up.
+SERVERS = {"embedded", "new_cluster", "cluster", "server", "lab", "server_lab"}
 
 # A runner in the background ignores or blocks Ctrl-C, and every program that a test starts inherits
 # that.
@@ -33,9 +35,9 @@ class NewCluster(Protocol):
     ) -> Cluster: ...
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
-        if item.get_closest_marker("timed"):
+        if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
 
+pytestmark = pytest.mark.timed
+
 COMMANDS = sorted(set(main.summaries) - {"bench", "failover", "rds"})
 #: Those of rdstune that are no groups themselves.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})

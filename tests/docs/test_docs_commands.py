@@ -16,6 +16,8 @@ from docs_pages import all_pages, commands, examples, name_of, needs_the_lab, no
 
 from mrtuner.rds.lab import Lab, seed
 
+pytestmark = pytest.mark.timed
+
 if TYPE_CHECKING:
     from docs_pages import Command
 

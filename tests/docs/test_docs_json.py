@@ -23,6 +23,8 @@ from mrtuner.bench.pgbench import Load, Run
 from mrtuner.bench.record import ArmRecord, Plan, Record, Sample
 from mrtuner.cli.proving import Proof
 
+pytestmark = pytest.mark.timed
+
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster
 

@@ -14,7 +14,7 @@ from mrtuner.failover.predict import SLACK
 from mrtuner.failover.settings import Settings, settings
 from mrtuner.failover.traces import Path as Way
 
-# pytestmark = pytest.mark.timed
+pytestmark = pytest.mark.timed
 
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster

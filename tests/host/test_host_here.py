@@ -18,6 +18,8 @@ from mrtuner.host.cpus import count_by_library
 from mrtuner.host.memory import ram_by_sysconf
 from mrtuner.units import MiB
 
+pytestmark = pytest.mark.timed
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 V1 = Path("/sys/fs/cgroup")

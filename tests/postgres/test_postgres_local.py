@@ -10,6 +10,8 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.local import postmaster
 from servers import sql
 
+pytestmark = pytest.mark.timed
+
 
 def process(proc: Path, pid: int, name: str, parent: int, started: float) -> None:
     """/proc/PID/stat as proc(5) has it; field 22 counts hundredths of a second after boot."""
