@@ -40,9 +40,9 @@ def main(arguments: Sequence[str]) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--plans", type=int, default=20)
-    parser.add_argument("--blocks", type=int, default=8)
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--scale", type=int, default=5)
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
