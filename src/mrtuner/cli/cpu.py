@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ def command(
     """
     _check(mode, dsn, cpus)
     options.careful(dsn)
-    if report is not None:
-        from mrtuner.report.parts import require
-
-        require()
+    needs.page(report)
     with terminal.gentle_end():
         told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
     _tell(told, as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, options, proving, terminal
+from mrtuner.cli import change, needs, options, proving, terminal
 
 if TYPE_CHECKING:
     from mrtuner.bench.record import Plan
@@ -44,7 +44,7 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
 
     Nothing of yours is touched: the server lives in a scratch directory and goes at the end.
     """
-    proving.require("scipy", "jinja2", "matplotlib")
+    needs.packages("scipy", "jinja2", "matplotlib")
     terminal.make_directory(output)
     with (
         terminal.gentle_end(),

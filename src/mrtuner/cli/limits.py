@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import INTERRUPTED
 from mrtuner.errors import UsageError
 
@@ -117,7 +117,9 @@ def command(
     """
     if example:
         _example(as_json)
-    elif everything or len(instances) > 1:
+        return
+    needs.page(output)
+    if everything or len(instances) > 1:
         _tell_fleet(ctx, instances, given, output, check, as_json)
     else:
         _tell_one(ctx, next(iter(instances), None), given, output, check, as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, options, proving, terminal
+from mrtuner.cli import change, needs, options, proving, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def command(
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.careful(dsn)
-    proving.require("scipy", *(("jinja2", "matplotlib") if report else ()))
+    needs.packages("scipy")
+    needs.page(report)
     plan = _plan(rest)
     with terminal.gentle_end(), ExitStack() as stack:
         target = _target(stack, dsn, server_bin, restart, journal)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,15 +64,6 @@ class Proof:
         from mrtuner.report.text import verdict
 
         return verdict(self.judgement, terminal.look(sys.stdout if stdout else sys.stderr))
-
-
-def require(*packages: str) -> None:
-    """MissingPart now, rather than after minutes of measuring, for a package that is not there."""
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[prove,report]'."
-        )
 
 
 def measure(

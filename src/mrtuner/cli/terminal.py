@@ -58,7 +58,7 @@ def save(path: Path, text: str) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise MrTunerError(
-            f"cannot write {path}: {error.strerror}", "Name another file with -o."
+            f"cannot write {path}: {error.strerror}", "Name another file."
         ) from error
 
 
@@ -68,7 +68,7 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MrTunerError(
-            f"cannot make {path}: {error.strerror}", "Name another directory with -o."
+            f"cannot make {path}: {error.strerror}", "Name another directory."
         ) from error
 
 

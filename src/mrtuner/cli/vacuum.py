@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import options, storage, terminal, watching
+from mrtuner.cli import needs, options, storage, terminal, watching
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def command(
         if applies:
             storage.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
             return
-        _require(report)
+        needs.page(report)
         found, interrupted = watching.watched(dsn, watch, sample)
     _tell(found, "json" if as_json else form, top)
     _save(found, report)
@@ -130,16 +130,6 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
             "compared in the server and do not leave it"
         )
         terminal.agree("Read them?", yes=yes)
-
-
-def _require(report: Path | None) -> None:
-    """What a page needs, before the watch and not after it."""
-    if report is not None:
-        from mrtuner.report.parts import require
-
-        require()
-        if not report.parent.is_dir():
-            raise UsageError(f"there is no directory {report.parent}", "Make it, or name another.")
 
 
 def _save(found: Vacuum, report: Path | None) -> None:

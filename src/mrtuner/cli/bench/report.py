@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import options, proving, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.bench import running
 
 
@@ -42,7 +42,8 @@ def command(
     """
     from mrtuner.bench.grid.archive import load
 
-    proving.require("scipy", *(("jinja2", "matplotlib") if html else ()))
+    needs.packages("scipy")
+    needs.page(html)
     record = load(run)
     other = load(against) if against else None
     running.show(record, as_json, other)

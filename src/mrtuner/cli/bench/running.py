@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import progress, proving, terminal
+from mrtuner.cli import needs, progress, proving, terminal
 
 if TYPE_CHECKING:
     from mrtuner.bench.grid.plan import GridPlan
@@ -66,7 +66,7 @@ def _run(
 ) -> None:
     from mrtuner.bench.grid.runner import run_grid
 
-    proving.require("scipy")
+    needs.packages("scipy")
     try:
         with terminal.gentle_end(), progress.shown() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import options, proving, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def command(
     """
     from mrtuner.stats.simulation import Machine, simulate
 
-    proving.require("scipy")
+    needs.packages("scipy")
     machine = Machine(noise=noise, drift=drift)
     found = [
         outcome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -109,14 +109,10 @@ def command(
 
 def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
     """What writes the page; that it can is known before anything is played."""
+    needs.page(report)
     if report is None:
         return lambda _: None
     from mrtuner.report import failover_lab
-    from mrtuner.report.parts import require
-
-    require()
-    if not report.absolute().parent.is_dir():
-        raise UsageError(f"no directory {report.parent}", "Name another file.")
 
     def write(told: Mapping[str, Any]) -> None:
         terminal.save(report, failover_lab.page(told))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import Command
 from mrtuner.cli.rds import changing
 from mrtuner.errors import UsageError
@@ -96,7 +95,7 @@ def command(
     """
     from mrtuner.failover.rehearse import rehearse
 
-    _require(report)
+    needs.page(report)
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()
@@ -125,17 +124,6 @@ def command(
         ctx.exit(FAILED)
     if not told["kept"]:
         ctx.exit(FOUND)
-
-
-def _require(report: Path | None) -> None:
-    """What keeps a report from being written is said now rather than after the outage."""
-    if report is None:
-        return
-    from mrtuner.report.parts import require
-
-    require()
-    if not os.access(report.parent, os.W_OK):
-        raise UsageError(f"cannot write {report}", "Name a file in a directory of yours.")
 
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import Command
 from mrtuner.cli.rds import changing
 from mrtuner.errors import UsageError
@@ -240,10 +240,7 @@ def rehearse(
     from mrtuner.rds import rehearse as rehearsal
 
     options.careful(dsn)
-    if report is not None:
-        from mrtuner.report.parts import require
-
-        require()
+    needs.page(report)
     aws = client("rds", Account(region, profile))
     drawn = rehearsal.plan(
         aws, instance,
