@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import pytest
 from report_browser import browser, program
 
-from bench_grids import SETTINGS, a_grid, a_record, six_blocks, with_rejected
-from mrtuner.bench.grid.plan import Cell
+from bench_grids import SETTINGS, a_grid, a_plan, a_record, six_blocks, taken, with_rejected
+from mrtuner.bench.grid.plan import Cell, Variant
 from mrtuner.bench.grid.record import Failure, GridRecord
 from mrtuner.errors import BadValue, Refused
 from mrtuner.report.bench import document, lines
@@ -82,6 +82,18 @@ def test_failures_notes_and_an_unfinished_run_are_told() -> None:
     assert "select s10 c4 block 2, b: it died" in text
     assert "it rained" in text
     assert "on a busy machine, against advice" in text
+
+
+def test_what_is_true_of_several_comparisons_is_said_once_after_them() -> None:
+    variants = (Variant(name="a"), Variant(name="b"), Variant(name="c", bound=True))
+    runs = six_blocks(CELL, 1.3)
+    runs += [taken(CELL, one.sample.block, "c", one.sample.run.tps) for one in runs[1::2]]
+    text = list(lines(a_record(runs, a_plan(variants=variants), forced=True)))
+    heads = [place for place, line in enumerate(text) if "against a: better" in line]
+    (bound,) = (place for place, line in enumerate(text) if line.startswith("    - a bound"))
+    (shared,) = (place for place, line in enumerate(text) if line == "  several of these")
+    (busy,) = (place for place, line in enumerate(text) if "against advice" in line)
+    assert heads[0] < heads[1] < bound < shared < busy
 
 
 def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: GridRecord) -> None:

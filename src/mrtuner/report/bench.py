@@ -5,6 +5,7 @@ Both are computed from the record alone. Schema "mrtuner.bench.report/1".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from math import isfinite
@@ -120,9 +121,7 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         yield cell.key
         for side in found.get(cell, {}).values():
             yield f"  {_side_line(record, side, wide)}"
-        for one in seen:
-            if one.cell == cell:
-                yield from _verdict_lines(record, one)
+        yield from _cell_lines(record, [one for one in seen if one.cell == cell])
     yield from _listed(
         "settings that differ", [_setting(*item) for item in differing_settings(record)]
     )
@@ -164,6 +163,27 @@ def _side_line(record: GridRecord, side: Side, wide: int) -> str:
     return f"{side.variant:<{max(wide, 12)}} {said}"
 
 
+def _cell_lines(record: GridRecord, seen: Sequence[CellVerdict]) -> Iterator[str]:
+    """Each verdict with what is true of it alone, then once what is true of several."""
+    times = Counter(text for one in seen for text in _reservations(one))
+    for one in seen:
+        yield from _verdict_lines(record, one)
+        yield from _points(text for text in _reservations(one) if times[text] == 1)
+    shared = [text for text, count in times.items() if count > 1]
+    if shared:
+        yield "  several of these"
+        yield from _points(shared)
+
+
+def _reservations(one: CellVerdict) -> tuple[str, ...]:
+    return (*(f"no verdict: {why}" for why in one.refused), *one.cautions)
+
+
+def _points(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from wrap(text, WIDE, initial_indent="    - ", subsequent_indent="      ")
+
+
 def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
     seen = one.comparison
     between = f"{ratio(seen.low)} to {ratio(seen.high)}" if isfinite(seen.high) else "no interval"
@@ -174,8 +194,6 @@ def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
     )
     if one.more_blocks is not None and not one.refused:
         yield f"    about {plural(one.more_blocks, 'more block')} would decide it"
-    for text in (*(f"no verdict: {why}" for why in one.refused), *one.cautions):
-        yield from wrap(text, WIDE, initial_indent="    - ", subsequent_indent="      ")
 
 
 def _setting(name: str, values: Sequence[str]) -> str:
