@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from docs.generate_bench import containers_page, containers_picture, cpu_pictures
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 
@@ -71,6 +72,7 @@ def pages() -> dict[Path, str]:
         "reference/catalog.md": catalog_page(),
         "reference/instance-classes.md": classes_page(),
         "reference/failover-measured.md": measured_page(),
+        "reference/containers-measured.md": containers_page(),
         "comparison.md": comparison_page(),
     }
     return {DOCS / name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -87,7 +89,9 @@ def pictures() -> dict[Path, str]:
         "vacuum": stand_alone(vacuum_picture(), "light"),
         "failover-grid": stand_alone(measured_picture(), "light"),
         "failover-lab": stand_alone(lab_picture(), "light"),
+        "containers": stand_alone(containers_picture(), "light"),
     }
+    drawn |= {name: stand_alone(picture, "light") for name, picture in cpu_pictures().items()}
     return {DOCS / "images" / f"{name}.svg": text for name, text in drawn.items()}
 
 
