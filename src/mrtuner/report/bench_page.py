@@ -84,9 +84,10 @@ def page(record: GridRecord, other: GridRecord | None = None) -> str:
 
 
 def _forest(seen: Sequence[CellVerdict], delta: float) -> str:
+    several = len({one.cell for one in seen}) > 1
     effects = [
         bench_charts.Effect(
-            name=f"{one.cell.key}  {one.variant.name}{' (bound)' if one.variant.bound else ''}",
+            name=f"{one.cell.key}  " * several + one.variant.name + " (bound)" * one.variant.bound,
             ratio=one.comparison.ratio,
             low=one.comparison.low,
             high=one.comparison.high,
