@@ -151,10 +151,10 @@ def _title(record: GridRecord, tests: int) -> str:
 
 def _side_line(record: GridRecord, side: Side, wide: int) -> str:
     p99 = side.times.percentile(0.99)
-    tail = f", p99 {p99 / 1000:.3g} ms" if p99 is not None else ""
-    longest = f", longest {side.longest / 1000:.3g} ms" if side.longest is not None else ""
+    tail = f", p99 {count(p99 / 1000)} ms" if p99 is not None else ""
+    longest = f", longest {count(side.longest / 1000)} ms" if side.longest is not None else ""
     touch = side.first_touch
-    first = f", first touch {touch * 1000:.3g} ms" if touch is not None else ""
+    first = f", first touch {count(touch * 1000)} ms" if touch is not None else ""
     rate = count(round(side.tps, 1))
     writes = not (record.plan.by_name[side.cell.workload].reads_only or side.cell.rate)
     charged = f" ({count(round(side.charged, 1))} with the CHECKPOINT)" if writes else ""
