@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, log10
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.report.charts import PALETTE, canvas, finish
+from mrtuner.report.charts import PALETTE, canvas, finish, room_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,6 @@ _PAPER, _BAND = PALETTE["paper"].light, PALETTE["band"].light
 #: Further variants after the second: shades, and dashes that tell them apart without colour.
 _TONES: Final = (_A, _B, PALETTE["part-1"].light, PALETTE["limit"].light)
 _DASHES: Final = ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 1, 2)))
-#: Of the picture's width: a letter of a name, and the most that names may have.
-_LETTER: Final = 0.0085
-_MOST: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,7 @@ def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
     """Every effect with its interval; hollow where undecided."""
     with canvas(height=70 + 24 * len(effects)) as figure:
         height = figure.get_size_inches()[1] * 72
-        left = min(_MOST, 0.03 + _LETTER * max(len(effect.name) for effect in effects))
+        left = room_for(effect.name for effect in effects)
         axes = figure.add_axes((left, 46 / height, 0.98 - left, 1 - 60 / height))
         axes.axvspan(1 / (1 + delta), 1 + delta, color=_BAND, linewidth=0)
         axes.axvline(1, color=_SOFT, linewidth=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -47,6 +47,10 @@ PALETTE: Final[Mapping[str, Colour]] = {
     "limit": Colour("#9c1f2e", "#ff8f98"),
 }
 
+#: Shares of the width: a letter of a label, what is left free beside it, the most for labels.
+_LETTER: Final = 0.0085
+_MARGIN: Final = 0.03
+_LABELS: Final = 0.6
 WIDTH: Final = 760  # of every picture, in user units; text is set for about this width on screen
 _TEXT: Final = 13
 _SMALL: Final = 12
@@ -224,6 +228,11 @@ def _thousands(value: float, _position: object) -> str:
 
 def _short(name: str, most: int = 22) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def room_for(labels: Iterable[str]) -> float:
+    """The share of the width that the longest label needs to the left of the axes."""
+    return min(_LABELS, _MARGIN + _LETTER * max(map(len, labels)))
 
 
 @contextmanager

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 #: Height of a row, and of the axis with margins, in user units.
 _ROW: Final = 24
 _FRAME: Final = 62
-#: Share of the width that a letter of a label takes, and what is left free beside it.
-_LETTER: Final = 0.0085
-_MARGIN: Final = 0.03
 
 
 def page(told: Mapping[str, Any]) -> str:
@@ -97,7 +94,7 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
 def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
     """Of the axes: room for the longest label to their left."""
     height = _FRAME + _ROW * len(labels)
-    left = _MARGIN + _LETTER * max(map(len, labels))
+    left = charts.room_for(labels)
     return (left, 46 / height, 0.98 - left, 1 - 54 / height)
 
 
