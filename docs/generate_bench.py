@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.report import bench_charts
 from mrtuner.report import cpu as cpu_report
+from mrtuner.report.bench import said_once
 
 DOCS: Final = Path(__file__).resolve().parent
 #: What `mrtuner bench report --json` says of the plan of 2014.
@@ -70,14 +70,13 @@ def _row(side: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> tuple[st
 
 def _reservations(verdicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What is true of several once, then of each what is true of it alone."""
-    said = {one["variant"]: (*one["refused"], *one["cautions"]) for one in verdicts}
-    times = Counter(text for texts in said.values() for text in texts)
+    shared, alone = said_once([(*one["refused"], *one["cautions"]) for one in verdicts])
     yield "\n## What to bear in mind\n"
     yield "Of several of them:\n"
-    yield from (f"- {text}" for text, count in times.items() if count > 1)
-    for variant, texts in said.items():
-        yield f"\nOf `{variant}`:\n"
-        yield from (f"- {text}" for text in texts if times[text] == 1)
+    yield from (f"- {text}" for text in shared)
+    for one, own in zip(verdicts, alone, strict=True):
+        yield f"\nOf `{one['variant']}`:\n"
+        yield from (f"- {text}" for text in own)
 
 
 def containers_picture() -> str:

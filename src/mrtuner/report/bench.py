@@ -165,14 +165,20 @@ def _side_line(record: GridRecord, side: Side, wide: int) -> str:
 
 def _cell_lines(record: GridRecord, seen: Sequence[CellVerdict]) -> Iterator[str]:
     """Each verdict with what is true of it alone, then once what is true of several."""
-    times = Counter(text for one in seen for text in _reservations(one))
-    for one in seen:
+    shared, alone = said_once([_reservations(one) for one in seen])
+    for one, own in zip(seen, alone, strict=True):
         yield from _verdict_lines(record, one)
-        yield from _points(text for text in _reservations(one) if times[text] == 1)
-    shared = [text for text, count in times.items() if count > 1]
+        yield from _points(own)
     if shared:
         yield "  several of these"
         yield from _points(shared)
+
+
+def said_once(texts: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """What is said of several, in order, and of each what is said of it alone."""
+    times = Counter(text for each in texts for text in each)
+    shared = [text for text, count in times.items() if count > 1]
+    return shared, [[text for text in each if times[text] == 1] for each in texts]
 
 
 def _reservations(one: CellVerdict) -> tuple[str, ...]:
