@@ -67,7 +67,7 @@ bench-worth: install
 bench-overhead: install
 	$(BIN)/python bench/overhead.py $(ARGS)
 
-# Twenty plans of two equal variants: at most two differences may be called. Over half an hour.
+# Twenty plans of two equal variants: at most two differences may be called. About half an hour.
 bench-same: install
 	$(BIN)/python bench/same.py $(ARGS)
 
