@@ -198,7 +198,9 @@ def test_rules_that_cannot_be_followed_are_known() -> None:
         "checkpoint_completion_target", "checkpoint_timeout", "commit_delay",
         "effective_io_concurrency", "fsync", "full_page_writes", "huge_pages", "io_combine_limit",
         "jit", "maintenance_io_concurrency", "max_wal_size", "min_wal_size", "wal_compression",
-        "wal_level",
+        "wal_level", "commit_timestamp_buffers", "log_checkpoints", "multixact_member_buffers",
+        "multixact_offset_buffers", "notify_buffers", "serializable_buffers",
+        "subtransaction_buffers", "transaction_buffers",
     } | not_in_17  # fmt: skip
 
 

@@ -15,13 +15,16 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from mrtuner.catalog.load import table
+from mrtuner.catalog.load import parameters, table
+from mrtuner.catalog.parameter import Parameter
 from mrtuner.catalog.spans import unfold
 from mrtuner.errors import BadValue
 
 ENGINES: Final = ("postgres", "aurora-postgresql")
 FIRST, LAST = 13, 18
 
+#: Of one transaction only: ALTER ROLE and ALTER DATABASE refuse them. Source: guc_tables.c.
+_OF_TRANSACTIONS: Final = "transaction_"
 #: ``0-262143``, ``-1-2147483647``, ``0-1.79769e+308``
 _RANGE = re.compile(r"(-?[0-9.]+(?:e\+?[0-9]+)?)-(-?[0-9.]+(?:e\+?[0-9]+)?)")
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -119,7 +122,7 @@ class FamilyParameter:
         return f"{how} Evidence: {self.evidence}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Family:
     """The parameters that groups of one family list, by name in lower case as AWS writes them."""
 
@@ -155,10 +158,22 @@ class Family:
     def _elsewhere(self, name: str) -> str:
         from difflib import get_close_matches  # only for a name that is not there
 
+        if name in parameters(self.major):  # not misspelt: left out by RDS on purpose
+            return _left_out(parameters(self.major)[name])
         close = get_close_matches(name, self.parameters, n=3, cutoff=0.8)
         if close:
             return f"Did you mean {' or '.join(close)}?"
         return "A group can hold only what DescribeDBParameters lists for its family."
+
+
+def _left_out(parameter: Parameter) -> str:
+    """What to do about a parameter of PostgreSQL that the groups of a family do not list."""
+    if parameter.context == "user" and not parameter.name.startswith(_OF_TRANSACTIONS):
+        return (
+            "PostgreSQL has it, but RDS does not offer it in parameter groups. Set it with "
+            f"ALTER DATABASE … SET {parameter.name} or ALTER ROLE … SET {parameter.name}."
+        )
+    return "PostgreSQL has it, but RDS does not let customers set it."
 
 
 def families() -> tuple[str, ...]:

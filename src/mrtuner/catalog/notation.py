@@ -32,6 +32,18 @@ _INT_MAX: Final = 2**31 - 1
 
 _TRUE: Final = ("true", "yes")
 _FALSE: Final = ("false", "no")
+
+#: Words that the server reads for an enum but shows as another; source: guc_tables.c, entries that
+#: are hidden or share a value with one before them.
+_WORDS: Final = {
+    "true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off",
+    "debug": "debug2", "archive": "replica", "hot_standby": "replica",
+}  # fmt: skip
+#: Where one parameter shows yet another word: `on` came first, then names of methods.
+_SHOWN: Final = {
+    ("wal_compression", "on"): "pglz",  # 15
+    ("password_encryption", "on"): "md5",  # 13
+}
 _NO_NUMBER: Final = "Write a number, with a unit where the parameter takes one."
 
 
@@ -81,6 +93,53 @@ def read_bool(text: str) -> bool:
     if word in ("of", "off", "0") or _begins(word, _FALSE):
         return False
     raise Unreadable("Write on or off.")
+
+
+def read_word(text: str, words: tuple[str, ...]) -> str:
+    """One of an enum's words, in whatever case; source: guc.c, config_enum_lookup_by_name."""
+    lower = text.lower()
+    for known in words:
+        if lower == known.lower():
+            return known
+    if _WORDS.get(lower) in words:
+        return _WORDS[lower]
+    raise Unreadable(f"Use one of {', '.join(words)}.")
+
+
+def read(text: str, vartype: str, base: str | None) -> int | float | bool | str:
+    """A value of this type, as a session reads it; a word or a string stays text. Unreadable."""
+    match vartype:
+        case "bool":
+            return read_bool(text)
+        case "integer":
+            return read_integer(text, base)
+        case "real":
+            return read_real(text, base)
+        case _:
+            return text
+
+
+def same(name: str, a: str, b: str, vartype: str, base: str | None) -> bool:
+    """Whether the server would show the same for both texts; False where it reads neither.
+
+    >>> same("work_mem", "0x1000", "4MB", "integer", "kB"), same("jit", "tru", "on", "bool", None)
+    (True, True)
+    """
+    if vartype == "enum":
+        return _shown_word(name, a) == _shown_word(name, b)
+    try:
+        first, second = read(a, vartype, base), read(b, vartype, base)
+    except Unreadable:
+        return False
+    if vartype == "real":  # pg_settings shows six digits; source: guc_funcs.c, ShowGUCOption
+        return f"{first:g}" == f"{second:g}"
+    return first == second
+
+
+def _shown_word(name: str, text: str) -> str:
+    word = text.lower()
+    word = _WORDS.get(word, word)
+    return _SHOWN.get((name, word), word)
 
 
 def _begins(word: str, full: tuple[str, ...]) -> bool:

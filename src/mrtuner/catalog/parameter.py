@@ -24,11 +24,6 @@ _BANKED = frozenset({
     "notify_buffers", "serializable_buffers", "subtransaction_buffers", "transaction_buffers",
 })  # fmt: skip
 
-#: Words that the server reads for an enum but does not list; source: guc_tables.c, hidden entries.
-_TRUE = frozenset({"true", "yes", "1"})
-_FALSE = frozenset({"false", "no", "0"})
-_HIDDEN = {"debug": "debug2", "archive": "replica", "hot_standby": "replica"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
@@ -103,29 +98,9 @@ class Parameter:
         return Bytes(int(value) * factor)
 
     def _read(self, text: str) -> Value:
-        match self.vartype:
-            case "bool":
-                return notation.read_bool(text)
-            case "integer":
-                return notation.read_integer(text, self.unit)
-            case "real":
-                return notation.read_real(text, self.unit)
-            case "enum":
-                return self._word(text)
-            case _:
-                return text
-
-    def _word(self, text: str) -> str:
-        word = text.lower()
-        for known in self.enum:
-            if word == known.lower():
-                return known
-        for name, aliases in (("on", _TRUE), ("off", _FALSE)):
-            if word in aliases and {"on", "off"} <= set(self.enum):
-                return name
-        if _HIDDEN.get(word) in self.enum:
-            return _HIDDEN[word]
-        raise notation.Unreadable(f"Use one of {', '.join(self.enum)}.")
+        if self.vartype == "enum":
+            return notation.read_word(text, self.enum)
+        return notation.read(text, self.vartype, self.unit)
 
     def _check_number(self, value: Value) -> None:
         whole = self.vartype == "integer"
