@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,3 +200,23 @@ def test_without_proc_the_library_is_asked() -> None:
     assert ram.value == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert cpus is not None
     assert cpus.value == os.cpu_count()
+
+
+@linux
+@pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="/dev/shm is no mount of its own")
+def test_pg_wal_on_its_own_mount_counts_with_that_mounts_size(tmp_path: Path) -> None:
+    """A link to another file system, as `initdb --waldir` makes it."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as wal:
+        (tmp_path / "pg_wal").symlink_to(wal)
+        host = probe(data_directory=tmp_path)
+        shm = os.statvfs("/dev/shm")
+    assert host.wal_size is not None
+    assert host.wal_size.value == shm.f_blocks * shm.f_frsize
+    assert host.disk_size is not None
+    assert host.disk_size.value != host.wal_size.value
+
+
+@linux
+def test_pg_wal_in_the_data_directory_has_no_size_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "pg_wal").mkdir()
+    assert probe(data_directory=tmp_path).wal_size is None

@@ -326,3 +326,39 @@ def test_garbage_in_the_mount_table_is_passed_over(tmp_path: Path) -> None:
     disk(tmp_path, "sda", "8:0")
     mounted(tmp_path, "", "nonsense", "1 2 3 - x", mount("8:0"))
     assert storage(tmp_path) == Fact(Storage.SSD, "sda: queue/rotational is 0")
+
+
+DATA = "/var/lib/postgresql/data"
+
+
+def test_pg_wal_linked_to_its_own_mount_is_found(tmp_path: Path) -> None:
+    """Found by its mount; a tree of files has no statvfs: its size is missing, not the data's."""
+    mounted(tmp_path, mount("8:1"), mount("8:17", "xfs", "/wal", "/dev/sdb1"))
+    (tmp_path / DATA.lstrip("/")).mkdir(parents=True)
+    (tmp_path / DATA.lstrip("/") / "pg_wal").symlink_to("/wal/17-main")
+    host = probe(tmp_path, data_directory=Path(DATA))
+    assert (host.wal_size, host.wal_free) == (None, None)
+    (missing,) = [each for each in host.missing if each.name == "wal-disk"]
+    assert missing.supply == "--wal-disk"
+    assert "/wal" in missing.why
+
+
+def test_pg_wal_as_a_mount_point_is_found(tmp_path: Path) -> None:
+    point = f"{DATA}/pg_wal"
+    mounted(tmp_path, mount("8:1"), mount("8:17", "xfs", point, "/dev/sdb1"))
+    (tmp_path / point.lstrip("/")).mkdir(parents=True)
+    missing = [each.name for each in probe(tmp_path, data_directory=Path(DATA)).missing]
+    assert "wal-disk" in missing
+
+
+@pytest.mark.parametrize("target", ["/var/lib/wal", "/elsewhere/wal"])
+def test_pg_wal_on_the_data_file_system_has_no_volume_of_its_own(
+    tmp_path: Path, target: str
+) -> None:
+    """A link within the file system, and one into a bind mount of the same device."""
+    mounted(tmp_path, mount("8:1"), mount("8:1", "ext4", "/elsewhere"))
+    folder = tmp_path / DATA.lstrip("/")
+    folder.mkdir(parents=True)
+    (folder / "pg_wal").symlink_to(target)
+    host = probe(tmp_path, data_directory=Path(DATA))
+    assert "wal-disk" not in {each.name for each in host.missing}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.mounts import Place
+from mrtuner.host.mounts import Place, place_of
 from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes
 
@@ -22,6 +22,35 @@ def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] |
         Fact(Bytes(of.f_blocks * of.f_frsize), f"statvfs {path}: f_blocks"),
         Fact(Bytes(of.f_bavail * of.f_frsize), f"statvfs {path}: f_bavail"),
     )
+
+
+def wal_disk(
+    tree: Tree, data: Place
+) -> tuple[Fact[Bytes] | None, Fact[Bytes] | None, Missing | None]:
+    """Size and free space of the volume that pg_wal has to itself; nothing where it lies with the
+    data.
+
+    pg_wal may be a mount point or a symbolic link to one. Missing where there is such a volume
+    and nothing tells its size, or where the data directory is closed to us, so that a link would
+    not be seen.
+    """
+    inside = data.path / "pg_wal"
+    place = place_of(tree, inside)
+    if place.mount and data.mount and place.mount.device != data.mount.device:
+        size, free = disk(tree, place)
+        if isinstance(size, Missing) or isinstance(free, Missing):
+            why = f"pg_wal is on a volume of its own, {place.mount.point}, of unknown size"
+            return None, None, Missing("wal-disk", why, "--wal-disk")
+        return size, free, None
+    if place.path == inside and not _is_open(data.base / str(data.path).lstrip("/")):
+        why = f"{data.path} is closed to this user: pg_wal may be a link to another volume"
+        return None, None, Missing("wal-disk", why, "--wal-disk")
+    return None, None, None
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether links in a folder can be seen; a folder that is not there hides none."""
+    return not folder.exists() or os.access(folder, os.X_OK)
 
 
 def _statvfs(place: Place) -> tuple[os.statvfs_result, PurePosixPath] | None:

@@ -128,6 +128,7 @@ def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
         size=Bytes(info["Hugepagesize"] * KiB),
         reserved=info.get("HugePages_Total", 0),
         free=info.get("HugePages_Free", 0),
+        committed=info.get("HugePages_Rsvd", 0),
         transparent=_chosen(tree.peek(TRANSPARENT) or ""),
     )
     return Fact(pages, "/proc/meminfo: HugePages_Total")

@@ -26,8 +26,28 @@ class HugePages:
 
     size: Bytes
     reserved: int  # pages
-    free: int  # pages
+    free: int  # pages, with those committed
     transparent: str | None  # always, madvise, never
+    committed: int = 0  # pages promised to a process that has not touched them yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualMemory:
+    """The kernel's settings for memory, by the names of their sysctls; None: not readable."""
+
+    overcommit_memory: int | None = None  # 0 guess, 1 always, 2 never beyond the limit
+    overcommit_ratio: int | None = None
+    dirty_background_bytes: int | None = None  # 0: the ratio counts
+    dirty_background_ratio: int | None = None
+    dirty_bytes: int | None = None
+    dirty_ratio: int | None = None
+    swappiness: int | None = None
+    zone_reclaim_mode: int | None = None
+    numa_balancing: int | None = None
+    ram: Bytes | None = None  # of the whole machine, whatever a cgroup allows
+    committed: Bytes | None = None  # address space promised to all programs
+    nodes: int = 1  # NUMA nodes
+    gigantic: int | None = None  # pages of 1 GB reserved; None: this CPU or kernel has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,4 +64,8 @@ class Host:
     huge_pages: Fact[HugePages] | None
     swap: Fact[Bytes] | None
     clock: Fact[str] | None  # clocksource: tsc, kvm-clock, hpet, …
+    #: Of the volume that pg_wal has to itself; None where it lies with the data.
+    wal_size: Fact[Bytes] | None = None
+    wal_free: Fact[Bytes] | None = None
+    vm: Fact[VirtualMemory] | None = None
     missing: tuple[Missing, ...] = ()

@@ -1,0 +1,61 @@
+"""How the kernel is told to manage memory: what an administrator sets with sysctl."""
+
+from __future__ import annotations
+
+import re
+
+from mrtuner.facts import Fact, Missing
+from mrtuner.host.cpus import parse_cpu_list
+from mrtuner.host.memory import meminfo
+from mrtuner.host.model import VirtualMemory
+from mrtuner.host.tree import Tree
+from mrtuner.units import Bytes, GiB, KiB
+
+#: Source: the kernel's Documentation/admin-guide/sysctl/vm.rst and sysctl/kernel.rst.
+SYSCTLS = {
+    "overcommit_memory": "/proc/sys/vm/overcommit_memory",
+    "overcommit_ratio": "/proc/sys/vm/overcommit_ratio",
+    "dirty_background_bytes": "/proc/sys/vm/dirty_background_bytes",
+    "dirty_background_ratio": "/proc/sys/vm/dirty_background_ratio",
+    "dirty_bytes": "/proc/sys/vm/dirty_bytes",
+    "dirty_ratio": "/proc/sys/vm/dirty_ratio",
+    "swappiness": "/proc/sys/vm/swappiness",
+    "zone_reclaim_mode": "/proc/sys/vm/zone_reclaim_mode",
+    "numa_balancing": "/proc/sys/kernel/numa_balancing",
+}
+NODES = "/sys/devices/system/node/online"
+GIGANTIC = f"/sys/kernel/mm/hugepages/hugepages-{GiB // KiB}kB/nr_hugepages"
+
+
+def virtual_memory(tree: Tree) -> Fact[VirtualMemory] | Missing:
+    """What /proc/sys says; a setting that cannot be read is None."""
+    found = {name: _number(tree.peek(path)) for name, path in SYSCTLS.items()}
+    if all(value is None for value in found.values()):
+        return Missing("vm", "/proc/sys/vm cannot be read")
+    info = meminfo(tree)
+    return Fact(
+        VirtualMemory(
+            **found,
+            ram=_kilobytes(info.get("MemTotal")),
+            committed=_kilobytes(info.get("Committed_AS")),
+            nodes=_nodes(tree),
+            gigantic=_number(tree.peek(GIGANTIC)),
+        ),
+        "/proc/sys/vm",
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"-?\d+", text) else None
+
+
+def _kilobytes(number: int | None) -> Bytes | None:
+    return None if number is None else Bytes(number * KiB)
+
+
+def _nodes(tree: Tree) -> int:
+    """NUMA nodes that are online; one where the kernel does not tell."""
+    try:
+        return len(parse_cpu_list(tree.peek(NODES) or "0"))
+    except ValueError:
+        return 1
