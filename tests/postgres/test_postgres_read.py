@@ -106,7 +106,7 @@ def test_watching_counts_only_what_happens_meanwhile(
         time.sleep(seconds)
 
     with connect(cluster.dsn()) as conn:
-        seen = watch(conn, 1.5, sleep=work)
+        seen = watch(conn, 1.5, every=1.5, sleep=work)
     assert seen.window >= 1.5
     assert seen.wal_bytes is not None
     assert 5_000_000 < seen.wal_bytes < 20_000_000
@@ -376,3 +376,28 @@ def test_views_reset_at_different_times_are_brought_to_one_window(
 )
 def test_the_nearest_lower_variant_of_a_query_is_taken(version: int, view: bytes) -> None:
     assert view in query("backend_writes", version)
+
+
+def test_sessions_that_run_a_statement_are_seen_and_their_time_is_counted(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    """The time that statements took came in 14."""
+    cluster = new_cluster(each_major)
+    sleeper = threading.Thread(target=sql, args=(cluster.dsn(), "SELECT pg_sleep(1.5)"))
+    sleeper.start()
+    until(lambda: server(cluster).active == 1, "a session at work")
+    sleeper.join()
+    until(lambda: server(cluster).active == 0, "its end")
+    if each_major < 14:
+        assert server(cluster).activity.active_ms is None
+        return
+    until(lambda: (server(cluster).activity.active_ms or 0) >= 1500, "its time to be counted")
+
+
+def test_active_time_is_missing_where_activities_are_not_tracked(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "ALTER SYSTEM SET track_activities = off", "SELECT pg_reload_conf()")
+    until(lambda: server(cluster).settings["track_activities"].setting == "off", "the reload")
+    found = server(cluster)
+    assert found.activity.active_ms is None
+    assert "activity: sessions" in lacking(found)

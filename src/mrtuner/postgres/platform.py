@@ -33,9 +33,11 @@ class Clues:
 HOW: Final[dict[Name, str]] = {
     "rds": "Change it in the instance's DB parameter group; static parameters need a reboot.",
     "aurora": "Change it in the DB cluster or DB parameter group; static parameters need a reboot.",
-    "cloud-sql": "Set it as a database flag: gcloud sql instances patch --database-flags.",
+    "cloud-sql": "Set it as a database flag: gcloud sql instances patch --database-flags; "
+    "mrtuner tune writes the call with --format cloudsql.",
     "alloydb": "Set it as a database flag: gcloud alloydb instances update --database-flags.",
-    "azure": "Set it as a server parameter: az postgres flexible-server parameter set.",
+    "azure": "Set it as a server parameter: az postgres flexible-server parameter set; "
+    "mrtuner tune writes the calls with --format azure.",
     "cloudnativepg": "Set it under spec.postgresql.parameters of the Cluster resource.",
     "crunchy": "Set it under spec.config.parameters of the PostgresCluster resource "
     "(before 5.8: spec.patroni.dynamicConfiguration.postgresql.parameters).",

@@ -7,8 +7,10 @@ with its reason; it is never an exception and never passes for "fine".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
@@ -16,13 +18,18 @@ from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.model import (
     Activity,
+    Archiver,
     FileProblem,
+    JitWork,
     Origin,
     Override,
     Platform,
     Relation,
+    RoleSpills,
     Server,
     Setting,
+    Slot,
+    Slru,
 )
 from mrtuner.postgres.platform import Clues, platform
 from mrtuner.postgres.sql import query
@@ -66,18 +73,36 @@ def read(conn: Connection) -> Server:
 
 
 def watch(
-    conn: Connection, seconds: float, *, sleep: Callable[[float], None] = time.sleep
+    conn: Connection,
+    seconds: float,
+    *,
+    every: float = 1.0,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Activity:
     """What the server did in the `seconds` from now: the difference of two samples.
 
-    A counter that was reset meanwhile is None. WAL is measured by its position, in bytes, so
-    PostgreSQL 13 has it too. Raises ConnectError when the session breaks.
+    Sessions are counted `every` so many seconds for their peak. A counter that was reset
+    meanwhile is None. WAL is measured by its position, in bytes, so PostgreSQL 13 has it too.
+    Raises ConnectError when the session breaks.
     """
     with translated():
         reader = _Reader(conn, conn.info.server_version)
         before = _sample(reader)
-        sleep(seconds)
-        return _difference(before, _sample(reader))
+        seen = [reader.row("sessions")]
+        for pause in _pauses(seconds, every):
+            sleep(pause)
+            seen.append(reader.row("sessions"))
+        return replace(
+            _difference(before, _sample(reader)),
+            peak_sessions=max(row["sessions"] for row in seen),
+            peak_active=max(row["active"] for row in seen),
+        )
+
+
+def _pauses(seconds: float, every: float) -> Iterator[float]:
+    """Equal pauses that come to `seconds`, none longer than `every`; one at least."""
+    number = max(1, ceil(seconds / every))
+    return repeat(seconds / number, number)
 
 
 @dataclass(slots=True)
@@ -99,8 +124,13 @@ class _Reader:
         """The only row of such a query."""
         return self.rows(name)[0]
 
-    def rows_if_allowed(self, name: str, fact: str, supply: str | None = None) -> list[Row]:
-        """The rows, or none and a Missing `fact` when the role, a lock or the server forbids."""
+    def rows_if_allowed(
+        self, name: str, fact: str, supply: str | None = None, *, first: str | None = None
+    ) -> list[Row]:
+        """The rows, or none and a Missing `fact` when the role, a lock or the server forbids.
+
+        The query `first` runs before, in the same transaction.
+        """
         from psycopg import errors
 
         try:
@@ -108,6 +138,8 @@ class _Reader:
                 # Never wait behind somebody's ALTER TABLE, and never for long.
                 self.conn.execute("SET LOCAL lock_timeout = '2s'")
                 self.conn.execute("SET LOCAL statement_timeout = '30s'")
+                if first:
+                    self.rows(first)
                 return self.rows(name)
         except errors.InsufficientPrivilege as error:
             self.lacks(fact, _reason(error), supply)
@@ -115,7 +147,7 @@ class _Reader:
             self.lacks(fact, _reason(error), "Run again when the server is less busy.")
         except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
             self.lacks(fact, f"this server does not have it: {_reason(error)}")
-        except errors.FeatureNotSupported as error:
+        except (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState) as error:
             self.lacks(fact, _reason(error))
         return []
 
@@ -156,6 +188,12 @@ def _server(reader: _Reader) -> Server:
         data_directory=_text(settings, "data_directory"),
         local_pid=_local_pid(reader),
         superuser=about["superuser"],
+        slrus=tuple(Slru(**row) for row in reader.rows_if_allowed("slru", "slrus", _SEE_STATS)),
+        slots=tuple(Slot(**row) for row in reader.rows_if_allowed("slots", "slots", _SEE_STATS)),
+        archiver=_archiver(reader),
+        jit=_jit(reader, extensions),
+        role_spills=_role_spills(reader, extensions),
+        active=about["active"],
         missing=tuple(reader.missing),
     )
 
@@ -233,7 +271,30 @@ def _databases(reader: _Reader) -> dict[str, Bytes]:
 
 
 def _relations(reader: _Reader) -> tuple[Relation, ...]:
-    return tuple(Relation(**row) for row in reader.rows_if_allowed("relations", "relations"))
+    rows = reader.rows_if_allowed("relations", "relations")
+    return tuple(Relation(**{**row, "options": tuple(row["options"])}) for row in rows)
+
+
+def _archiver(reader: _Reader) -> Archiver | None:
+    rows = reader.rows_if_allowed("archiver", "archiver", _SEE_STATS)
+    return Archiver(**rows[0]) if rows else None
+
+
+def _jit(reader: _Reader, extensions: Iterable[Row]) -> JitWork | None:
+    rows = _statements(reader, extensions, "statements_jit", "jit")
+    return JitWork(**rows[0]) if rows else None
+
+
+def _role_spills(reader: _Reader, extensions: Iterable[Row]) -> tuple[RoleSpills, ...]:
+    rows = _statements(reader, extensions, "statements_spills", "role_spills")
+    return tuple(RoleSpills(**row) for row in rows)
+
+
+def _statements(reader: _Reader, extensions: Iterable[Row], name: str, fact: str) -> list[Row]:
+    """Rows of pg_stat_statements, where the database that we are in has it."""
+    if not any(row["name"] == "pg_stat_statements" and row["installed"] for row in extensions):
+        return []
+    return reader.rows_if_allowed(name, fact, _SEE_STATS, first="extension_schema")
 
 
 def _local_pid(reader: _Reader) -> int | None:
@@ -245,6 +306,8 @@ def _local_pid(reader: _Reader) -> int | None:
 _COUNTERS: Final = (
     "wal_bytes", "checkpoints_timed", "checkpoints_requested", "temp_files", "temp_bytes",
     "dead_rows", "blocks_read", "blocks_hit", "commits", "backend_writes", "clean_stops",
+    "background_writes", "backend_fsyncs", "evictions", "wal_buffers_full", "active_ms",
+    "parallel_planned", "parallel_launched",
 )  # fmt: skip
 
 #: Views that were reset together, or when the cluster was made, differ by no more than this.
@@ -291,6 +354,9 @@ def _activity(reader: _Reader, about: Row, settings: Mapping[str, Setting]) -> A
     if settings["track_counts"].setting == "off":
         reader.lacks("activity: rows", "track_counts is off", "Turn track_counts on.")
         totals["dead_rows"] = live = None
+    if settings["track_activities"].setting == "off":
+        reader.lacks("activity: sessions", "track_activities is off", "Turn track_activities on.")
+        totals["active_ms"] = None
     return _as_activity(window, totals, live)
 
 

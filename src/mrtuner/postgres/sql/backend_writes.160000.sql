@@ -1,5 +1,7 @@
 -- Only evictions: bulk operations write their own ring of buffers as they should.
 SELECT extract(epoch FROM clock_timestamp() - max(stats_reset))::float AS seconds,
-       coalesce(sum(writes), 0)::bigint AS backend_writes
+       coalesce(sum(writes), 0)::bigint AS backend_writes,
+       coalesce(sum(fsyncs), 0)::bigint AS backend_fsyncs,
+       coalesce(sum(evictions), 0)::bigint AS evictions
 FROM pg_catalog.pg_stat_io
 WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'

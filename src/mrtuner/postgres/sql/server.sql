@@ -10,6 +10,9 @@ SELECT current_setting('server_version_num')::integer AS version_num,
         WHERE pid <> pg_backend_pid()
           AND (backend_type = 'client backend'
                OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)) AS connections,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
+          AND state IN ('active', 'fastpath function call')) AS active,
        (SELECT count(*) FROM pg_catalog.pg_stat_replication AS s
         WHERE s.state IS DISTINCT FROM 'backup'
           AND NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots AS l

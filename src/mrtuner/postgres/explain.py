@@ -1,0 +1,185 @@
+"""Plans of statements under settings that are tried: in one read-only session, never executed.
+
+EXPLAIN without ANALYZE plans and stops. Statements come from pg_stat_statements, where constants
+are parameters: since 16 they are explained as generic plans; before, they are prepared and
+explained with NULLs under plan_cache_mode = force_generic_plan, which looks at no value either.
+What planning itself does is done, too: functions that are IMMUTABLE or STABLE may be called for an
+estimate, in a read-only transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import MissingPart
+from mrtuner.postgres.connect import translated
+from mrtuner.postgres.sql import query
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: Since this version a statement with parameters can be explained as it stands.
+_GENERIC: Final = 160000
+#: A plan is made in milliseconds; one that takes this long is of nobody's use here [ms].
+_PATIENCE: Final = 5000
+#: Somebody's ALTER TABLE is not waited for, and nobody waits behind us [ms].
+_LOCK_PATIENCE: Final = 500
+_NAME: Final = "mrtuner_explained"
+#: pg_stat_statements writes constants as parameters; those of the client keep their number.
+_PARAMETER: Final = re.compile(r"\$[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement of pg_stat_statements, its constants taken out by the server."""
+
+    id: int
+    text: str
+    role: str | None  # None: dropped since
+    calls: int
+    seconds: float  # of execution, all calls together
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A plan as the server describes it: the root of EXPLAIN (FORMAT JSON)."""
+
+    root: Mapping[str, Any]
+
+    @property
+    def cost(self) -> float:
+        """In the units of the cost settings that it was made under."""
+        return float(self.root["Total Cost"])
+
+
+class CannotExplain(Exception):
+    """The server would not plan this statement; carries its reason, in its words."""
+
+
+def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
+    """The statements of this database that took most time, most first.
+
+    Raises MissingPart where pg_stat_statements is not there, not loaded or not to be seen.
+    """
+    from psycopg import errors
+    from psycopg.rows import dict_row
+
+    with translated(), conn.transaction():
+        if not conn.execute(query("extension_schema", conn.info.server_version)).fetchall():
+            raise MissingPart(
+                f"pg_stat_statements is not installed in the database {conn.info.dbname}",
+                "Add it to shared_preload_libraries, restart, run CREATE EXTENSION "
+                "pg_stat_statements here, and let the server work for a while.",
+            )
+        with conn.cursor(row_factory=dict_row) as cursor:
+            text = query("statements_top", conn.info.server_version)
+            try:
+                rows = cursor.execute(text, (number,)).fetchall()
+            except errors.ObjectNotInPrerequisiteState:
+                raise MissingPart(
+                    "pg_stat_statements is installed but not loaded",
+                    "Add it to shared_preload_libraries and restart the server.",
+                ) from None
+            except errors.InsufficientPrivilege:
+                raise MissingPart(
+                    "this role may not read pg_stat_statements",
+                    "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
+                ) from None
+    return tuple(Statement(**row) for row in rows)
+
+
+@contextmanager
+def explaining(conn: Connection) -> Iterator[Explainer]:
+    """One read-only transaction in which plans are made; nothing of it remains."""
+    with translated():
+        conn.execute("BEGIN READ ONLY")
+        try:
+            conn.execute(f"SET LOCAL statement_timeout = {_PATIENCE}")
+            conn.execute(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE}")
+            yield Explainer(conn)
+        finally:
+            if not conn.closed:
+                conn.execute("ROLLBACK")
+
+
+@dataclass(slots=True)
+class Explainer:
+    """Makes plans in a transaction of its own."""
+
+    conn: Connection
+    _prepared: str | None = field(default=None)  # the text that is prepared under _NAME
+
+    def plan(self, statement: Statement, settings: Mapping[str, str]) -> Explained:
+        """The plan under these settings (configuration text, by name) on top of the session's.
+
+        Settings and locks are given back at once. Raises CannotExplain with the server's reason.
+        """
+        import psycopg
+
+        _refuse_several(statement.text)
+        self.conn.execute("SAVEPOINT explained")
+        try:
+            for name, value in settings.items():
+                self.conn.execute("SELECT set_config(%s, %s, true)", (name, value))
+            return Explained(self._explained(statement.text))
+        except psycopg.OperationalError as error:
+            if self.conn.closed or self.conn.broken:
+                raise
+            raise CannotExplain(_reason(error)) from None
+        except psycopg.Error as error:
+            raise CannotExplain(_reason(error)) from None
+        finally:
+            if not self.conn.closed:
+                self.conn.execute("ROLLBACK TO SAVEPOINT explained")
+
+    def in_force(self, names: list[str]) -> dict[str, str]:
+        """These settings in the session, as SHOW writes them; those that it lacks are left out."""
+        rows = self.conn.execute(
+            "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)"
+            " AND context IN ('user', 'superuser')",
+            (names,),
+        ).fetchall()
+        return dict(rows)
+
+    def _explained(self, text: str) -> Mapping[str, Any]:
+        if self.conn.info.server_version >= _GENERIC:
+            return self._root(f"EXPLAIN (FORMAT JSON, GENERIC_PLAN) {text}")
+        if not _PARAMETER.search(text):
+            return self._root(f"EXPLAIN (FORMAT JSON) {text}")
+        return self._root(f"EXPLAIN (FORMAT JSON) EXECUTE {self._prepare(text)}")
+
+    def _prepare(self, text: str) -> str:
+        """The statement prepared, with a NULL for each parameter. It outlives a rollback."""
+        self.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        if self._prepared is not None:
+            self.conn.execute(f"DEALLOCATE {_NAME}")
+            self._prepared = None
+        self.conn.execute(f"PREPARE {_NAME} AS {text}".encode())
+        self._prepared = text
+        row = self.conn.execute(
+            "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = %s",
+            (_NAME,),
+        ).fetchone()
+        values = ", ".join(["NULL"] * (row[0] if row else 0))
+        return f"{_NAME}({values})" if values else _NAME
+
+    def _root(self, command: str) -> Mapping[str, Any]:
+        row = self.conn.execute(command.encode()).fetchone()
+        if row is None or not isinstance(row[0], list) or "Plan" not in row[0][0]:
+            raise CannotExplain("the server gave no plan for it")
+        root: Mapping[str, Any] = row[0][0]["Plan"]
+        return root
+
+
+def _refuse_several(text: str) -> None:
+    """One statement at a time: what follows a semicolon would be run, not explained."""
+    if ";" in text.rstrip().rstrip(";"):
+        raise CannotExplain("its text holds a semicolon, so that it could be several statements")
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0]

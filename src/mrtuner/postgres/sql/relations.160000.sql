@@ -1,0 +1,18 @@
+-- Pick first, measure then: a size needs a lock on the table.
+SELECT current_database() AS database, schemaname AS schema, b.relname AS name,
+       coalesce(pg_total_relation_size(relid), 0) AS size,
+       live_rows, dead_rows, written, vacuums, analyzes,
+       greatest(c.reltuples, 0)::bigint AS rows, coalesce(c.reloptions, '{}') AS options,
+       updated, hot_updated, newpage_updated
+FROM (
+    SELECT relid, schemaname, relname, n_live_tup AS live_rows, n_dead_tup AS dead_rows,
+           n_tup_ins + n_tup_upd + n_tup_del AS written,
+           vacuum_count + autovacuum_count AS vacuums,
+           analyze_count + autoanalyze_count AS analyzes,
+           n_tup_upd AS updated, n_tup_hot_upd AS hot_updated, n_tup_newpage_upd AS newpage_updated
+    FROM pg_catalog.pg_stat_user_tables
+    ORDER BY written DESC, n_live_tup DESC, relid
+    LIMIT 20
+) AS b
+JOIN pg_catalog.pg_class AS c ON c.oid = b.relid
+ORDER BY written DESC, live_rows DESC, relid

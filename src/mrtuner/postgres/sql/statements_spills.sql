@@ -1,0 +1,11 @@
+-- Roles whose statements wrote temporary files: which wrote most in one call, on average.
+SELECT r.rolname AS role, count(*) AS statements, sum(s.calls)::bigint AS calls,
+       sum(s.temp_blks_written)::bigint * current_setting('block_size')::bigint AS size,
+       max(s.temp_blks_written / s.calls)::bigint * current_setting('block_size')::bigint
+           AS largest,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = s.userid)
+           AS sessions
+FROM pg_stat_statements(false) AS s JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
+WHERE s.temp_blks_written > 0 AND s.calls > 0
+GROUP BY r.rolname, s.userid
+ORDER BY size DESC
