@@ -200,6 +200,28 @@ def test_lists_values_with_quotes_and_automatic_values_go_there_and_back(bench: 
     assert bench.entries() == BEFORE
 
 
+def test_no_file_of_the_journal_holds_the_password_of_primary_conninfo(bench: Bench) -> None:
+    """ALTER SYSTEM rewrites all of postgresql.auto.conf, where a standby's password may stand."""
+    conninfo = "host=primary password=hunter2"
+    bench.sql(f"ALTER SYSTEM SET primary_conninfo = '{conninfo}'", "SELECT pg_reload_conf()")
+    bench.apply()
+    undo(bench.dsn, bench.journal)
+    kept = f"primary_conninfo = '{conninfo}'"
+    assert bench.entries() == [kept, *BEFORE]
+    files = [path for path in bench.journal.directory.rglob("*") if path.is_file()]
+    assert bench.journal.path in files
+    assert [path for path in files if b"hunter2" in path.read_bytes()] == []
+
+
+def test_a_password_in_the_include_file_is_refused_before_the_journal_sees_it(
+    bench: Bench, conf_dir: Path
+) -> None:
+    (conf_dir / "mrtuner.conf").write_text("primary_conninfo = 'password=hunter2'\n")
+    with pytest.raises(Refused, match="sets primary_conninfo, which may hold a password"):
+        apply(bench.dsn, bench.plan(), bench.journal, conf_dir=conf_dir)
+    assert b"hunter2" not in bench.journal.path.read_bytes()
+
+
 def test_a_plan_with_nothing_to_do_does_nothing(bench: Bench) -> None:
     assert bench.apply({"work_mem": "8MB"}).did == "nothing"
     assert bench.journal.changes() == ()

@@ -54,6 +54,7 @@ SERVER = Server(
             setting("jit", "on", vartype="bool"),
             setting("maintenance_work_mem", "65536", "kB", origin="command line"),
             setting("block_size", "8192", context="internal"),
+            setting("primary_conninfo", "", vartype="string", context="sighup"),
         )
     },
     overrides=(),
@@ -114,7 +115,13 @@ def test_values_that_are_lowered_come_first() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("shared_buffers", "131072kB"), ("random_page_cost", "4.0"), ("jit", "true")],
+    [
+        ("shared_buffers", "131072kB"),
+        ("random_page_cost", "4.0"),
+        ("jit", "true"),
+        ("work_mem", "0x1000"),
+        ("jit", "tru"),
+    ],
 )
 def test_what_is_in_force_already_is_left_alone(name: str, value: str) -> None:
     made = plan(SERVER, [wanted(name, value)])
@@ -131,6 +138,11 @@ def test_what_is_in_force_but_will_not_be_after_a_restart_is_written() -> None:
 def test_a_command_line_parameter_is_left_alone_and_said() -> None:
     (left,) = plan(SERVER, [wanted("maintenance_work_mem", "1GB")]).left_alone
     assert left.why == "it is set on the command line, which beats every file"
+
+
+def test_a_setting_that_may_hold_a_password_is_left_to_its_owner_and_not_shown() -> None:
+    (left,) = plan(SERVER, [wanted("primary_conninfo", "password=hunter2")]).left_alone
+    assert (left.name, left.value) == ("primary_conninfo", "(not shown)")
 
 
 def test_a_parameter_that_the_server_does_not_have_is_left_alone() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import subprocess
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import mrtuner
@@ -28,9 +30,9 @@ def generated(major: int, count: int) -> Iterator[Tuning]:
     dice = random.Random(major)
     while count:
         machine: dict[str, Any] = {
-            "memory": int(2 ** dice.uniform(29, 42)),
+            "memory": int(2 ** dice.uniform(27, 42)),
             "cpus": dice.choice([1, 2, 3, 4, 8, 16, 33, 64, 128, 256]),
-            "connections": dice.choice([None, 10, 50, 100, 500, 1000, 5000]),
+            "connections": dice.choice([None, 1, 2, 3, 10, 50, 100, 500, 1000, 5000]),
             "storage": dice.choice(["hdd", "ssd", "nvme", "ebs", "network", "overlay", None]),
             "workload": dice.choice(["web", "oltp", "olap", "mixed", "desktop"]),
             "data": dice.choice([None, "1GB", "200GB"]),
@@ -42,6 +44,35 @@ def generated(major: int, count: int) -> Iterator[Tuning]:
         except DoesNotFit:
             continue
         count -= 1
+
+
+#: The least that anybody asks about, and few sessions on larger machines.
+SMALLEST: list[dict[str, Any]] = [
+    {"memory": "128MB", "cpus": 1, "connections": 1},
+    {"memory": "256MB", "cpus": 1, "connections": 2, "workload": "web"},
+    {"memory": "512MB", "cpus": 1, "connections": 3, "workload": "oltp"},
+    {"memory": "16GB", "cpus": 4, "connections": 1, "workload": "olap"},
+]
+
+
+@pytest.mark.parametrize("machine", SMALLEST, ids=str)
+def test_a_server_starts_with_as_few_sessions_as_asked_for_and_gives_them_all(
+    machine: dict[str, Any], each_major: int, new_cluster: NewCluster
+) -> None:
+    """max_connections must exceed what is reserved; applications, no superusers, get the rest."""
+    tuning = mrtuner.tune(**machine, storage="ssd", postgres=each_major)
+    cluster = new_cluster(each_major)
+    sql(cluster.dsn(), "create role app login")
+    with (cluster.data / "postgresql.conf").open("a") as conf:
+        conf.write(tuning.as_conf())
+        if machine["memory"] == "16GB":
+            conf.write("shared_buffers = 128MB\n")  # the test's machine may have less
+    cluster.restart()
+    with ExitStack() as open_sessions:
+        for _ in range(machine["connections"]):
+            open_sessions.enter_context(psycopg.connect(cluster.dsn(), user="app"))
+        with pytest.raises(psycopg.OperationalError, match=r"reserved|too many"):
+            psycopg.connect(cluster.dsn(), user="app")
 
 
 @pytest.fixture
@@ -78,7 +109,7 @@ def test_the_sql_form_is_taken_and_gives_the_same_values(
                 "where sourcefile like '%postgresql.auto.conf'",
             )
         )
-        assert written == {item.name: item.value for item in tuning.changes}
+        assert written == {item.name: item.value for item in tuning.values() if item.written}
         assert "work_mem" in written
 
 
@@ -111,7 +142,12 @@ def test_a_tuned_server_starts_and_runs_with_the_values(
     shown = {name: sql(cluster.dsn(), f"show {name}")[0][0] for name in tuning}
     assert {name: shown[name] for name in tuning} == {
         name: item.value for name, item in tuning.items() if not item.rule.suggestion
-    } | {name: shown[name] for name, item in tuning.items() if item.rule.suggestion}
+    } | {name: shown[name] for name, item in tuning.items() if item.rule.suggestion} | {
+        # 0 stands for a 512th of shared_buffers, of 256MB here: documentation, Memory.
+        name: "512kB"
+        for name in ("transaction_buffers", "subtransaction_buffers", "commit_timestamp_buffers")
+        if name in shown
+    }
 
 
 def test_run_is_a_real_process(stopped: Cluster) -> None:

@@ -10,9 +10,19 @@ import pytest
 from mrtuner.errors import UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.host.model import Host, Storage
-from mrtuner.postgres.model import Activity, Override, Platform, Relation, Server, Setting
+from mrtuner.postgres.model import Activity, Override, Platform, Relation, Server, Setting, Slru
 from mrtuner.tuning import gather, tune_server
-from mrtuner.tuning.situation import BufferWrites, DeadRows, Disk, Spills, Wal
+from mrtuner.tuning.situation import (
+    BufferWrites,
+    DeadRows,
+    Disk,
+    Rto,
+    Slrus,
+    Spills,
+    Throughput,
+    Wal,
+    WalDisk,
+)
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
@@ -259,23 +269,55 @@ def test_the_background_writers_stops_are_taken_over() -> None:
     assert active(backend_writes=5).buffer_writes is None
 
 
-def table(name: str, live: int, dead: int) -> Relation:
+def table(name: str, rows: int, dead: int, *options: str) -> Relation:
     return Relation(
-        database="shop", schema="public", name=name, size=Bytes(GIB), live_rows=live,
-        dead_rows=dead, written=live, vacuums=0, analyzes=0,
+        database="shop", schema="public", name=name, size=Bytes(GIB), live_rows=rows,
+        dead_rows=dead, written=rows, vacuums=0, analyzes=0, rows=rows, options=options,
     )  # fmt: skip
 
 
-def test_large_tables_with_many_dead_rows_are_counted_and_the_worst_named() -> None:
-    """400,000 of 2,000,000 rows are a fifth; 10 % is not too many; a small table is no matter."""
-    relations = (
-        table("orders", 1_600_000, 400_000),
-        table("lines", 8_500_000, 1_500_000),
-        table("events", 900_000, 100_000),
-        table("sessions", 10, 900_000),
+def test_dead_rows_are_compared_with_each_tables_own_threshold() -> None:
+    """By hand: 50 + a fifth of 2,000,000 rows are 400,050 dead rows; at 1.5 times it is late."""
+    usual = table("usual", 2_000_000, 600_000)  # 1.4998 times
+    late = table("late", 2_000_000, 800_100)  # exactly twice
+    assert seen(server(relations=(usual,))).dead_rows is None
+    assert seen(server(relations=(late, usual))).dead_rows == DeadRows("public.late", 2.0, 1)
+
+
+def test_a_tables_own_storage_parameters_count() -> None:
+    """By hand: 1,000 + a hundredth of 2,000,000 rows are 21,000: 105,000 are five times that."""
+    own = ("autovacuum_vacuum_threshold=1000", "autovacuum_vacuum_scale_factor=0.01")
+    strict = table("strict", 2_000_000, 105_000, *own)
+    lenient = table("lenient", 2_000_000, 800_100, "autovacuum_vacuum_scale_factor=0.4")
+    off = table("off", 2_000_000, 2_000_000, "autovacuum_enabled=false")
+    relations = (lenient, strict, off)
+    assert seen(server(relations=relations)).dead_rows == DeadRows("public.strict", 5.0, 1)
+
+
+def test_the_servers_threshold_counts_and_since_18_its_maximum() -> None:
+    """By hand: a tenth of 2,000,000 and 50 are 200,050; 100,000 at most since 18."""
+    tenth = replace(setting("autovacuum_vacuum_scale_factor", "0.1"), vartype="real")
+    most = setting("autovacuum_vacuum_max_threshold", "100000")
+    late = table("late", 2_000_000, 400_100)
+    assert seen(server(tenth, relations=(late,))).dead_rows == DeadRows("public.late", 2.0, 1)
+    assert seen(server(tenth, most, relations=(late,))).dead_rows == DeadRows(
+        "public.late", 4.001, 1
     )
-    assert seen(server(relations=relations)).dead_rows == DeadRows("public.orders", 0.2, 2)
-    assert seen(server(relations=relations[2:])).dead_rows is None
+
+
+def test_small_tables_are_no_matter_for_settings_of_the_server() -> None:
+    small = table("sessions", 10, 900_000)
+    assert seen(server(relations=(small,))).dead_rows is None
+
+
+def test_reads_of_caches_are_told_where_they_have_a_parameter() -> None:
+    """By hand: 7,200 reads in an hour are 2 a second; of 72,000 accesses they are a tenth."""
+    read = Slru(name="subtransaction", hits=64_800, reads=7_200, seconds=HOUR)
+    old = Slru(name="Subtrans", hits=0, reads=99, seconds=HOUR)
+    known = setting("subtransaction_buffers", "32", "8kB")
+    name = "subtransaction_buffers"
+    assert seen(server(known, slrus=(read, old))).slrus == Slrus({name: 2.0}, {name: 0.1})
+    assert seen(server(slrus=(old,))).slrus is None
 
 
 # --- the whole answer, from records
@@ -314,3 +356,33 @@ def test_a_managed_platform_is_named_with_the_way_to_change_settings() -> None:
     rds = Platform(name="rds", evidence="role rdsadmin", alter_system=False, how="Use a group.")
     texts = [notice.text for notice in tune_server(server(platform=rds)).notices]
     assert texts[:2] == ["rds (role rdsadmin)", "Use a group."]
+
+
+def test_pg_wal_on_its_own_volume_is_a_fact_of_its_own() -> None:
+    """Found by the host, overruled by the flag; the data's volume stays what it is."""
+    apart = host(
+        wal_size=Fact(Bytes(20 * GIB), "statvfs /wal: f_blocks"),
+        wal_free=Fact(Bytes(12 * GIB), "statvfs /wal: f_bavail"),
+    )
+    found = gather.live(gather.Flags(), server(), apart).situation
+    assert found.wal_disk == WalDisk(Bytes(20 * GIB), Bytes(12 * GIB))
+    assert found.disk == Disk(Bytes(500 * GIB), Bytes(40 * GIB))
+    said = gather.described(gather.flags(memory="8GB", wal_disk="50GB"))
+    assert said.situation.wal_disk == WalDisk(Bytes(50 * GIB), None)
+    assert [(one.name, one.source) for one in said.given if one.name == "wal-disk"] == [
+        ("wal-disk", "--wal-disk")
+    ]
+
+
+def test_pg_wal_that_may_lie_elsewhere_is_a_volume_without_figures() -> None:
+    unseen = host(missing=(Missing("wal-disk", "closed to this user", "--wal-disk"),))
+    assert gather.live(gather.Flags(), server(), unseen).situation.wal_disk == WalDisk(None, None)
+    assert gather.live(gather.Flags(), server(), host()).situation.wal_disk is None
+
+
+def test_what_the_volume_can_do_and_the_recovery_allowed_are_facts() -> None:
+    said = gather.flags(memory="8GB", iops=3000, throughput="125MB/s", rto="1.5min")
+    situation = gather.described(said).situation
+    assert situation.throughput == Throughput(3000, Bytes(125 * MIB))
+    assert situation.rto == Rto(90.0)
+    assert gather.described(gather.flags(memory="8GB")).situation.throughput is None

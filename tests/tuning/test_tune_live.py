@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +19,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read, watch
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags
+from mrtuner.tuning.situation import Workload
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -194,6 +198,45 @@ def test_a_build_with_lz4_gets_it_and_takes_it(new_cluster: NewCluster) -> None:
     assert sql(cluster.dsn(), "show default_toast_compression") == [("lz4",)]
 
 
+# --- where WAL lies, and how much can be in flight
+
+
+@on_linux
+@pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="/dev/shm is no mount of its own")
+def test_pg_wal_of_a_real_server_on_its_own_mount_is_found_and_its_size_counts(
+    new_cluster: NewCluster,
+) -> None:
+    """pg_wal moved to another file system, as people do it: stopped, moved, linked, started."""
+    cluster = new_cluster()
+    cluster.stop()
+    owner = cluster.data.stat()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        moved = Path(elsewhere) / "pg_wal"
+        shutil.copytree(cluster.data / "pg_wal", moved)
+        for path in (Path(elsewhere), moved, *moved.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid)
+        shutil.rmtree(cluster.data / "pg_wal")
+        (cluster.data / "pg_wal").symlink_to(moved)
+        cluster.start()
+        tuning = mrtuner.tune(cluster.dsn(), memory="1GB", cpus=1)
+        shm = os.statvfs("/dev/shm")
+        cluster.stop()
+    (given,) = [item for item in tuning.given if item.name == "wal-disk"]
+    assert "/dev/shm" in given.source
+    assert tuning.situation.wal_disk is not None
+    assert tuning.situation.wal_disk.size == shm.f_blocks * shm.f_frsize
+    assert "own volume" in tuning["max_wal_size"].reason
+
+
+def test_reads_ahead_end_where_a_real_server_of_18_does(new_cluster: NewCluster) -> None:
+    """It works io_max_concurrency out at its start, and more cannot be in flight."""
+    cluster = new_cluster(18)
+    ((shown,),) = sql(cluster.dsn(), "show io_max_concurrency")
+    tuning = mrtuner.tune(cluster.dsn(), memory="1GB", cpus=1, storage="nvme")
+    assert tuning["effective_io_concurrency"].target == int(shown)
+    assert int(shown) <= 64
+
+
 # --- what the server did
 
 
@@ -233,16 +276,18 @@ def test_a_load_that_was_written_leads_to_measured_advice(busy: Cluster) -> None
     assert item.target * MIB <= rate * 900 * 1.9 * 1.01 + 64 * MIB
 
 
-def test_large_temporary_files_lift_work_mem_and_small_ones_do_not(busy: Cluster) -> None:
-    """The sorts here spill some megabytes; the same count of 1 GB files is another matter."""
+def test_large_temporary_files_raise_work_mem_and_small_ones_do_not(busy: Cluster) -> None:
+    """The sorts here spill some megabytes; the same count of 16 GB files wants
+    sqrt(16384 MB * 0.265625 MB) = 66 MB for one merge pass.
+    """
     server = replace(server_of(busy), local_pid=None)
-    said = Flags(memory=256 * GIB, connections=50)  # type: ignore[arg-type]
-    assert tune_server(server, said)["work_mem"].value == "256MB"
+    said = Flags(memory=256 * GIB, connections=50, workload=Workload.OLTP)  # type: ignore[arg-type]
+    assert tune_server(server, said)["work_mem"].value == "8MB"
     files = server.activity.temp_files or 0
-    large = replace(server.activity, temp_bytes=files * GIB)  # type: ignore[arg-type]
+    large = replace(server.activity, temp_bytes=files * 16 * GIB)  # type: ignore[arg-type]
     item = tune_server(replace(server, activity=large), said)["work_mem"]
-    assert item.value == "1GB"
-    assert f"{files} temporary files of 1 GB" in item.reason
+    assert item.value == "66MB"
+    assert "temporary files of 16 GB" in item.reason
 
 
 def test_a_load_that_is_watched_counts_as_the_peak(new_cluster: NewCluster) -> None:
@@ -300,7 +345,7 @@ def test_connections_that_do_not_fit_a_live_server_have_a_way_out(embedded: Clus
     hint = caught.value.hint or ""
     fewer = int(hint.split("--connections to ")[1].split()[0])
     tuning = mrtuner.tune(embedded.dsn(), memory="1GB", connections=fewer)
-    assert tuning["max_connections"].target == fewer
+    assert tuning["max_connections"].target == fewer + 3  # what the server reserves
 
 
 def test_memory_that_cannot_be_known_from_here_is_asked_for(embedded: Cluster) -> None:

@@ -64,10 +64,12 @@ SMALL: dict[str, Any] = {"memory": "1GB", "cpus": 1, "connections": 20}
 CASES: dict[str, list[Case]] = {
     # --- sessions
     "max_connections": [
-        change("200", "as asked for"),
-        change("100", "as asked for", connections=100),  # the default, and said all the same
+        # What is asked for are sessions of applications; 3 more are for superusers.
+        change("203", "200 for applications, and 3 that the server reserves"),
+        change("4", "1 for applications", connections=1),
+        keep("100", "97 for applications", connections=97),
         change("40", "40 is usual for olap", workload="olap", connections=None),
-        change("100", "100 is usual for mixed", workload="mixed", connections=None),
+        keep("100", "100 is usual for mixed", workload="mixed", connections=None),
         change("20", "20 is usual for desktop", workload="desktop", connections=None),
         # 1 GB / 32 MB = 32, 512 MB / 32 MB = 16: fewer than the usual 200.
         change("32", memory="1GB", connections=None),
@@ -101,8 +103,28 @@ CASES: dict[str, list[Case]] = {
         change("8GB", "a quarter", data="1GB"),
         change("13107MB", "up to two fifths", data="1TB"),
         change("2GB", "a sixteenth", **DESKTOP),  # 32 / 16
-        # 512 MB / 4 is the default of 128 MB, and said all the same: it is what one asks for.
-        change("128MB", "a quarter", memory="512MB", connections=10, workload="web"),
+        # 512 MB / 4 is the default of 128 MB: nothing to change.
+        keep("128MB", "a quarter", memory="512MB", connections=10, workload="web"),
+        # Three fifths of 262144 MB less 2003 * 2.5 leave 152278.9 MB for buffers and 2003 / 512
+        # of them: / 4.912 = 31000.7. With huge pages a quarter fits.
+        change("31000MB", "page tables", memory="256GB", cpus=64, connections=2000),
+        change("64GB", "a quarter", memory="256GB", cpus=64, connections=2000, huge_pages=True),
+        # 0.6 * 4096 - 503 * 2.5 = 1200.1; / (1 + 503 / 512) = 605.4.
+        change("605MB", "page tables", memory="4GB", cpus=2, connections=500, workload="web"),
+        # 0.6 * 4096 - 603 * 2.5 = 950.1, whatever the page size.
+        change(
+            "950MB",
+            "processes of 603 sessions",
+            memory="4GB",
+            cpus=2,
+            connections=600,
+            workload="web",
+            huge_pages=True,
+        ),
+        # (0.6 * 32768 - 2003 * 2.5) / (1 + 2003 / 512) = 2983.1.
+        change("2983MB", "page tables", connections=2000),
+        # (157286.4 - 9003 * 2.5) / (1 + 9003 / 512) = 7252: never below an eighth of a quarter.
+        change("8GB", "page tables", memory="256GB", cpus=64, connections=9000, active=500),
         # 1000 MB / 4 = 250 MB; 1001 MB / 4 = 250.25 MB, in whole MB.
         change("250MB", memory="1001MB", connections=10, workload="web"),
         unknown("--memory", "128MB", memory=None),
@@ -111,8 +133,15 @@ CASES: dict[str, list[Case]] = {
         keep("try", "starts without"),
     ],
     "effective_cache_size": [
-        change("24GB", "kernel's cache"),  # 32 * 3 / 4
-        change("16GB", "half", **DESKTOP),
+        change("24GB", "three quarters; 16 active sessions"),  # 32 * 3 / 4; 2 * 8 CPUs
+        # 2,000 sessions (see work_mem): ceiling 29491.2 and buffers 2983.1, less shared memory
+        # 3328.99, processes 5051, autovacuum 768, and for 16 active sessions and 8 workers sorts
+        # 24 * 3.06 and page tables (24 + 10) / 512 * 3328.99: 23031.7.
+        change("23031MB", "16 active sessions", connections=2000),
+        # Ceiling 16384 and buffers 2048, less shared memory 2048 * 1.03 + 16 + 35 * 112 kB + 20 =
+        # 2149.27, processes 34 * 2.5 + 16 = 101, autovacuum 768, and for 4 active sessions and 8
+        # workers sorts 12 * 8 and page tables 22 / 512 * 2149.27: 15225.4.
+        change("15225MB", "4 active sessions", **DESKTOP),
         unknown("--memory", "4GB", memory=None),
     ],
     "temp_buffers": [
@@ -191,8 +220,21 @@ CASES: dict[str, list[Case]] = {
         change("1000", "five times"),
         change("1000", storage="nvme"),
         keep("-1", "leave I/O and CPU", cpus=7),
-        keep("-1", "leave I/O and CPU", storage="ebs"),
         keep("-1", "leave I/O and CPU", storage="hdd"),
+        keep("-1", "leave I/O and CPU", storage="network"),
+        # 32 CPUs have 4 workers, 64 with 128 GB have 8: 200 * 4 / 3 = 266.7, 200 * 8 / 3 = 533.3.
+        change("267", "4 workers share it", storage="hdd", cpus=32),
+        change("534", "8 workers share it", storage="network", cpus=64, memory="128GB"),
+        change("267", "4 workers share it", storage=None, cpus=32),
+        # EBS as RDS: 32 / 20 GB is 2^0.68, rounded 1: 600; 256 / 20 GB is 2^3.7: 2400.
+        change("600", "what RDS sets", storage="ebs"),
+        change("2400", "what RDS sets", storage="ebs", memory="256GB"),
+        keep("-1", "leave I/O and CPU", storage="ebs", memory="16GB"),
+        # Half of 64,000 IOPS is 16,000 pages a second, read and dirtied: 22 each, 500 rounds.
+        change("704", "half of what the volume", storage="ebs", iops=64_000),
+        keep("-1", "leave I/O and CPU", storage="ebs", iops=3000),  # 33: never below 200
+        # 500 MiB/s are 64,000 times 8 kB.
+        change("704", "half of what the volume", storage="ebs", throughput="500MB"),
         unknown("--storage", "-1", storage=None),
         unknown("--cpus", "-1", cpus=None),
         unknown("--storage and --cpus", "-1", storage=None, cpus=None),
@@ -223,6 +265,7 @@ CASES: dict[str, list[Case]] = {
         keep("-1", "automatic", cpus=31),
         keep("-1", "automatic", cpus=32, memory="31GB"),
         keep("-1", "automatic", memory=None),
+        keep("-1", "memory is too short", memory="511MB", cpus=1, connections=5),
     ],
     "checkpoint_timeout": [
         change("15min", "full-page images"),
@@ -234,25 +277,37 @@ CASES: dict[str, list[Case]] = {
         keep("0.9", "already so", postgres=14),
     ],
     "max_wal_size": [
-        # greatest(least(4 * memory, usual), least(memory / 2, 64 GB))
-        change("16GB", "usual for oltp"),  # greatest(16, 16)
-        change("4GB", **SMALL),  # greatest(least(4, 16), 0.5)
-        change("8GB", "usual for web", workload="web", memory="8GB", connections=50),
-        change("2GB", workload="desktop", memory="4GB", connections=20),
-        change("64GB", memory="256GB"),
+        # Nobody knows the disk: 4 GB at most.
+        change("4GB", "--disk"),
+        change("4GB", memory="256GB"),
+        change("2GB", memory="512MB", cpus=1, connections=10),  # greatest(least(2, 16), 0.25)
+        # greatest(least(4 * memory, usual), least(memory / 2, 64 GB)), on 1 TB
+        change("16GB", "usual for oltp", disk="1TB"),  # greatest(16, 16)
+        change("4GB", disk="1TB", **SMALL),  # greatest(least(4, 16), 0.5)
+        change("8GB", "usual for web", workload="web", memory="8GB", connections=50, disk="1TB"),
+        change("2GB", workload="desktop", memory="4GB", connections=20, disk="1TB"),
+        change("64GB", memory="256GB", disk="1TB"),
         # The disk: a tenth of 50 GB is 5 GB; a tenth of 5 GB is too little, 1 GB is the least.
-        change("5GB", "and the disk", disk="50GB"),
+        change("5GB", "disk size", disk="50GB"),
         keep("1GB", "already so", disk="5GB"),
+        # WAL's own volume: half of it.
+        change("10GB", "own volume", disk="5GB", wal_disk="20GB"),
+        change("512MB", "own volume", disk="1TB", wal_disk="1GB"),
+        # 40 MB/s at worst; 3,000 * 8 kB are 23.4 MiB/s.
+        change("2400MB", "--rto", disk="1TB", rto="60s"),
+        change("1406MB", "--rto", disk="1TB", rto="60s", iops=3000),
+        change("128MB", "--rto", disk="1TB", rto="1s"),
         unknown("--memory", "1GB", memory=None),
     ],
     "min_wal_size": [
-        change("4GB", "a quarter"),  # 16 GB / 4
+        change("1GB", "a quarter"),  # 4 GB / 4
+        change("4GB", "a quarter", disk="1TB"),  # 16 GB / 4
         change("1280MB", disk="50GB"),  # 5 GB / 4
         change("256MB", memory=None),  # a quarter of the default that stays
     ],
     "wal_compression": [
         keep("off", "costs more CPU", postgres=14),
-        keep("off", "lz4 only where a live server has it", postgres=15),
+        keep("off", "lz4 only where the build has it", postgres=15),
     ],
     "wal_level": [
         keep("replica", "replicas and archives"),
@@ -271,54 +326,70 @@ CASES: dict[str, list[Case]] = {
     ],
     # --- sorts
     "hash_mem_multiplier": [
-        change("2", "default since 15", postgres=14),
-        keep("2", "the budget counts it", postgres=15),
+        change("1", "slower than several batches"),
+        change("1", postgres=15),
+        keep("1", "the default before 15", postgres=14),
     ],
     "work_mem": [
+        change("8MB", "one merge pass"),
         # Ceiling 0.9 * 32768 MB = 29491.2 MB, less
-        #   shared memory: 8192 * 1.03 + 16 + (200 + 12) * 112 kB + 20 = 8496.95
-        #   processes: (200 + 8 + 3 + 10) * 2.5                        =  552.5
-        #   autovacuum: 3 * 256                                        =  768
-        #   maintenance:                                                 1024
-        # leaves 18649.75 MB for (200 + 8) * 2: 44.8 MB.
-        change("44MB", "200 connections"),
-        # Ceiling 921.6 less 256 * 1.03 + 16 + 28 * 112 kB + 20 = 302.74, 35 * 2.5 = 87.5,
-        # 3 * 16 = 48 and 64 leaves 419.36 MB for (20 + 2) * 2: 9.53 MB, in steps of 64 kB.
-        change("9728kB", workload="mixed", postgres=17, **SMALL),
-        # Two operations at once: ceiling 58982.4 less 16384 * 1.03 + 16 + 60 * 112 kB + 20 =
-        # 16918.08, 69 * 2.5 = 172.5, 3 * 256 = 768 and 4096 leaves 37027.8 for 56 * 2 * 2: 165.3.
-        change("165MB", memory="64GB", cpus=16, **OLAP),
-        # Plenty of room: a sixty-fourth of 4 GB, then the cap.
-        change("64MB", memory="4GB", cpus=1, connections=10, workload="web"),
-        # OLTP has 1638 MB of buffers there: 3686.4 less 1638 * 1.03 + 16 + 18 * 112 kB + 20 =
-        # 1725.1, 25 * 2.5 = 62.5, 3 * 64 = 192 and 256 leaves 1450.8 for (10 + 2) * 2: 60.45.
-        change("60MB", memory="4GB", cpus=1, connections=10),
-        change("256MB", memory="256GB", connections=50),
+        # shared_buffers are 2983.1 MB then (above); less
+        #   shared memory: 2983.1 * 1.03 + 16 + (2003 + 12) * 112 kB + 20 =  3328.99
+        #   page tables: (2003 + 8 + 3 + 10) / 512 * 3328.99              = 13159.9
+        #   processes: (2003 + 8 + 3) * 2.5 + 16                          =  5051
+        #   autovacuum: 3 * 256                                           =   768
+        #   maintenance:                                                     1024
+        # leaves 6159.3 MB for 2003 + 8 of them: 3.06 MB, in steps of 64 kB.
+        change("3136kB", "2003 connections", connections=2000),
+        # Of 2,000, 1,000 active: 6159.3 / (1000 + 8) = 6.11; 100 active get what is enough.
+        change("6208kB", "1000 active sessions", connections=2000, active=1000),
+        change("8MB", "one merge pass", connections=2000, active=100),
+        # With huge pages 8192 MB of buffers: 8694.15, 5051, 768 and 1024 leave 13954.05: 6.94 MB.
+        change("7104kB", "2003 connections", connections=2000, huge_pages=True),
+        change("8MB", workload="mixed", postgres=17, **SMALL),
+        # A thousandth of memory for large queries, or of the data; 64 MB at most.
+        change("32MB", **OLAP),
+        change("64MB", memory="128GB", cpus=16, **OLAP),
+        change("48MB", memory="128GB", cpus=16, data="48GB", **OLAP),
+        change("8MB", memory="128GB", cpus=16, data="2GB", **OLAP),
+        change("32MB", workload="mixed"),
+        change("8MB", memory="256GB", connections=50),
         unknown("--memory", "4MB", memory=None),
     ],
     # --- storage
     "effective_io_concurrency": [
-        change("128", "ssd"),
-        change("2", "hdd", storage="hdd"),
-        change("256", "nvme", storage="nvme"),
-        change("128", "ebs", storage="ebs"),
-        change("128", "network", storage="network"),
+        # Since 18 a process has 64 requests in flight at most.
+        change("64", "64 of a process"),
+        change("64", storage="nvme"),
         change("64", "overlay", storage="overlay"),
+        change("128", "ssd", postgres=17),
+        change("256", "nvme", storage="nvme", postgres=17),
+        change("128", "ebs", storage="ebs", postgres=17),
+        change("128", "network", storage="network", postgres=17),
+        # A hard disk is not lowered, nor raised: 16 since 18, 1 before.
+        keep("16", "few heads", storage="hdd"),
+        keep("1", "few heads", storage="hdd", postgres=17),
         unknown("--storage", "16", storage=None),
     ],
     "maintenance_io_concurrency": [
-        change("128", "recovery"),
-        change("256", storage="nvme"),
-        keep("16", "suits a disk", storage="hdd"),
-        keep("10", "suits a disk", storage="hdd", postgres=17),
+        change("64", "recovery"),
+        change("128", "recovery", postgres=17),
+        change("256", storage="nvme", postgres=17),
+        keep("16", "few heads", storage="hdd"),
+        keep("10", "few heads", storage="hdd", postgres=17),
         unknown("--storage", "16", storage=None),
     ],
     "backend_flush_after": [
-        change("256kB", "flood"),
-        change("256kB", "flood", data="9GB"),  # a quarter of 32 GB is 8 GB
-        keep("0", "fit shared buffers", data="8GB"),
+        # Where its effect was seen: network volumes, and machines up to 4 GB.
+        change("256kB", "network volume", storage="ebs"),
+        change("256kB", "network volume", storage="network", data="9GB"),  # 32 GB / 4 = 8 GB
+        change("256kB", "small machine", memory="4GB", connections=20),
+        keep("0", "dirty_background_bytes"),
+        keep("0", "dirty_background_bytes", storage="nvme"),
+        keep("0", "fit shared buffers", storage="ebs", data="8GB"),
         keep("0", "throughput", **OLAP),
         keep("0", "throughput", **DESKTOP),
+        unknown("--storage", "0", storage=None),
     ],
     "io_method": [
         keep("worker", "starts everywhere"),
@@ -361,13 +432,18 @@ CASES: dict[str, list[Case]] = {
         keep("1", "the unit"),
     ],
     "random_page_cost": [
-        change("1.1", "ssd"),
-        change("1.1", "network", storage="network"),
+        change("1.1", "hit a cache"),
+        change("1.1", "hit a cache", storage="network"),
         keep("4", "must seek", storage="hdd"),
         # Three quarters of 32 GB are 24 GB.
         change("1.1", "fit in memory", storage="hdd", data="23GB"),
         keep("4", "must seek", storage="hdd", data="24GB"),
         change("1.1", "fit in memory", storage=None, data="23GB"),
+        # OLAP larger than memory.
+        change("2", "data exceed memory", data="33GB", **OLAP),
+        keep("4", "data exceed memory", storage="ebs", data="33GB", **OLAP),
+        change("1.1", "hit a cache", data="32GB", **OLAP),
+        change("1.1", "hit a cache", data="33GB"),
         unknown("--storage", "4", storage=None, data="24GB"),
         unknown("--storage", "4", storage=None),
     ],
@@ -384,9 +460,45 @@ CASES: dict[str, list[Case]] = {
         keep("pglz", "only where the build has it"),
         keep("pglz", "only where the build has it", postgres=14),
     ],
+    # --- slru: 16 and 32 pages of 8 kB; 0 is automatic
+    "transaction_buffers": [keep("0", "nothing measured")],
+    "subtransaction_buffers": [keep("0", "nothing measured")],
+    "multixact_offset_buffers": [keep("128kB", "nothing measured")],
+    "multixact_member_buffers": [keep("256kB", "nothing measured")],
+    "commit_timestamp_buffers": [keep("0", "nothing measured")],
+    "notify_buffers": [keep("128kB", "nothing measured", postgres=17)],
+    "serializable_buffers": [keep("256kB", "nothing measured")],
     # --- monitoring
     "track_io_timing": [
         unknown("the server's clocksource", "off"),
+    ],
+    "log_checkpoints": [
+        keep("on", "default since 15"),
+        keep("on", "default since 15", postgres=15),
+        change("on", "what starts checkpoints", postgres=14),
+        change("on", "what starts checkpoints", postgres=13),
+    ],
+    "log_lock_waits": [
+        change("on", "wait longer than a second"),
+        keep("on", "default since 19", postgres=19),
+    ],
+    "log_temp_files": [
+        change("64MB", "statements that spill"),
+        change("1GB", "statements that spill", **OLAP),
+    ],
+    "log_autovacuum_min_duration": [
+        change("1min", "vacuum is slow"),
+        change("1min", "vacuum is slow", postgres=14),
+    ],
+    "max_slot_wal_keep_size": [
+        change("50GB", "abandoned slot", disk="200GB"),
+        change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        unknown("--disk or --wal-disk", "-1"),
+    ],
+    "temp_file_limit": [
+        change("20GB", "runaway join", disk="200GB"),
+        change("50GB", "runaway join", disk="200GB", **OLAP),
+        unknown("--disk", "-1"),
     ],
     "shared_preload_libraries": [
         change("pg_stat_statements", "which statements cost most"),
@@ -420,6 +532,9 @@ def test_a_suggestion_is_shown_and_never_written() -> None:
         "statement_timeout",
         "idle_in_transaction_session_timeout",
         "shared_preload_libraries",
+        "log_lock_waits",
+        "log_temp_files",
+        "log_autovacuum_min_duration",
     }
     assert not suggested & {item.name for item in tuning.changes}
     assert not [name for name in suggested if name in tuning.as_conf()]
@@ -432,6 +547,13 @@ def test_a_parameter_that_a_version_lacks_is_not_advised(major: int) -> None:
         "default_toast_compression": 14,
         "vacuum_buffer_usage_limit": 16,
         "io_combine_limit": 17,
+        "transaction_buffers": 17,
+        "subtransaction_buffers": 17,
+        "multixact_offset_buffers": 17,
+        "multixact_member_buffers": 17,
+        "commit_timestamp_buffers": 17,
+        "notify_buffers": 17,
+        "serializable_buffers": 17,
         "io_method": 18,
         "io_max_combine_limit": 18,
         "io_max_workers": 19,
@@ -459,6 +581,9 @@ def test_with_nothing_but_cpus_the_gaps_are_named_and_the_rest_is_advised() -> N
         "maintenance_io_concurrency",
         "random_page_cost",
         "track_io_timing",
+        "backend_flush_after",
+        "max_slot_wal_keep_size",
+        "temp_file_limit",
     }
     assert not gaps & {item.name for item in tuning.changes}
     assert tuning["checkpoint_timeout"].value == "15min"

@@ -14,19 +14,22 @@ import pytest
 
 from mrtuner.catalog import parameters
 from mrtuner.host.model import Storage
+from mrtuner.tuning import closing
 from mrtuner.tuning.fit import solve
+from mrtuner.tuning.replay import replay
 from mrtuner.tuning.situation import (
     BufferWrites,
     Clock,
     Connections,
     Cpus,
-    Data,
-    DeadRows,
     Disk,
     Memory,
+    Rto,
     Situation,
     Spills,
+    Throughput,
     Wal,
+    WalDisk,
     Workload,
 )
 from mrtuner.units import Bytes
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
     from mrtuner.tuning.advice import Advice
 
-MIB, GIB = 2**20, 2**30
+MIB, GIB, TIB = 2**20, 2**30, 2**40
 HOUR = 3600.0
 #: pg_settings of a fresh server where the catalogue has no default of its own.
 MADE_BY_INITDB = {"shared_buffers": "16384", "max_connections": "100"}
@@ -60,6 +63,7 @@ def live(running: Mapping[str, str] | None = None, major: int = 18, **facts: Any
         "memory": Memory(Bytes(32 * GIB)),
         "cpus": Cpus(8),
         "storage": Storage.SSD,
+        "disk": Disk(Bytes(TIB), None),
     }
     changed = dict(running or {})
     values = fresh(major) | changed
@@ -150,7 +154,7 @@ def test_measured_wal_is_held_by_the_disk() -> None:
     """A tenth of 30 GB is 3 GB, below the 5168 MB of an interval."""
     item = advised("max_wal_size", live(wal=wal(1), disk=Disk(Bytes(30 * GIB), None)))
     assert item.value == "3GB"
-    assert "held to 3 GB by the disk" in item.reason
+    assert "limited by disk size" in item.reason
 
 
 def test_a_full_disk_holds_more_than_a_large_one_allows() -> None:
@@ -165,7 +169,7 @@ def test_where_the_disk_forbids_more_the_gap_is_said() -> None:
     item = advised("max_wal_size", live(wal=wal(1), disk=Disk(None, Bytes(2 * GIB))))
     assert (item.to_dict()["verdict"], item.value) == ("keep", "1GB")
     assert "an interval needs 5.05 GB" in item.reason
-    assert "the disk" in item.reason
+    assert "limited by disk size" in item.reason
 
 
 def test_a_disk_without_any_room_is_not_a_disk_without_a_limit() -> None:
@@ -187,11 +191,113 @@ def test_measured_wal_needs_no_memory() -> None:
     assert answer("max_wal_size", live(memory=None)) == ("unknown", "1GB")
 
 
+def test_max_wal_size_is_at_most_4_gb_where_the_disk_is_unknown() -> None:
+    """Neither a profile nor a measured rate may fill a disk that nobody has seen: at 3 MiB/s an
+    interval needs 5168 MB.
+    """
+    assert answer("max_wal_size", live(disk=None)) == ("change", "4GB")
+    measured = advised("max_wal_size", live(disk=None, wal=wal(1)))
+    assert measured.value == "4GB"
+    assert "--disk" in measured.reason
+    assert answer("min_wal_size", live(disk=None, wal=wal(1))) == ("change", "1GB")
+    # What a server has already stays.
+    assert answer("max_wal_size", live({"max_wal_size": "8192"}, disk=None)) == ("keep", "8GB")
+
+
+def test_wal_on_its_own_volume_counts_with_that_volume() -> None:
+    """Half of 8 GB, and half of the 6 GB free; the data's volume of 1 TB is no matter."""
+    assert answer("max_wal_size", live(wal_disk=WalDisk(Bytes(8 * GIB), None)))[1] == "4GB"
+    apart = WalDisk(Bytes(8 * GIB), Bytes(6 * GIB))
+    assert answer("max_wal_size", live(wal_disk=apart, wal=wal(1))) == ("change", "3GB")
+    large = WalDisk(Bytes(100 * GIB), None)
+    small = Disk(Bytes(20 * GIB), None)
+    assert answer("max_wal_size", live(wal_disk=large, disk=small)) == ("change", "16GB")
+
+
+def test_a_volume_of_wal_that_cannot_be_seen_is_taken_to_be_small() -> None:
+    """4 GB, or what the data's volume would give if WAL lies there after all: a tenth of 20 GB."""
+    unseen = WalDisk(None, None)
+    assert answer("max_wal_size", live(wal_disk=unseen)) == ("change", "4GB")
+    small = Disk(Bytes(20 * GIB), None)
+    assert answer("max_wal_size", live(wal_disk=unseen, disk=small)) == ("change", "2GB")
+
+
+def test_with_more_than_a_tenth_forced_an_average_rate_is_no_reason_to_keep() -> None:
+    """4 GB now; 1 MiB/s on average needs 323 segments of 16 MiB, 5168 MiB, at its assumed peak of
+    three times that; here the average is 0.3, so that 4 GB would seem to do: 0.9 MiB/s over 900 s
+    are 51 segments, 52 * 1.9 = 98.8, 1584 MiB. But 10 of 82 checkpoints were forced, and 6 h at
+    0.3 MiB/s are 6480 MiB, enough for 3 of them (one every 4096 / 1.9 = 2156 MiB): 3 of 82.
+    """
+    few = wal(0.3, timed=72, requested=10)
+    assert answer("max_wal_size", live({"max_wal_size": "4096"}, wal=few)) == ("keep", "4GB")
+    # With 1 GB one every 539 MiB: all 12 of 84 can have been forced. 1584 MiB are less than
+    # twice the present value.
+    many = wal(0.3, timed=72, requested=12)
+    grown = advised("max_wal_size", live(wal=many))
+    assert (grown.value, grown.basis) == ("2GB", "measured")
+    assert "--watch" in grown.reason
+    # Within the disk: a tenth of 15 GB.
+    tight = live(wal=many, disk=Disk(Bytes(15 * GIB), None))
+    assert answer("max_wal_size", tight) == ("change", "1536MB")
+
+
+def test_one_in_ten_forced_checkpoints_is_few() -> None:
+    """8 of 80 is a tenth, 9 of 81 more. 1 MiB/s at most needs 5168 MB, which is in force."""
+    calm = wal(1, timed=72, requested=8)
+    assert answer("max_wal_size", live({"max_wal_size": "6144"}, wal=calm)) == ("keep", "6GB")
+    forced = wal(1, timed=72, requested=9)  # 21,600 MiB / (6144 / 1.9) = 6.7 at most by volume
+    assert answer("max_wal_size", live({"max_wal_size": "6144"}, wal=forced)) == ("keep", "6GB")
+    forced = wal(2, timed=72, requested=9)  # 43,200 MiB: all nine
+    assert answer("max_wal_size", live({"max_wal_size": "6144"}, wal=forced)) == ("change", "12GB")
+
+
+def test_what_was_watched_is_believed_even_when_checkpoints_were_forced() -> None:
+    """A peak needs no doubling: 3 MiB/s over 900 s need 5168 MB."""
+    seen = wal(3, window=60.0, timed=0, requested=1, watched=True)
+    assert answer("max_wal_size", live({"max_wal_size": "4096"}, wal=seen)) == ("change", "5168MB")
+    assert answer("max_wal_size", live({"max_wal_size": "6144"}, wal=seen)) == ("keep", "6GB")
+
+
+def test_an_average_that_hides_forced_checkpoints_promises_no_short_recovery() -> None:
+    """12 of 84 forced: all of max_wal_size (2 GB) may be left, not 1.9 intervals of 0.9 MiB/s."""
+    situation = live(wal=wal(0.3, timed=72, requested=12))
+    solution = solve(situation)
+    found = closing.recovery(situation, solution.advice)
+    assert found is not None
+    assert found.wal == 2 * GIB
+
+
+def test_the_recovery_allowed_bounds_max_wal_size() -> None:
+    """40 MiB a second at worst: 2400 MiB in a minute. It may lower what is in force."""
+    minute = Rto(60.0)
+    assert answer("max_wal_size", live(rto=minute)) == ("change", "2400MB")
+    assert answer("max_wal_size", live(rto=minute, wal=wal(1))) == ("change", "2400MB")
+    lowered = advised("max_wal_size", live({"max_wal_size": "65536"}, rto=minute, wal=wal(1)))
+    assert lowered.value == "2400MB"
+    assert "--rto" in lowered.reason
+    # What is asked of a small disk stays: a tenth of 15 GB.
+    small = live(rto=minute, disk=Disk(Bytes(15 * GIB), None))
+    assert answer("max_wal_size", small) == ("change", "1536MB")
+
+
+def test_recovery_follows_the_volumes_iops_and_bandwidth() -> None:
+    """3,000 IOPS of 8 kB pages are 23.4 MiB a second, 1406 MiB in a minute; merged sixteen at a
+    time 375 MiB, but 125 MiB/s are read and written: 62.5 MiB.
+    """
+    volume = Throughput(3000, Bytes(125 * MIB))
+    pace = replay(volume)
+    assert pace.slow == 3000 * 8192
+    assert pace.fast == 62.5 * MIB
+    assert answer("max_wal_size", live(rto=Rto(60.0), throughput=volume))[1] == "1406MB"
+    fast = replay(Throughput(1_000_000, None))
+    assert (fast.slow, fast.fast) == (40 * MIB, 200 * MIB)
+
+
 def test_min_wal_size_follows_what_was_measured() -> None:
     assert answer("min_wal_size", live(wal=wal(1))) == ("change", "1292MB")  # 5168 / 4
 
 
-# --- work_mem: temporary files lift the cap, the budget stays
+# --- work_mem: temporary files that need a second merge pass raise it, the budget stays
 
 
 def roomy(**facts: Any) -> Situation:
@@ -204,35 +310,41 @@ def spills(average: int) -> Spills:
     return Spills(window=HOUR, files=10, size=Bytes(10 * average))
 
 
-def test_large_temporary_files_lift_the_cap_of_work_mem() -> None:
-    """From 256 MB to 1 GB, once files are larger than a quarter of the cap on average."""
-    assert answer("work_mem", roomy()) == ("change", "256MB")
-    assert answer("work_mem", roomy(spills=spills(64 * MIB))) == ("change", "256MB")
-    item = advised("work_mem", roomy(spills=spills(65 * MIB)))
-    assert item.value == "1GB"
-    assert "10 temporary files of 65 MB" in item.reason
+def test_temporary_files_raise_work_mem_to_what_one_merge_pass_needs() -> None:
+    """size / work_mem runs of 272 kB each fit work_mem from its square root on: for 64 GB,
+    sqrt(65536 MB * 0.265625 MB) = 131.9 MB. For 200 MB it is 7.3 MB: 8 MB are enough.
+    """
+    assert answer("work_mem", roomy()) == ("change", "8MB")
+    assert answer("work_mem", roomy(spills=spills(200 * MIB))) == ("change", "8MB")
+    item = advised("work_mem", roomy(spills=spills(64 * GIB)))
+    assert item.value == "132MB"
+    assert "temporary files of 64 GB" in item.reason
 
 
-def test_temporary_files_never_lift_work_mem_above_the_budget() -> None:
-    """32 GB for 200 connections: 44 MB are left to each, whatever they spill."""
-    crowd = live({"max_connections": "200"}, spills=spills(10 * GIB))
-    assert answer("work_mem", crowd) == ("change", "44MB")
+def test_a_reason_claims_temporary_files_only_where_they_moved_the_value() -> None:
+    assert "temporary files" not in advised("work_mem", roomy(spills=spills(200 * MIB))).reason
+
+
+def test_a_larger_work_mem_that_somebody_set_stays_within_the_budget() -> None:
+    """32 GB for 200 connections leave 72 MB to each: 64 MB fit, 128 MB do not."""
+    own = live({"max_connections": "200", "work_mem": str(64 * 1024)})
+    assert answer("work_mem", own) == ("keep", "64MB")
+    own = live({"max_connections": "200", "work_mem": str(128 * 1024)})
+    assert answer("work_mem", own) == ("change", "8MB")
+
+
+def test_temporary_files_never_raise_work_mem_above_the_budget() -> None:
+    """32 GB for 200 connections leave 72.07 MB to each; files of 100 GB want 165 MB."""
+    crowd = live({"max_connections": "200"}, spills=spills(100 * GIB))
+    item = advised("work_mem", crowd)
+    assert (item.value, item.basis) == ("72MB", "arithmetic")
+    assert "what the budget leaves" in item.reason
     budget = solve(crowd).budget
     assert budget is not None
     assert budget.fits
 
 
 # --- autovacuum and the background writer
-
-
-def test_dead_rows_that_were_seen_beat_the_profile() -> None:
-    """OLAP with little data would keep 0.2."""
-    dead = DeadRows("public.orders", share=0.25, tables=2)
-    situation = live(workload=Workload.OLAP, data=Data(Bytes(GIB)), dead_rows=dead)
-    item = advised("autovacuum_vacuum_scale_factor", situation)
-    assert item.value == "0.05"
-    assert item.basis == "measured"
-    assert "25% of public.orders is dead, and 2 large tables" in item.reason
 
 
 @pytest.mark.parametrize(
@@ -304,10 +416,11 @@ def test_durability_that_is_off_is_said_and_never_changed() -> None:
 
 
 def test_a_multiplier_of_your_own_stays_and_is_counted() -> None:
-    """13 with 4: work_mem is a fourth of what is left, not a half of it."""
-    own = live({"hash_mem_multiplier": "4"}, major=13)
+    """18 with 4: work_mem is a fourth of what is left."""
+    own = live({"hash_mem_multiplier": "4"})
     assert answer("hash_mem_multiplier", own) == ("keep", "4")
-    assert answer("hash_mem_multiplier", live(major=13)) == ("change", "2")
+    assert answer("hash_mem_multiplier", live()) == ("change", "1")
+    assert answer("hash_mem_multiplier", live(major=13)) == ("keep", "1")
     budget = solve(own).budget
     assert budget is not None
     assert "work_mem * 4 each" in budget.parts[1].how
@@ -363,16 +476,82 @@ def test_slightly_less_memory_than_advised_is_left_alone(pages: int, verdict: st
 
 
 def test_near_enough_is_for_memory_alone() -> None:
-    """127 and 128 are different counts; a number costs no restart of memory."""
-    running = {"effective_io_concurrency": "127"}
-    assert answer("effective_io_concurrency", live(running)) == ("change", "128")
+    """63 and 64 are different counts; a number costs no restart of memory."""
+    running = {"effective_io_concurrency": "63"}
+    assert answer("effective_io_concurrency", live(running)) == ("change", "64")
+
+
+def test_no_more_reads_are_asked_for_than_a_process_may_have_in_flight() -> None:
+    """aio_init.c: 64 unless io_max_concurrency is set; before I/O workers the queue ends at 64."""
+    few = {"io_max_concurrency": "32"}
+    assert answer("effective_io_concurrency", live(few)) == ("change", "32")
+    many = {"io_max_concurrency": "256", "io_method": "worker"}
+    assert answer("effective_io_concurrency", live(many)) == ("change", "64")
+    ring = many | {"io_method": "io_uring"}
+    assert answer("effective_io_concurrency", live(ring)) == ("change", "128")
+    assert answer("maintenance_io_concurrency", live(ring)) == ("change", "128")
+
+
+def test_more_reads_than_can_be_in_flight_are_left_alone() -> None:
+    """200 has the effect of 64: nothing to gain from a change."""
+    assert answer("effective_io_concurrency", live({"effective_io_concurrency": "200"})) == (
+        "keep", "200",
+    )  # fmt: skip
+    assert answer("effective_io_concurrency", live({"effective_io_concurrency": "1"})) == (
+        "change", "64",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "shown"),
+    [
+        ("log_temp_files", "0", "0"),
+        ("log_autovacuum_min_duration", "5000", "5s"),
+        ("max_slot_wal_keep_size", "10240", "10GB"),
+        ("temp_file_limit", "1048576", "1GB"),
+    ],
+)
+def test_a_suggestion_does_not_contradict_what_somebody_has_set(
+    name: str, own: str, shown: str
+) -> None:
+    assert answer(name, live({name: own})) == ("keep", shown)
+    assert answer(name, live())[0] == "change"
+
+
+def test_backend_flush_after_follows_what_this_servers_backends_write() -> None:
+    """10 MiB/s are 1280 pages a second; a local disk otherwise keeps it off."""
+    hour = 3600
+    busy = BufferWrites(by_backends=1281 * hour, clean_stops=0, window=hour)
+    item = advised("backend_flush_after", live(buffer_writes=busy))
+    assert (item.value, item.basis) == ("256kB", "measured")
+    calm = BufferWrites(by_backends=1280 * hour, clean_stops=0, window=hour)
+    assert answer("backend_flush_after", live(buffer_writes=calm)) == ("keep", "0")
+
+
+def test_the_cost_limit_grows_with_the_workers_and_never_sinks() -> None:
+    """32 CPUs and 32 GB have four workers: 200 * 4 / 3 = 266.7. -1 stands for vacuum_cost_limit."""
+    disk: dict[str, Any] = {"cpus": Cpus(32), "storage": Storage.HDD}
+    assert answer("autovacuum_max_workers", live(**disk)) == ("change", "4")
+    assert answer("autovacuum_vacuum_cost_limit", live(**disk)) == ("change", "267")
+    higher = {"vacuum_cost_limit": "2000"}
+    assert answer("autovacuum_vacuum_cost_limit", live(higher, **disk)) == ("keep", "-1")
+    own = {"autovacuum_vacuum_cost_limit": "300"}
+    assert answer("autovacuum_vacuum_cost_limit", live(own, **disk)) == ("keep", "300")
+    # A worker number of your own counts: 10 workers, 200 * 10 / 3 = 666.7.
+    many = {"autovacuum_max_workers": "10"}
+    fixed = {"autovacuum_max_workers": "set on the command line"}
+    item = answer("autovacuum_vacuum_cost_limit", live(many, fixed=fixed, storage=Storage.HDD))
+    assert item == ("change", "667")
 
 
 def test_what_is_fixed_is_kept_with_the_reason_and_counted() -> None:
-    situation = live({"shared_buffers": "131072"}, fixed={"shared_buffers": "the operator's"})
+    crowd = {"max_connections": "2000"}  # so many that the budget decides
+    situation = live(
+        crowd | {"shared_buffers": "131072"}, fixed={"shared_buffers": "the operator's"}
+    )
     item = advised("shared_buffers", situation)
     assert (item.to_dict()["verdict"], item.value, item.reason) == ("keep", "1GB", "the operator's")
-    free = advised("work_mem", live()).target
+    free = advised("work_mem", live(crowd)).target
     more = advised("work_mem", situation).target
     assert isinstance(free, int)
     assert isinstance(more, int)

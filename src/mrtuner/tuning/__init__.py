@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from mrtuner.tuning import closing, gather
 from mrtuner.tuning.advice import Tuning
-from mrtuner.tuning.fit import refuse_overflow, solve
+from mrtuner.tuning.fit import refuse_overflow, solve, with_huge_pages
+from mrtuner.tuning.steps import steps
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
@@ -26,18 +27,29 @@ def tune(
     cpus: int | None = None,
     storage: str | None = None,
     disk: str | int | None = None,
+    wal_disk: str | int | None = None,
+    iops: int | None = None,
+    throughput: str | int | None = None,
+    rto: str | float | None = None,
     data: str | int | None = None,
     workload: str | None = None,
     connections: int | None = None,
+    active: int | None = None,
+    huge_pages: bool | None = None,
     postgres: int | None = None,
     ceiling: float | None = None,
 ) -> Tuning:
     """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
 
-    Sizes are bytes or texts such as ``"16GB"``; `cpus` and `connections` are counts; `storage`
-    is hdd, ssd, nvme, ebs, network or overlay; `workload` web, oltp, olap, mixed (where nothing
-    is said) or desktop; `ceiling` the share of memory the worst case may take (0.9). With
-    `memory` or `cpus` and no `dsn` another machine is meant, and what is not said is Unknown.
+    Sizes are bytes or texts such as ``"16GB"``; `cpus` is a count, `connections` sessions of
+    applications (max_connections is that and what the server reserves), `active` how many of them
+    run a statement at the same moment; `huge_pages` says that they are or will be reserved for
+    shared memory, so that page tables need not be counted; `storage` is hdd, ssd, nvme, ebs,
+    network or overlay; `workload` web, oltp, olap, mixed (where nothing is said) or desktop;
+    `ceiling` the share of memory the worst case may take (0.9). `wal_disk` is the size of a volume
+    that pg_wal has to itself; `iops` and `throughput` [bytes a second] are what the data's volume
+    can do; `rto` is the longest crash recovery allowed ("60s"). With `memory` or `cpus` and no
+    `dsn` another machine is meant, and what is not said is Unknown.
 
     Raises BadValue for input that means nothing, DoesNotFit when the connections asked for
     cannot be held by the memory, ConnectError when the server cannot be read.
@@ -50,9 +62,15 @@ def tune(
         cpus=cpus,
         storage=storage,
         disk=disk,
+        wal_disk=wal_disk,
+        iops=iops,
+        throughput=throughput,
+        rto=rto,
         data=data,
         workload=workload,
         connections=connections,
+        active=active,
+        huge_pages=huge_pages,
         postgres=postgres,
         ceiling=ceiling,
     )
@@ -95,15 +113,26 @@ def _finish(
     situation = gathered.situation
     solution = solve(situation)
     refuse_overflow(situation, solution)
-    more = closing.notices(situation, solution.chosen, solution.budget, server)
+    recovery = closing.recovery(situation, solution.advice)
+    reserved = with_huge_pages(situation)
+    more = [
+        *closing.notices(situation, solution, reserved, server),
+        *closing.over_rto(situation, recovery),
+    ]
+    to_do = [*steps(situation, solution.chosen, solution.budget, host, server, reserved=reserved)]
+    if server is not None:
+        from mrtuner.tuning import observed
+
+        more += observed.notices(server)
+        to_do += observed.steps(server, solution.chosen, solution.budget)
     return Tuning(
         situation=situation,
         given=tuple(gathered.given),
         advice=solution.advice,
         budget=solution.budget,
-        recovery=closing.recovery(situation, solution.advice),
+        recovery=recovery,
         notices=(*gathered.notices, *more),
-        steps=tuple(closing.steps(situation, solution.budget, host, server)),
+        steps=tuple(to_do),
         missing=tuple(gathered.missing),
         server=server,
         host=host,

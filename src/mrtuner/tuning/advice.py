@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog import Parameter
 from mrtuner.facts import Missing
 from mrtuner.formula import Constant, Expr
-from mrtuner.render import Line, render
+from mrtuner.render import Line, for_containers, render
 from mrtuner.tuning.budget import Budget
 from mrtuner.tuning.situation import Situation
-from mrtuner.tuning.verdict import Basis, Change, Rule, Value, Verdict
+from mrtuner.tuning.verdict import Basis, Change, Keep, Rule, Unknown, Value, Verdict
 from mrtuner.units import MiB, memory_unit, pretty_bytes
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Step:
 
     purpose: str
     commands: tuple[str, ...]
+    now: str = ""  # the value now, where it was seen
+    risk: str = ""  # what may go wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Advice:
     target: Value | None  # in force afterwards
     scales: Expr | None  # what `target` was worked out from: sizes in bytes, counts as they are
     asked: Expr | None = None  # the same, kept where the value in force was near enough
+    described: bool = False  # of a described machine: `now` is the default, not what is in force
 
     @property
     def name(self) -> str:
@@ -87,6 +90,17 @@ class Advice:
     def changes(self) -> bool:
         """Whether something is to be done (a suggestion is not)."""
         return isinstance(self.verdict, Change) and not self.rule.suggestion
+
+    @property
+    def written(self) -> bool:
+        """Whether files and statements carry it: a change, or what the others are built on.
+
+        The budget of a described machine rests on its max_connections, and the server that gets
+        the file may have another one than the default.
+        """
+        return self.changes or (
+            self.described and self.rule.always and not isinstance(self.verdict, Unknown)
+        )
 
     @property
     def suggested(self) -> bool:
@@ -140,6 +154,7 @@ class Advice:
             "value": self.value,
             "unit": self.parameter.unit,
             "suggestion": self.rule.suggestion,
+            "written": self.written,
             "reason": self.reason,
             "formula": self.formula,
             "basis": str(self.basis),
@@ -161,6 +176,7 @@ class Recovery:
     fast: float
     slow: float
     how: str
+    pace: str  # on what the two rates rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +220,7 @@ class Tuning(Mapping[str, Advice]):
         )
 
     def lines(self) -> list[Line]:
-        """The changes for `render`."""
+        """What files and statements carry, for `render`."""
         return [
             Line(
                 name=item.name,
@@ -213,16 +229,48 @@ class Tuning(Mapping[str, Advice]):
                 comment=item.reason,
                 restart=item.parameter.restart,
             )
-            for item in self.changes
+            for item in self.advice.values()
+            if item.written
         ]
 
+    def offers(self) -> list[Line]:
+        """Settings for those for whom a condition holds that could not be checked."""
+        return [
+            Line(
+                name=item.name,
+                value=item.verdict.offer.value,
+                quoted=item.parameter.vartype == "string",
+                comment=item.reason,
+                restart=item.parameter.restart,
+                condition=item.verdict.offer.condition,
+            )
+            for item in self.advice.values()
+            if isinstance(item.verdict, Keep) and item.verdict.offer
+        ]
+
+    @property
+    def assumed(self) -> str | None:
+        """What is taken for granted of a volume whose size nobody said."""
+        situation = self.situation
+        disk = situation.disk.size if situation.disk else None
+        wal_disk = situation.wal_disk.size if situation.wal_disk else None
+        if disk or wal_disk or not isinstance(self.advice["max_wal_size"].verdict, Change):
+            return None
+        return (
+            f"Assumed: a volume that holds {self.advice['max_wal_size'].value} of WAL beside the "
+            "data; --disk says its size, --wal-disk that of a volume for WAL alone"
+        )
+
     def as_(self, format: str) -> str:
-        """The changes in one of `mrtuner.render.FORMATS`, or ``json``."""
+        """What is to be set, in one of `mrtuner.render.FORMATS`, or ``json``."""
         if format == "json":
             import json
 
             return json.dumps(self.to_dict(), indent=2) + "\n"
-        return render(format, self.lines(), title=self.title)
+        title = self.title
+        if for_containers(format) and self.assumed:
+            title += f". {self.assumed}."
+        return render(format, [*self.lines(), *self.offers()], title=title)
 
     def as_conf(self) -> str:
         """An include file for postgresql.conf, reasons as comments."""
@@ -248,7 +296,13 @@ class Tuning(Mapping[str, Advice]):
             "recovery": _recovery(self.recovery),
             "notices": [{"level": str(item.level), "text": item.text} for item in self.notices],
             "steps": [
-                {"purpose": item.purpose, "commands": list(item.commands)} for item in self.steps
+                {
+                    "purpose": item.purpose,
+                    "commands": list(item.commands),
+                    "now": item.now,
+                    "risk": item.risk,
+                }
+                for item in self.steps
             ],
             "missing": [
                 {"name": item.name, "why": item.why, "supply": item.supply} for item in self.missing
@@ -277,4 +331,5 @@ def _recovery(recovery: Recovery | None) -> dict[str, Any] | None:
         "seconds_fast": round(recovery.fast),
         "seconds_slow": round(recovery.slow),
         "how": recovery.how,
+        "pace": recovery.pace,
     }

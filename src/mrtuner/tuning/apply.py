@@ -21,7 +21,7 @@ from mrtuner.tuning import live
 from mrtuner.tuning.conftext import LIST_QUOTED, elements, entries, with_entries, with_unit
 from mrtuner.tuning.files import belongs_to, read_text, runs_here
 from mrtuner.tuning.live import AUTO_CONF, Identity, InForce, Line
-from mrtuner.tuning.plan import LeftAlone, Plan, Step, Wanted, plan
+from mrtuner.tuning.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.tuning.restart import NEVER, Restart
 from mrtuner.tuning.transaction import Transaction
 
@@ -271,11 +271,7 @@ def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path |
 
 
 def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts: bool) -> Change:
-    """A change by ALTER SYSTEM, with all of postgresql.auto.conf as it is now."""
-    local = _is_local(conn, who)
-    text = live.auto_conf_text(conn)
-    if text is None and local and who.auto_conf:
-        text = read_text(Path(who.auto_conf))
+    """A change by ALTER SYSTEM. Of postgresql.auto.conf only its own entries are kept."""
     return Change(
         server=who.server,
         address=who.address,
@@ -285,8 +281,7 @@ def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts:
         started=who.started,
         system_identifier=who.system_identifier,
         file=who.auto_conf,
-        local=local,
-        text_before=text,
+        local=_is_local(conn, who),
     )
 
 
@@ -302,7 +297,7 @@ def _is_local(conn: Connection, who: Identity) -> bool:
 def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) -> Change:
     """A change of the include file; settings of an earlier one stay in it."""
     file = conf_dir.resolve() / INCLUDE_FILE
-    text = read_text(file)
+    text = _include_text(file)
     before = entries(text or "")
     wanted = {step.name: step.value for step in plan.steps}
     return Change(
@@ -318,6 +313,17 @@ def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) ->
         text_before=text,
         text_after=with_entries(text or _HEADER, wanted),
     )
+
+
+def _include_text(file: Path) -> str | None:
+    """All of our own file, which the journal keeps to restore it exactly; None if there is none."""
+    text = read_text(file)
+    if secret := sorted(SECRET.intersection(entries(text or ""))):
+        raise Refused(
+            f"{file} sets {', '.join(secret)}, which may hold a password",
+            "Move that line to another file: the journal keeps this one whole.",
+        )
+    return text
 
 
 _HEADER = "# Written by mrtuner apply; `mrtuner undo` restores what was here before.\n"
@@ -379,7 +385,7 @@ def _undo_draft(
 def _undo_include_draft(
     who: Identity, done: Change, rows: Mapping[str, InForce], force: bool
 ) -> Change:
-    now = read_text(Path(done.file or ""))
+    now = _include_text(Path(done.file or ""))
     if now != done.text_after and not force:
         raise Refused(
             f"{done.file} has been changed since",

@@ -2,12 +2,14 @@
 
 The worst case is shared memory, every connection running its sorts and hashes at the same
 moment, every parallel worker doing the same, every autovacuum worker and one maintenance
-command at their limits, and each process's own overhead. Each part is an expression, so the
-same sum is a number for one machine and a formula for a family of them.
+command at their limits, each process's own overhead, and the page tables of every process that
+has touched all of shared memory, unless huge pages are proved to hold it. Each part is an
+expression, so the same sum is a number for one machine and a formula for a family of them.
 
-Left out, and said so in docs/concepts/budget.md: temporary tables (temp_buffers), memory that
-extensions take, and the kernel's page tables when every backend touches every buffer without
-huge pages (shown apart, as a notice).
+Where somebody says how many sessions are active at the same moment, only those sort.
+
+Left out, and said so in docs/concepts/budget.md: temporary tables (temp_buffers) and memory that
+extensions take.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from mrtuner.formula import MEMORY, Expr, as_expr, least, total
-from mrtuner.tuning.situation import Workload
+from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least, total
+from mrtuner.tuning.situation import HugePages, Situation, Workload
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
@@ -31,12 +33,22 @@ BACKEND: Final = 2560 * KiB
 SHARED_SHARE: Final = Fraction(103, 100)
 SHARED_PER_PROCESS: Final = 112 * KiB
 SHARED_FIXED: Final = 20 * MiB
-#: Postmaster, checkpointer, writers, launcher, archiver, logical launcher, a few senders.
+#: Postmaster, checkpointer, writers, launchers, I/O workers, archiver, a few senders. Measured on
+#: an idle 18.6: 5 MB for the postmaster, 0.3 to 0.7 MB for each of the others, 9 MB in all.
 AUXILIARY: Final = 10
+AUXILIARY_MEMORY: Final = 16 * MiB
+#: The size that Linux gives on x86-64, and on arm64 with 4 kB pages.
+HUGE_PAGE: Final = 2 * MiB
+#: A page-table entry takes 8 bytes for each 4 kB page that a process has touched.
+#: Source: x86-64 and arm64, four levels with 4 kB pages; the upper levels add a 512th of it.
+PAGE_TABLE_SHARE: Final = 512
 #: Below this, a sort of a few thousand rows already goes to disk: better refused than advised.
 LEAST_WORK_MEM: Final = 256 * KiB
 #: Before 17 a vacuum could use at most 1 GB for dead row pointers.
 VACUUM_CAP: Final = GiB
+
+
+PAGE_TABLES: Final = "page tables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,11 @@ class Budget:
         """The part that huge pages could hold."""
         return self.parts[0].size
 
+    @property
+    def page_tables(self) -> Bytes:
+        """What huge pages would save; 0 where they are proved."""
+        return Bytes(sum(part.size for part in self.parts if part.name == PAGE_TABLES))
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -95,12 +112,13 @@ class Chosen:
 
     def settled(self) -> Chosen:
         """The sizes that this machine really gets."""
-        return Chosen(sizes=self.actual, plain=self.plain)
+        return Chosen(sizes=self.actual, actual=self.actual, plain=self.plain)
 
     def size(self, name: str) -> Expr:
         """A memory parameter in bytes; what -1 stands for is filled in."""
         if name == "wal_buffers" and self._automatic(name):
-            return as_expr(16 * MiB)  # the most that -1 gives: one WAL segment
+            # Source: xlog.c, XLOGChooseNumBuffers: a thirty-second, one WAL segment at most.
+            return least(16 * MiB, greatest(64 * KiB, self.size("shared_buffers") / 32))
         if name == "autovacuum_work_mem" and self._automatic(name):
             return self.sizes["maintenance_work_mem"]
         return self.sizes[name]
@@ -123,10 +141,15 @@ def operations(workload: Workload) -> int:
     return 2 if workload is Workload.OLAP else 1
 
 
-def consumers(chosen: Chosen, workload: Workload) -> int:
-    """How many full sets of sorts and hashes may be held at once."""
-    sessions = chosen.count("max_connections") + chosen.count("max_parallel_workers")
-    return sessions * operations(workload)
+def consumers(chosen: Chosen, workload: Workload, active: int | None = None) -> int:
+    """How many full sets of sorts and hashes may be held at once.
+
+    `active` is how many sessions somebody said run a statement at the same moment; None is all.
+    """
+    sessions = chosen.count("max_connections")
+    if active is not None:
+        sessions = min(sessions, active)
+    return (sessions + chosen.count("max_parallel_workers")) * operations(workload)
 
 
 def ceiling(share: float) -> Expr:
@@ -134,59 +157,114 @@ def ceiling(share: float) -> Expr:
     return MEMORY * Fraction(share).limit_denominator(1000)
 
 
-def fixed_parts(chosen: Chosen, major: int) -> list[Part]:
+def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None) -> list[Part]:
     """Everything but the sessions' own sorts and hashes."""
     workers = chosen.count("autovacuum_max_workers")
-    processes = (
-        chosen.count("max_connections") + chosen.count("max_parallel_workers") + workers + AUXILIARY
-    )
+    processes = chosen.count("max_connections") + chosen.count("max_parallel_workers") + workers
     vacuum = chosen.size("autovacuum_work_mem")
     if major < 17:
         vacuum = least(vacuum, VACUUM_CAP)
-    return [
-        Part("shared memory", _shared(chosen), "buffers, their descriptors, locks, WAL buffers"),
+    shared = Part(
+        "shared memory", _shared(chosen), "buffers, their descriptors, locks, WAL buffers"
+    )
+    parts = [
+        shared,
         Part(
             "processes",
-            as_expr(processes * BACKEND),
-            f"{processes} of {pretty_bytes(BACKEND)} each",
+            as_expr(processes * BACKEND + AUXILIARY_MEMORY),
+            f"{processes} of {pretty_bytes(BACKEND)} each, "
+            f"{pretty_bytes(AUXILIARY_MEMORY)} for the server's own",
         ),
         Part("autovacuum", vacuum * workers, f"{workers} workers at autovacuum_work_mem"),
         Part("maintenance", chosen.size("maintenance_work_mem"), "one at maintenance_work_mem"),
     ]
+    if not covered(chosen, huge_pages):
+        touching = processes + AUXILIARY
+        how = f"{touching} processes that touched all of shared memory, without huge pages"
+        parts.insert(1, Part(PAGE_TABLES, shared.expr * Fraction(touching, PAGE_TABLE_SHARE), how))
+    return parts
 
 
-def _shared(chosen: Chosen) -> Expr:
-    processes = chosen.count("max_connections") + chosen.count("max_worker_processes")
+def covered(chosen: Chosen, huge_pages: HugePages | None) -> bool:
+    """Whether huge pages are proved to hold all of shared memory as it was chosen."""
+    if huge_pages is None or huge_pages.covers is None:
+        return huge_pages is not None
+    return huge_pages.hold(_shared(chosen.settled()).evaluate({}))
+
+
+def shared_bound(buffers: Expr | int, wal_buffers: Expr | int, processes: int) -> Expr:
+    """The most shared memory that the server takes; `processes` are connections and workers."""
     return total(
-        chosen.size("shared_buffers") * SHARED_SHARE,
-        chosen.size("wal_buffers"),
+        as_expr(buffers) * SHARED_SHARE,
+        as_expr(wal_buffers),
         processes * SHARED_PER_PROCESS + SHARED_FIXED,
     )
 
 
-def room_for_sessions(chosen: Chosen, major: int, share: float) -> Expr:
+def _shared(chosen: Chosen) -> Expr:
+    processes = chosen.count("max_connections") + chosen.count("max_worker_processes")
+    return shared_bound(chosen.size("shared_buffers"), chosen.size("wal_buffers"), processes)
+
+
+def room_for_sessions(
+    chosen: Chosen, major: int, share: float, huge_pages: HugePages | None = None
+) -> Expr:
     """Bytes under the ceiling that no other part may claim."""
-    return total(ceiling(share), *(part.expr * -1 for part in fixed_parts(chosen, major)))
+    fixed = fixed_parts(chosen, major, huge_pages)
+    return total(ceiling(share), *(part.expr * -1 for part in fixed))
+
+
+def left_for_caches(chosen: Chosen, situation: Situation) -> Expr:
+    """Bytes under the ceiling that are expected to be left for shared buffers and the kernel's
+    cache: the same sum with the active sessions in place of all, and no maintenance command.
+    """
+    active = situation.active(chosen.count("max_connections")).count
+    helpers = active * chosen.count("max_parallel_workers_per_gather")
+    busy = active + min(helpers, chosen.count("max_parallel_workers"))
+    number = busy * operations(situation.workload)
+    parts = fixed_parts(chosen, situation.major, situation.huge_pages)
+    taken = [part.expr for part in parts if part.name not in {"maintenance", PAGE_TABLES}]
+    if not covered(chosen, situation.huge_pages):
+        taken.append(_shared(chosen) * Fraction(busy + AUXILIARY, PAGE_TABLE_SHARE))
+    return total(
+        ceiling(situation.ceiling),
+        chosen.size("shared_buffers"),
+        chosen.size("work_mem") * (number * chosen.hash_factor) * -1,
+        *(part * -1 for part in taken),
+    )
 
 
 def draw_up(
-    chosen: Chosen, *, major: int, workload: Workload, share: float, machine: Mapping[str, int]
+    chosen: Chosen,
+    *,
+    major: int,
+    workload: Workload,
+    share: float,
+    machine: Mapping[str, int],
+    huge_pages: HugePages | None = None,
+    active: int | None = None,
 ) -> Budget | None:
-    """The budget on one machine; None when its memory is unknown."""
+    """The budget on one machine; None when its memory is unknown.
+
+    `active` is as in `consumers`; page tables count unless `huge_pages` hold shared memory.
+    """
     if "memory" not in machine:
         return None
     chosen = chosen.settled()
     parts = [
         Amount(part.name, Bytes(part.expr.evaluate(machine)), part.how)
-        for part in fixed_parts(chosen, major)
+        for part in fixed_parts(chosen, major, huge_pages)
     ]
-    parts.insert(1, _sorts_and_hashes(chosen, workload, machine))
+    parts.insert(1, _sorts_and_hashes(chosen, workload, machine, active))
     most = Bytes(ceiling(share).evaluate(machine))
     return Budget(Bytes(machine["memory"]), most, tuple(parts))
 
 
-def _sorts_and_hashes(chosen: Chosen, workload: Workload, machine: Mapping[str, int]) -> Amount:
-    number = consumers(chosen, workload)
+def _sorts_and_hashes(
+    chosen: Chosen, workload: Workload, machine: Mapping[str, int], active: int | None
+) -> Amount:
+    number = consumers(chosen, workload, active)
     each = (chosen.size("work_mem") * chosen.hash_factor).evaluate(machine)
-    how = f"{number} at once, work_mem * {float(chosen.hash_factor):g} each"
+    some = "" if active is None else f" ({active} active sessions, as said, and parallel workers)"
+    how = f"{number} at once{some}, work_mem * {float(chosen.hash_factor):g} each"
     return Amount("sorts and hashes", Bytes(each * number), how)

@@ -1,49 +1,24 @@
-"""What belongs to a finished tuning beside the values: notices, steps, recovery."""
+"""What belongs to a finished tuning beside the values: notices and recovery."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.tuning.advice import Advice, Level, Notice, Recovery, Step
-from mrtuner.tuning.budget import Budget, Chosen
-from mrtuner.tuning.situation import Situation
-from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
+from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.fit import Solution, if_all_sorted, most_sessions_with, pages_for, solve
+from mrtuner.tuning.replay import replay
+from mrtuner.tuning.rules.wal import FEW
+from mrtuner.tuning.situation import Situation, Wal
+from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
-    from mrtuner.host.model import Host
     from mrtuner.postgres.model import Override, Server
 
-HUGE_PAGE: Final = 2 * MiB
-#: A page-table entry is 8 bytes for each 4 kB page that a process has touched.
-PAGE_TABLE_SHARE: Final = 512
-#: Replay of WAL in bytes a second, slow and fast. Measured: docs/proof.md, crash recovery.
-REPLAY: Final = (40 * MiB, 200 * MiB)
 #: Sorts below the server's default work_mem are a sign of too many connections.
 DEFAULT_WORK_MEM: Final = 4 * MiB
-
-
-def steps(
-    situation: Situation, budget: Budget | None, host: Host | None, server: Server | None
-) -> Iterator[Step]:
-    """What only a person with the machine in hand can do; nothing where a provider has it."""
-    if budget is None or budget.shared < GiB or "huge_pages" in situation.fixed:
-        return
-    if server and not server.platform.alter_system:
-        return
-    pages = -(-budget.shared // HUGE_PAGE)
-    if host and host.huge_pages and host.huge_pages.value.reserved >= pages:
-        return
-    commands = [f"sysctl -w vm.nr_hugepages={pages}  # and the same line in /etc/sysctl.d/"]
-    if situation.major >= 15:
-        commands.append(
-            'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact number, stopped'
-        )
-    yield Step(
-        f"reserve {pages} huge pages of 2 MB for shared memory, so that huge_pages = try "
-        "does something (worth most for cached reads)",
-        tuple(commands),
-    )
 
 
 def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:
@@ -52,22 +27,42 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
     if not isinstance(size, int) or not isinstance(timeout, int):
         return None
     wal, how = size * MiB, "all of max_wal_size"
-    if situation.wal and situation.wal.representative:
+    if situation.wal and situation.wal.representative and not _hides_peaks(situation.wal):
         # The redo point may lie a whole interval and a spread checkpoint back.
         by_rate = int(situation.wal.peak_rate * timeout * 1.9)
         if by_rate < wal:
             wal, how = by_rate, "1.9 intervals at the measured peak rate"
-    slow, fast = REPLAY
-    return Recovery(wal=wal, fast=wal / fast, slow=wal / slow, how=how)
+    pace = replay(situation.throughput)
+    return Recovery(wal=wal, fast=wal / pace.fast, slow=wal / pace.slow, how=how, pace=pace.how)
+
+
+def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
+    """A recovery that may take longer than allowed, whatever bounds it."""
+    if situation.rto is not None and recovery is not None:
+        allowed, slow = situation.rto.seconds, recovery.slow
+        if slow > allowed * 1.02:  # what is rounded for people is no excess
+            yield _warn(
+                f"crash recovery may take {pretty_duration(slow)}, more than the "
+                f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
+            )
+
+
+def _hides_peaks(wal: Wal) -> bool:
+    """Whether an average rate lies below what forced so many checkpoints."""
+    total = wal.timed + wal.requested
+    return not wal.watched and wal.requested > FEW * total
 
 
 def notices(
-    situation: Situation, chosen: Chosen, budget: Budget | None, server: Server | None
+    situation: Situation, solution: Solution, reserved: Solution | None, server: Server | None
 ) -> Iterator[Notice]:
     """What a careful colleague would add."""
-    if budget is not None:
+    chosen = solution.chosen
+    if solution.budget is not None:
         yield from _too_many_connections(chosen)
-        yield from _page_tables(chosen, budget)
+        yield from _page_tables(situation, solution, reserved)
+        yield from _all_at_once(situation, solution)
+        yield from _fewer_active(situation, solution)
     if situation.storage == "overlay":
         yield _warn("the data lie in a container's image layer: use a volume")
     if server is not None:
@@ -86,13 +81,62 @@ def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
         yield _warn(f"{sessions} connections: a pooler (pgbouncer) serves as many with fewer")
 
 
-def _page_tables(chosen: Chosen, budget: Budget) -> Iterator[Notice]:
-    buffers = chosen.settled().size("shared_buffers").evaluate({})
-    tables = chosen.count("max_connections") * buffers // PAGE_TABLE_SHARE
-    if tables > budget.memory // 20:
+def _page_tables(
+    situation: Situation, solution: Solution, reserved: Solution | None
+) -> Iterator[Notice]:
+    """Where page tables cost much, both ways out with their numbers."""
+    budget = solution.budget
+    if budget is None or reserved is None or not budget.page_tables:
+        return
+    full = reserved.chosen.settled().size("shared_buffers").evaluate({})
+    held = solution.chosen.settled().size("shared_buffers").evaluate({})
+    if held >= full and budget.page_tables < budget.memory // 4:
+        return
+    sessions = solution.chosen.count("max_connections")
+    ways = []
+    if reserved.budget and reserved.holds and "huge_pages" not in situation.fixed:
+        left = pretty_bytes(reserved.work_mem)
+        ways.append(
+            f"reserve {pages_for(reserved.budget)} huge pages and say --huge-pages (leaves "
+            f"{pretty_bytes(full)} of shared_buffers, {left} of work_mem)"
+        )
+    if held < full:
+        fewer = most_sessions_with(situation, Bytes(full), sessions)
+        ways.append(f"have at most {fewer} --connections, which need not hold buffers back")
+    way = ", or ".join(ways) or "fewer connections leave more to sorts"
+    yield _warn(
+        f"page tables of {sessions} sessions may take {pretty_bytes(budget.page_tables)} of the "
+        f"budget, since huge pages are not proved: {way}"
+    )
+
+
+def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """What --active trusts: the worst case if every session sorted after all."""
+    sessions = solution.chosen.count("max_connections")
+    said = situation.connections.active
+    if said is None or said >= sessions:
+        return
+    everybody = if_all_sorted(situation, solution)
+    if everybody is not None and not everybody.fits:
+        share = everybody.total / everybody.memory
         yield _warn(
-            f"without huge pages, page tables may grow to {pretty_bytes(tables)} beside the "
-            "budget once every connection has touched every buffer: reserve huge pages"
+            f"--active {said} is trusted: if all {sessions} sessions sorted at the same moment, "
+            f"they would need {pretty_bytes(everybody.total)}, {share:.0%} of memory"
+        )
+
+
+def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """What a live server's counters would allow if somebody vouched for them."""
+    seen, said = situation.connections.seen_active, situation.connections.active
+    if seen is None or said is not None:
+        return
+    vouched = solve(replace(situation, connections=replace(situation.connections, active=seen)))
+    if vouched.work_mem > solution.work_mem:
+        yield Notice(
+            Level.INFO,
+            f"no more than {seen} sessions were seen active at the same moment: if there never are "
+            f"more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of work_mem instead of "
+            f"{pretty_bytes(solution.work_mem)}",
         )
 
 

@@ -1,17 +1,16 @@
-"""Configuration text: what a value means, and how lines of a configuration file are written.
+"""Lines of a configuration file, and values as they stand in them.
 
-Source: src/backend/utils/misc/guc.c (parse_int, parse_real, flatten_set_variable_args) and
-guc-file.l, PostgreSQL 18.
+What a number, a switch or a word means is read by catalog/notation.py alone. Source of the rest:
+src/backend/utils/misc/guc.c (flatten_set_variable_args) and guc-file.l, PostgreSQL 18.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Final
 
-from mrtuner.units import MEMORY, TIME, memory_unit, time_unit
+from mrtuner.catalog import notation
 
 #: Parameters whose elements ALTER SYSTEM quotes one by one (GUC_LIST_QUOTE).
 #: Source: src/bin/pg_dump/dumputils.c, variable_is_guc_list_quote.
@@ -20,14 +19,8 @@ LIST_QUOTED: Final = frozenset({
     "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
 })  # fmt: skip
 
-_NUMBER = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*)\s*")
-_BOOLEANS: Final = {
-    "on": "on", "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
-    "off": "off", "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
-}  # fmt: skip
 _ELEMENT = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]*)\s*(?:,|$)')
 _LINE = re.compile(r"\s*([A-Za-z_][\w.$]*)(?:\s*=\s*|\s+)('(?:[^'\\\n]|''|\\.)*'|[^\s#']+)")
-_PRECISION: Final = Fraction(1, 10**9)  # pg_settings shows a real with six digits or more
 
 
 def same_value(name: str, a: str, b: str, vartype: str, unit: str | None) -> bool:
@@ -38,25 +31,19 @@ def same_value(name: str, a: str, b: str, vartype: str, unit: str | None) -> boo
     """
     if a == b:
         return True
-    if vartype in ("integer", "real"):
-        return _same_number(number(a, vartype, unit), number(b, vartype, unit))
-    if vartype == "bool":
-        return _boolean(a) == _boolean(b)
-    if vartype == "enum":
-        return a.lower() == b.lower()
-    return name in LIST_QUOTED and elements(a) == elements(b)
+    if vartype == "string":
+        return name in LIST_QUOTED and elements(a) == elements(b)
+    return notation.same(name, a, b, vartype, unit)
 
 
-def number(text: str, vartype: str, unit: str | None) -> Fraction | None:
-    """A numeric value in base units, rounded as the server does; None if it is not a number."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
+def number(text: str, vartype: str, unit: str | None) -> float | None:
+    """A numeric value in base units, as the server reads it; None if it is not a number."""
+    if vartype not in ("integer", "real"):
         return None
-    factor = _factor(match[2], unit)
-    if factor is None:
+    try:
+        return float(notation.read(text, vartype, unit))
+    except notation.Unreadable:
         return None
-    value = Fraction(match[1]) * factor
-    return Fraction(round(value)) if vartype == "integer" else value
 
 
 def with_unit(setting: str, vartype: str, unit: str | None) -> str:
@@ -64,15 +51,11 @@ def with_unit(setting: str, vartype: str, unit: str | None) -> str:
 
     Zero and negative values mean something special, so they keep no unit.
     """
-    base = _base(unit)
-    value = number(setting, vartype, None)
-    if base is None or value is None or value <= 0:
+    if unit is None or number(setting, vartype, None) is None:
         return setting
-    size, names = base
-    for name, factor in names.items():
-        if (value * size / factor).denominator == 1:
-            return f"{value * size / factor}{name}"
-    return f"{setting}{unit}"
+    if vartype == "integer":
+        return notation.write_integer(notation.read_integer(setting, None), unit)
+    return notation.write_real(notation.read_real(setting, None), unit)
 
 
 def elements(text: str) -> tuple[str, ...]:
@@ -115,38 +98,6 @@ def entry(name: str, value: str) -> str:
     """
     escaped = value.replace("\\", "\\\\").replace("'", "''")
     return f"{name} = '{escaped}'"
-
-
-def _same_number(a: Fraction | None, b: Fraction | None) -> bool:
-    if a is None or b is None:
-        return False
-    return abs(a - b) <= _PRECISION * max(abs(a), abs(b))
-
-
-def _boolean(text: str) -> str:
-    return _BOOLEANS.get(text.lower(), text)
-
-
-def _factor(given: str, unit: str | None) -> Fraction | None:
-    """What a number with the unit `given` is multiplied by to count in the unit `unit`."""
-    base = _base(unit)
-    if not given:
-        return Fraction(1)
-    if base is None or given not in base[1]:
-        return None
-    size, names = base
-    return Fraction(names[given], size)
-
-
-def _base(unit: str | None) -> tuple[int, Mapping[str, int]] | None:
-    """The size of a base unit and the names of its kind with theirs."""
-    if unit is None:
-        return None
-    if size := memory_unit(unit):
-        return size, MEMORY
-    if size := time_unit(unit):
-        return size, TIME
-    return None
 
 
 def _unquoted(element: str) -> str:

@@ -23,10 +23,18 @@ from mrtuner.tuning.situation import (
     Data,
     DeadRows,
     Disk,
+    FullWalBuffers,
+    HugePages,
+    JitTime,
     Memory,
+    ParallelWorkers,
+    Rto,
     Situation,
+    Slrus,
     Spills,
+    Throughput,
     Wal,
+    WalDisk,
     Workload,
 )
 from mrtuner.tuning.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
@@ -74,7 +82,7 @@ def _settle(
         except MissingVariable as gap:
             verdict, target = Unknown((SUPPLY[gap.args[0]],)), now
         else:
-            verdict = _unless_settled(verdict, rule, parameter, situation, now, target)
+            verdict = _unless_settled(verdict, parameter, situation, now, target)
             if isinstance(verdict, Keep):
                 target, scales = now, None
     return Advice(
@@ -86,6 +94,7 @@ def _settle(
         target=target,
         scales=scales,
         asked=asked,
+        described=not situation.live,
     )
 
 
@@ -127,18 +136,29 @@ _FACTS: Mapping[type, Callable[[Situation], object]] = {
     Cpus: lambda s: s.cpus,
     Storage: lambda s: s.storage,
     Disk: lambda s: s.disk,
+    WalDisk: lambda s: s.wal_disk,
+    Throughput: lambda s: s.throughput,
+    Rto: lambda s: s.rto,
     Data: lambda s: s.data,
     Clock: lambda s: s.clock,
+    HugePages: lambda s: s.huge_pages,
     Wal: lambda s: s.wal,
     Spills: lambda s: s.spills,
     DeadRows: lambda s: s.dead_rows,
     BufferWrites: lambda s: s.buffer_writes,
+    FullWalBuffers: lambda s: s.full_wal_buffers,
+    ParallelWorkers: lambda s: s.parallel_workers,
+    JitTime: lambda s: s.jit_time,
+    Slrus: lambda s: s.slrus,
 }
 _SUPPLY_OF: Mapping[type, str] = {
     Memory: "--memory",
     Cpus: "--cpus",
     Storage: "--storage",
     Disk: "--disk",
+    WalDisk: "--wal-disk",
+    Throughput: "--iops",
+    Rto: "--rto",
     Data: "--data",
 }
 
@@ -184,7 +204,6 @@ def _bounded(value: Value, parameter: Parameter) -> Value:
 
 def _unless_settled(
     verdict: Change,
-    rule: Rule,
     parameter: Parameter,
     situation: Situation,
     now: Value | None,
@@ -192,8 +211,7 @@ def _unless_settled(
 ) -> Verdict:
     """`Keep` where the value in force is already right, or so near that a change is idle."""
     if now == target:
-        asked = rule.always and not situation.live
-        return verdict if asked else Keep(f"already so: {verdict.because}")
+        return Keep(f"already so: {verdict.because}")
     if situation.live and _near(parameter, now, target):
         return Keep(f"within 5 % of {parameter.show(target)}: {verdict.because}")
     return verdict

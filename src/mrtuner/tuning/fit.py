@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from mrtuner.errors import DoesNotFit
 from mrtuner.tuning.advice import Advice
-from mrtuner.tuning.budget import LEAST_WORK_MEM, Budget, Chosen, draw_up
+from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, draw_up
 from mrtuner.tuning.engine import decide
-from mrtuner.tuning.situation import USUAL_CEILING, Connections, Memory, Situation
+from mrtuner.tuning.situation import USUAL_CEILING, HugePages, Memory, Situation
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
 
 
@@ -35,14 +35,20 @@ class Solution:
 def solve(situation: Situation) -> Solution:
     """Decide every parameter and add up the budget; nothing is refused yet."""
     advice, chosen = decide(situation)
-    budget = draw_up(
+    budget = _budget(situation, chosen, situation.connections.active)
+    return Solution(advice, chosen, budget)
+
+
+def _budget(situation: Situation, chosen: Chosen, active: int | None) -> Budget | None:
+    return draw_up(
         chosen,
         major=situation.major,
         workload=situation.workload,
         share=situation.ceiling,
         machine=situation.machine,
+        huge_pages=situation.huge_pages,
+        active=active,
     )
-    return Solution(advice, chosen, budget)
 
 
 def refuse_overflow(situation: Situation, solution: Solution) -> None:
@@ -50,7 +56,7 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
     budget = solution.budget
     if budget is None or solution.holds:
         return
-    sessions = solution.chosen.count("max_connections")
+    sessions = situation.connections.wanted or solution.chosen.count("max_connections")
     raise DoesNotFit(
         f"{sessions} connections do not fit into {pretty_bytes(budget.memory)}: even with "
         f"{pretty_bytes(LEAST_WORK_MEM)} of work_mem the worst case passes the ceiling of "
@@ -63,7 +69,8 @@ def _what_must_give(situation: Situation, sessions: int) -> str:
     """Culprits first: a size that cannot be changed here; then connections, then memory."""
     for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
         if name in situation.fixed:
-            return f"{name} is fixed ({situation.fixed[name]}): lower it there."
+            why = situation.fixed[name]
+            return f"{name} is fixed ({why}): lower it there, or {_more(situation)}."
     fewer, more = most_sessions(situation, sessions), _more(situation)
     if fewer:
         return (
@@ -73,13 +80,31 @@ def _what_must_give(situation: Situation, sessions: int) -> str:
 
 
 def _more(situation: Situation) -> str:
-    """Memory that suffices; a higher ceiling too, where it was set below the usual."""
-    memory = least_memory(situation)
-    ways = [f"give it {_at_least(memory)} of memory"] if memory else []
+    """Huge pages that suffice, or memory; a higher ceiling too, where it is below the usual."""
+    ways = []
+    reserved = with_huge_pages(situation)
+    if reserved and reserved.holds and reserved.budget:
+        pages, left = pages_for(reserved.budget), pretty_bytes(reserved.work_mem)
+        ways.append(
+            f"reserve {pages} huge pages and say --huge-pages (work_mem can then be {left})"
+        )
+    ways += _more_memory(situation, held=bool(ways))
     share = least_ceiling(situation) if situation.ceiling < USUAL_CEILING else None
     if share is not None:
         ways.append(f"raise --ceiling to {share:g}")
     return ", or ".join(ways) or "give it more memory"
+
+
+def _more_memory(situation: Situation, *, held: bool) -> list[str]:
+    """The least memory; with huge pages where page tables grow with it, unless they `held`."""
+    memory = least_memory(situation)
+    if memory:
+        return [f"give it {_at_least(memory)} of memory"]
+    reserved = replace(situation, huge_pages=HugePages(None, "--huge-pages"))
+    with_both = None if held else least_memory(reserved)
+    if with_both is None:
+        return []
+    return [f"give it {_at_least(with_both)} of memory and reserve huge pages (--huge-pages)"]
 
 
 def _at_least(size: Bytes) -> str:
@@ -88,11 +113,42 @@ def _at_least(size: Bytes) -> str:
     return f"{-(-size // unit)} {name}"
 
 
+def with_huge_pages(situation: Situation) -> Solution | None:
+    """The same with huge pages reserved for all of shared memory; None where they hold already."""
+    if situation.huge_pages and situation.huge_pages.covers is None:
+        return None
+    return solve(replace(situation, huge_pages=HugePages(None, "--huge-pages")))
+
+
+def if_all_sorted(situation: Situation, solution: Solution) -> Budget | None:
+    """The budget of the same values if every session sorted, whatever was said of active ones."""
+    return _budget(situation, solution.chosen, None)
+
+
+def pages_for(budget: Budget) -> int:
+    """Huge pages of 2 MB that hold a budget's shared memory."""
+    return -(-budget.shared // HUGE_PAGE)
+
+
+def most_sessions_with(situation: Situation, buffers: Bytes, below: int) -> int:
+    """The most connections, below those given, that leave room for that many shared buffers."""
+
+    def too_many(count: int) -> bool:
+        chosen = solve(_with_sessions(situation, count)).chosen.settled()
+        return chosen.size("shared_buffers").evaluate({}) < buffers
+
+    return bisect_left(range(1, below + 1), True, key=too_many)
+
+
+def _with_sessions(situation: Situation, count: int) -> Situation:
+    return replace(situation, connections=replace(situation.connections, wanted=count))
+
+
 def most_sessions(situation: Situation, asked: int) -> int:
     """The most connections that this memory holds, below those asked for; 0 for none."""
 
     def overflows(count: int) -> bool:
-        return not solve(replace(situation, connections=Connections(count))).holds
+        return not solve(_with_sessions(situation, count)).holds
 
     return bisect_left(range(1, asked + 1), True, key=overflows)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrtuner.catalog import MAJORS
@@ -12,6 +13,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.host.model import Storage
 from mrtuner.tuning.advice import Given, Level, Notice
+from mrtuner.tuning.budget import shared_bound
 from mrtuner.tuning.situation import (
     USUAL_CEILING,
     BufferWrites,
@@ -21,17 +23,34 @@ from mrtuner.tuning.situation import (
     Data,
     DeadRows,
     Disk,
+    FullWalBuffers,
+    HugePages,
+    JitTime,
     Memory,
+    ParallelWorkers,
+    Rto,
     Situation,
+    Slrus,
     Spills,
+    Throughput,
     Wal,
+    WalDisk,
     Workload,
 )
-from mrtuner.units import Bytes, MiB, parse_bytes, pretty_bytes
+from mrtuner.units import (
+    Bytes,
+    KiB,
+    MiB,
+    parse_bytes,
+    parse_duration,
+    pretty_bytes,
+    pretty_duration,
+)
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
-    from mrtuner.postgres.model import Activity, Relation, Server
+    from mrtuner.host.model import HugePages as Reserved
+    from mrtuner.postgres.model import Activity, JitWork, Relation, Server
 
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -41,12 +60,18 @@ NEWEST = 18
 #: What x86-64 and arm64 can address, 52 bits, and what a file's offset can: no machine has more.
 MOST_MEMORY = 2**52
 MOST_DISK = 2**63 - 1
+#: No volume does this many operations a second yet.
+MOST_IOPS = 100_000_000
+#: The server allows 262,143 processes of all kinds (MAX_BACKENDS); reserves and workers need some.
+MOST_SESSIONS = 260_000
 #: initdb's own databases take some 25 MB.
 SOME_DATA = 256 * MiB
+#: A window [s] long enough for an average to say something of a server's usual load.
+LONG = 6 * 3600
 #: Tables with fewer rows than this are vacuumed in no time.
 LARGE_TABLE = 1_000_000
-#: More dead rows than this in a large table: autovacuum comes too late.
-TOO_DEAD = 0.1
+#: So many times its threshold and autovacuum did not come in time: being just past it is usual.
+PAST = 1.5
 #: On a standby these may not be below the primary's, or it stops replaying.
 FOLLOW_PRIMARY = (
     "max_connections",
@@ -65,9 +90,15 @@ class Flags:
     cpus: int | None = None
     storage: Storage | None = None
     disk: Bytes | None = None
+    wal_disk: Bytes | None = None
+    iops: int | None = None
+    throughput: Bytes | None = None  # a second
+    rto: float | None = None  # seconds
     data: Bytes | None = None
     workload: Workload | None = None
     connections: int | None = None
+    active: int | None = None
+    huge_pages: bool | None = None
     postgres: int | None = None
     ceiling: float | None = None
     watched: bool = False  # the server's counters are of a window under load, not since their reset
@@ -84,9 +115,15 @@ def flags(
     cpus: int | None = None,
     storage: str | None = None,
     disk: str | int | None = None,
+    wal_disk: str | int | None = None,
+    iops: int | None = None,
+    throughput: str | int | None = None,
+    rto: str | float | None = None,
     data: str | int | None = None,
     workload: str | None = None,
     connections: int | None = None,
+    active: int | None = None,
+    huge_pages: bool | None = None,
     postgres: int | None = None,
     ceiling: float | None = None,
 ) -> Flags:
@@ -98,17 +135,39 @@ def flags(
         )
     if ceiling is not None and not 0.1 <= ceiling <= 1:
         raise BadValue(f"ceiling {ceiling} is not a share", "Give a share from 0.1 to 1.")
+    if huge_pages is not None and not isinstance(huge_pages, bool):
+        raise BadValue(
+            f"huge_pages {huge_pages!r} is neither true nor false", "Give True or False."
+        )
+    sessions = _counted("connections", connections, MOST_SESSIONS)
+    at_once = _counted("active", active, MOST_SESSIONS)
+    if sessions and at_once and at_once > sessions:
+        raise BadValue(
+            f"active {at_once} is more than the {sessions} connections",
+            f"Give at most {sessions}: a session runs one statement at a time.",
+        )
     return Flags(
         memory=_sized("memory", memory, MOST_MEMORY),
         cpus=_counted("cpus", cpus, 4096),
         storage=None if storage is None else _one_of(Storage, "storage", storage),
         disk=_sized("disk", disk, MOST_DISK),
+        wal_disk=_sized("wal_disk", wal_disk, MOST_DISK),
+        iops=_counted("iops", iops, MOST_IOPS),
+        throughput=_sized("throughput", _a_second(throughput), MOST_DISK),
+        rto=None if rto is None else parse_duration(rto),
         data=_sized("data", data, MOST_DISK),
         workload=None if workload is None else _one_of(Workload, "workload", workload),
-        connections=_counted("connections", connections, 262_143),
+        connections=sessions,
+        active=at_once,
+        huge_pages=huge_pages,
         postgres=postgres,
         ceiling=ceiling,
     )
+
+
+def _a_second(value: str | int | None) -> str | int | None:
+    """``125MB/s`` and ``125MB`` mean the same."""
+    return value.strip().removesuffix("/s") if isinstance(value, str) else value
 
 
 def _sized(name: str, value: str | int | None, most: int) -> Bytes | None:
@@ -177,6 +236,12 @@ class _Collector:
             return found.value
         return None
 
+    def huge_pages(self, found: HugePages | None) -> HugePages | None:
+        if found is not None:
+            size = "all of shared memory" if found.covers is None else pretty_bytes(found.covers)
+            self.given.append(Given("huge pages", size, found.source))
+        return found
+
     def assume(self, name: str, value: T) -> T:
         """What is taken where nobody says anything."""
         self.given.append(Given(name, _text(value), f"assumed; --{name} says otherwise"))
@@ -220,30 +285,136 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     storage = collect.pick("storage", said.storage, host.storage if host else None)
     size = collect.pick("disk", said.disk, host.disk_size if host else None)
     free = host.disk_free.value if host and host.disk_free else None
+    wal_size = collect.pick("wal-disk", said.wal_disk, host.wal_size if host else None)
+    iops = collect.pick("iops", said.iops, None)
+    bandwidth = collect.pick("throughput", said.throughput, None)
+    if said.rto is not None:
+        collect.given.append(Given("rto", pretty_duration(said.rto), "--rto"))
     data = collect.pick("data", said.data, _data(server))
     major = collect.pick("pg", said.postgres, _major(server)) or collect.assume("pg", NEWEST)
     workload = collect.pick("workload", said.workload, None)
     workload = workload or collect.assume("workload", Workload.MIXED)
+    collect.pick("active", said.active, None)
+    huge_pages = collect.huge_pages(_huge_pages(said, host, server))
+    connections = _connections(said, server)
     situation = Situation(
         major=major,
         workload=workload,
-        connections=Connections(said.connections, server.connections if server else None),
+        connections=connections,
         memory=Memory(memory) if memory else None,
         cpus=Cpus(cpus) if cpus else None,
         storage=storage,
         disk=None if size is None and free is None else Disk(size, free),
+        wal_disk=_wal_disk(wal_size, host, server),
+        throughput=None if iops is None and bandwidth is None else Throughput(iops, bandwidth),
+        rto=None if said.rto is None else Rto(said.rto),
         data=Data(data) if data else None,
         clock=Clock(host.clock.value) if host and host.clock else None,
+        huge_pages=huge_pages,
         ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else USUAL_CEILING),
         **_observed(server, said.watched),
     )
     gathered = Gathered(situation, collect.given, collect.notices)
+    gathered.notices += _too_few(connections)
     gathered.missing = [
         *(item for item in (host.missing if host else ()) if item.name not in collect.said),
         *(server.missing if server else ()),
         *(_out_of_sight(situation) if server and host is None else ()),
     ]
     return gathered
+
+
+def _wal_disk(size: Bytes | None, host: Host | None, server: Server | None) -> WalDisk | None:
+    """pg_wal's own volume; without figures where there may be one that we cannot see."""
+    if size is not None:
+        return WalDisk(size, host.wal_free.value if host and host.wal_free else None)
+    unseen = host is not None and any(item.name == "wal-disk" for item in host.missing)
+    return WalDisk(None, None) if unseen and server else None
+
+
+def _connections(said: Flags, server: Server | None) -> Connections:
+    if server is None:
+        return Connections(said.connections, active=said.active)
+    seen = _seen_active(server, said.watched)
+    open_now = max(server.connections, server.activity.peak_sessions or 0)
+    return Connections(said.connections, open_now, said.active, seen)
+
+
+def _seen_active(server: Server, watched: bool) -> int | None:
+    """Sessions seen active at once: while watched, now, or by the time that statements took.
+
+    An average hides peaks, which are taken as three times it unless we watched under load.
+    """
+    spent, window = server.activity.active_ms, server.activity.window
+    peak = max(server.active, server.activity.peak_active or 0)
+    if spent is None or window <= 0 or not (watched or window >= LONG):
+        return None
+    average = spent / 1000 / window * (1 if watched else 3)
+    return max(1, peak, ceil(average))
+
+
+def _too_few(connections: Connections) -> Iterator[Notice]:
+    """What was said against what was seen."""
+    wanted, seen = connections.wanted, connections.seen
+    if wanted is not None and seen is not None and seen > wanted:
+        text = (
+            f"{seen} sessions were open at once: beyond --connections {wanted} they would be "
+            "refused"
+        )
+        yield Notice(Level.WARNING, text)
+    active, busy = connections.active, connections.seen_active
+    if active is not None and busy is not None and busy > active:
+        text = f"--active says {active}; {busy} sessions were seen active at the same moment"
+        yield Notice(Level.WARNING, text)
+
+
+def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
+    """What huge pages are proved to hold. None: nothing is proved, so page tables count."""
+    if said.huge_pages is not None:
+        return HugePages(None, "--huge-pages") if said.huge_pages else None
+    pages = host.huge_pages.value if host and host.huge_pages else None
+    unclaimed = max(0, pages.free - pages.committed) * pages.size if pages else 0
+    if server is None:
+        if not pages or not host or not host.huge_pages or not unclaimed:
+            return None
+        return HugePages(Bytes(unclaimed), host.huge_pages.source)
+    proof = _in_force(server, pages)
+    own = _shared_memory(server)
+    return HugePages(Bytes(own + unclaimed), proof) if proof and own else None
+
+
+def _in_force(server: Server, pages: Reserved | None) -> str | None:
+    """What proves that the server's shared memory lies in huge pages now; None for no proof."""
+    status, wanted = _text_of(server, "huge_pages_status"), _text_of(server, "huge_pages")
+    if status in {"on", "off"}:
+        return "huge_pages_status" if status == "on" else None
+    if wanted == "on":
+        return "huge_pages = on: the server would not have started without"
+    buffers = _size_of(server, "shared_buffers")
+    if wanted == "try" and pages and buffers:
+        used = (pages.reserved - pages.free + pages.committed) * pages.size
+        return "/proc/meminfo: as many in use as the buffers take" if used >= buffers else None
+    return None
+
+
+def _shared_memory(server: Server) -> int:
+    """An upper bound on the shared memory that the server has now; 0 where it is hidden."""
+    buffers, wal = _size_of(server, "shared_buffers"), _size_of(server, "wal_buffers")
+    sessions = _text_of(server, "max_connections")
+    workers = _text_of(server, "max_worker_processes")
+    if not (buffers and sessions and workers):
+        return 0
+    return shared_bound(buffers, wal, int(sessions) + int(workers)).evaluate({})
+
+
+def _text_of(server: Server, name: str) -> str | None:
+    return server.settings[name].setting if name in server.settings else None
+
+
+def _size_of(server: Server, name: str) -> int:
+    """A setting in blocks of 8 kB, in bytes; 0 where it is hidden."""
+    text = _text_of(server, name)
+    return int(text) * 8 * KiB if text and int(text) > 0 else 0
 
 
 def _out_of_sight(situation: Situation) -> list[Missing]:
@@ -280,8 +451,12 @@ def _observed(server: Server | None, watched: bool) -> dict[str, Any]:
         "fixed": _fixed(server),
         "wal": _wal(server.activity, watched),
         "spills": _spills(server.activity),
-        "dead_rows": _dead_rows(server.relations),
+        "dead_rows": _dead_rows(server),
         "buffer_writes": _buffer_writes(server.activity),
+        "full_wal_buffers": _full_wal_buffers(server.activity),
+        "parallel_workers": _parallel_workers(server.activity),
+        "jit_time": _jit_time(server.jit),
+        "slrus": _slrus(server),
     }
 
 
@@ -309,20 +484,69 @@ def _spills(activity: Activity) -> Spills | None:
     return Spills(activity.window, activity.temp_files, activity.temp_bytes)
 
 
-def _dead_rows(relations: Iterable[Relation]) -> DeadRows | None:
-    large = [item for item in relations if item.live_rows + item.dead_rows >= LARGE_TABLE]
-    late = [item for item in large if _share(item) > TOO_DEAD]
+def _dead_rows(server: Server) -> DeadRows | None:
+    """Each table's dead rows against what starts an autovacuum of it, by its own parameters."""
+    settings = {item.name: item.setting for item in server.settings.values()}
+    times = {item: _times(item, settings) for item in server.relations if _is_large(item)}
+    late = {item: each for item, each in times.items() if each > PAST}
     if not late:
         return None
-    worst = max(late, key=_share)
-    return DeadRows(f"{worst.schema}.{worst.name}", _share(worst), len(late))
+    worst = max(late, key=late.__getitem__)
+    return DeadRows(f"{worst.schema}.{worst.name}", late[worst], len(late))
 
 
-def _share(relation: Relation) -> float:
-    return relation.dead_rows / (relation.live_rows + relation.dead_rows)
+def _is_large(relation: Relation) -> bool:
+    return relation.live_rows + relation.dead_rows >= LARGE_TABLE
+
+
+def _times(relation: Relation, settings: Mapping[str, str]) -> float:
+    """Dead rows as a multiple of the table's threshold; 0 where autovacuum is switched off."""
+    from mrtuner.vacuum.pace import trigger
+
+    options = dict(option.partition("=")[::2] for option in relation.options)
+    if options.get("autovacuum_enabled", "true").lower() in {"false", "off", "no", "0"}:
+        return 0.0  # `mrtuner vacuum` says that; no threshold applies
+    return relation.dead_rows / trigger(relation.rows, settings, options)
 
 
 def _buffer_writes(activity: Activity) -> BufferWrites | None:
     if activity.clean_stops is None:
         return None
-    return BufferWrites(activity.backend_writes or 0, activity.clean_stops, activity.window)
+    return BufferWrites(
+        activity.backend_writes or 0,
+        activity.clean_stops,
+        activity.window,
+        activity.background_writes,
+        activity.evictions,
+        activity.backend_fsyncs,
+    )
+
+
+def _full_wal_buffers(activity: Activity) -> FullWalBuffers | None:
+    if activity.wal_buffers_full is None or activity.window <= 0:
+        return None
+    return FullWalBuffers(activity.wal_buffers_full, activity.window)
+
+
+def _parallel_workers(activity: Activity) -> ParallelWorkers | None:
+    planned, launched = activity.parallel_planned, activity.parallel_launched
+    return None if planned is None or launched is None else ParallelWorkers(planned, launched)
+
+
+def _jit_time(jit: JitWork | None) -> JitTime | None:
+    return None if jit is None else JitTime(jit.calls, jit.compiling, jit.running)
+
+
+def _slrus(server: Server) -> Slrus | None:
+    """By parameter, where the server has one for the cache: since 17."""
+    known = {
+        f"{each.name}_buffers": each
+        for each in server.slrus
+        if f"{each.name}_buffers" in server.settings and each.seconds > 0
+    }
+    if not known:
+        return None
+    return Slrus(
+        {name: each.reads / each.seconds for name, each in known.items()},
+        {name: each.reads / max(1, each.reads + each.hits) for name, each in known.items()},
+    )

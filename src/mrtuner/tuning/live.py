@@ -283,18 +283,6 @@ def is_file(path: str | None, name: str) -> bool:
     return Path(path).name == name
 
 
-def auto_conf_text(conn: Connection) -> str | None:
-    """All of postgresql.auto.conf; None if this role may not read it."""
-    from psycopg import errors
-
-    try:
-        with conn.transaction():
-            row = conn.execute("SELECT pg_read_file(%s)", (AUTO_CONF,)).fetchone()
-    except errors.Error:
-        return None
-    return None if row is None else row[0]
-
-
 def alter_system(conn: Connection, name: str, value: str | None) -> None:
     """Write one entry into postgresql.auto.conf, or take it out; ApplyError if refused."""
     from psycopg import Error, OperationalError, sql

@@ -21,6 +21,13 @@ STANDBY_FLOOR: Final = frozenset({
     "max_locks_per_transaction",
 })  # fmt: skip
 
+#: Parameters in which people keep passwords and keys. The journal keeps what is written, so these
+#: are left to their owner.
+SECRET: Final = frozenset({
+    "archive_cleanup_command", "archive_command", "primary_conninfo", "recovery_end_command",
+    "restore_command", "ssl_passphrase_command",
+})  # fmt: skip
+
 #: Origins that show a session's own value and hide the one that the files give.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
 
@@ -84,7 +91,7 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
     steps: list[Step] = []
     for one in wanted:
         if why := _why_left_alone(server, one):
-            left.append(LeftAlone(name=one.name, value=one.value, why=why))
+            left.append(LeftAlone(name=one.name, value=_shown(one), why=why))
         elif why := _why_refused(server, one):
             refused.append(LeftAlone(name=one.name, value=one.value, why=why))
         else:
@@ -95,6 +102,10 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
         refused=tuple(refused),
         elsewhere=_elsewhere(server),
     )
+
+
+def _shown(wanted: Wanted) -> str:
+    return "(not shown)" if wanted.name.lower() in SECRET else wanted.value
 
 
 def _elsewhere(server: Server) -> str | None:
@@ -118,12 +129,18 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
     setting = server.settings.get(wanted.name)
     if setting is None:
         return "this server has no such parameter"
+    if _already(setting, wanted.value) and setting.context != "internal":
+        return f"it is {_shown(wanted)} already"
+    return _why_not_ours(setting)
+
+
+def _why_not_ours(setting: Setting) -> str | None:
     if setting.context == "internal":
         return "it is fixed when the server is built or initialised"
+    if setting.name in SECRET:
+        return "it may hold a password, which the journal would keep: set it with ALTER SYSTEM"
     if setting.origin == "command line":
         return "it is set on the command line, which beats every file"
-    if _already(setting, wanted.value):
-        return f"it is {wanted.value} already"
     return None
 
 

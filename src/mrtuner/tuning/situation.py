@@ -16,6 +16,10 @@ from mrtuner.units import Bytes, GiB
 
 #: Beyond this share of memory the kernel has too little left for itself and its cache.
 USUAL_CEILING: Final = 0.9
+#: Sessions that run a statement at the same moment, where nobody knows: while one computes,
+#: another waits for storage or a lock.
+ACTIVE_A_CPU: Final = 2
+LEAST_ACTIVE: Final = 4
 
 
 class Workload(StrEnum):
@@ -64,6 +68,38 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
+class WalDisk:
+    """The volume that pg_wal has, or may have, to itself; its figures may be unknown."""
+
+    size: Bytes | None
+    free: Bytes | None
+
+    @property
+    def room_for_wal(self) -> Bytes | None:
+        """The most max_wal_size may claim: half of the volume, half of what is free.
+
+        The other half is for what max_wal_size does not bound: slots, a stuck archiver, bursts.
+        """
+        known = [part // 2 for part in (self.size, self.free) if part is not None]
+        return Bytes(min(known)) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What the volume below the data directory can do; one of the figures may be unknown."""
+
+    iops: int | None  # operations a second
+    bandwidth: Bytes | None  # bytes a second
+
+
+@dataclass(frozen=True, slots=True)
+class Rto:
+    """The longest crash recovery that is allowed [s]."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Data:
     """Size of all databases together."""
 
@@ -72,10 +108,32 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """How many sessions are wanted (None: not said) and how many a live server has seen."""
+    """Sessions of applications, wanted and seen; active ones run a statement. None: not known."""
 
     wanted: int | None
-    seen: int | None = None
+    seen: int | None = None  # open when a live server was read
+    active: int | None = None  # at the same moment, as somebody said
+    seen_active: int | None = None  # at the same moment, as a live server's counters show
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Sessions expected to run a statement at the same moment, and how we know."""
+
+    count: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """Huge pages that are proved, or said, to hold shared memory."""
+
+    covers: Bytes | None  # shared memory up to this size; None: whatever its size
+    source: str
+
+    def hold(self, shared: int) -> bool:
+        """Whether shared memory of this size [bytes] needs no small pages."""
+        return self.covers is None or shared <= self.covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +175,96 @@ class Spills:
 
 @dataclass(frozen=True, slots=True)
 class DeadRows:
-    """Large tables' share of dead rows. Source: pg_stat_user_tables."""
+    """Large tables past their own threshold, storage parameters included: autovacuum is behind.
+
+    Source: pg_stat_user_tables, pg_class.reloptions.
+    """
 
     table: str  # the worst one
-    share: float
-    tables: int  # how many large tables carry more than the scale factor allows for
+    times: float  # its dead rows, as a multiple of what starts an autovacuum of it
+    tables: int
+
+
+#: Sessions that write this share of all buffers themselves wait for the storage.
+BUSY_BACKENDS: Final = 0.1
+#: Fewer buffers than this were too few to judge shares by (80 MB).
+SOME_BUFFERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class BufferWrites:
-    """Who writes dirty buffers. Source: pg_stat_bgwriter, pg_stat_io."""
+    """Who writes dirty buffers. Source: pg_stat_bgwriter, pg_stat_checkpointer, pg_stat_io.
+
+    Before 16 `by_backends` counts new pages and bulk operations too and `evictions` is None:
+    only since 16 do the two say whether sessions had to make room for themselves.
+    """
 
     by_backends: int
     clean_stops: int
     window: float
+    by_others: int | None = None  # checkpointer and background writer
+    evictions: int | None = None  # by sessions, clean and dirty; 16 and later
+    fsyncs: int | None = None  # by sessions: the checkpointer's queue was full
+
+    @property
+    def share(self) -> float | None:
+        """Of all buffers written, those that a session wrote to make room; None: cannot tell."""
+        if self.evictions is None or self.by_others is None:
+            return None
+        written = self.by_backends + self.by_others
+        return self.by_backends / written if written >= SOME_BUFFERS else None
+
+
+@dataclass(frozen=True, slots=True)
+class FullWalBuffers:
+    """How often a session had to write WAL because the buffers were full. Source: pg_stat_wal."""
+
+    times: int
+    window: float
+
+    @property
+    def rate(self) -> float:
+        """A second, on average."""
+        return self.times / self.window if self.window > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelWorkers:
+    """Workers that plans asked for and those that could start. Source: pg_stat_database (18)."""
+
+    planned: int
+    launched: int
+
+    @property
+    def missing(self) -> float:
+        """The share that did not start; 0 where too few were planned to tell."""
+        return 1 - self.launched / self.planned if self.planned >= 100 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JitTime:
+    """Statements that were compiled [s]. Source: pg_stat_statements (15)."""
+
+    calls: int
+    compiling: float
+    running: float  # as the server counts it: what is compiled before the start is not in it
+
+    @property
+    def share(self) -> float | None:
+        """Of their time, what compiling took; None where there was too little of it to tell."""
+        spent = max(self.running, self.compiling)
+        return self.compiling / spent if spent >= 1 and self.calls >= 10 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Slrus:
+    """Reads a second of the caches of transaction status, by parameter. Source: pg_stat_slru.
+
+    Only since 17: earlier caches have no parameter.
+    """
+
+    reads: Mapping[str, float]
+    misses: Mapping[str, float]  # the share of accesses that had to read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +278,20 @@ class Situation:
     cpus: Cpus | None = None
     storage: Storage | None = None
     disk: Disk | None = None
+    wal_disk: WalDisk | None = None
+    throughput: Throughput | None = None
+    rto: Rto | None = None
     data: Data | None = None
     clock: Clock | None = None
+    huge_pages: HugePages | None = None  # None: not proved, so page tables count
     wal: Wal | None = None
     spills: Spills | None = None
     dead_rows: DeadRows | None = None
     buffer_writes: BufferWrites | None = None
+    full_wal_buffers: FullWalBuffers | None = None
+    parallel_workers: ParallelWorkers | None = None
+    jit_time: JitTime | None = None
+    slrus: Slrus | None = None
     #: A live server's values as text in base units, and what its build takes; empty offline.
     running: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -157,6 +299,21 @@ class Situation:
     #: Names that cannot be changed here, with the reason; they keep their value.
     fixed: Mapping[str, str] = field(default_factory=dict)
     ceiling: float = USUAL_CEILING
+
+    def active(self, sessions: int) -> Active:
+        """How many of `sessions` are expected to run a statement at the same moment."""
+        said, seen = self.connections.active, self.connections.seen_active
+        if said is not None:
+            return Active(min(said, sessions), "as said")
+        if seen is not None:
+            return Active(min(seen, sessions), "as seen")
+        if self.cpus is None:
+            return Active(sessions, "all of them, the CPUs are not known")
+        if self.workload is Workload.DESKTOP:
+            return Active(min(LEAST_ACTIVE, sessions), "one person's")
+        usual = max(LEAST_ACTIVE, ACTIVE_A_CPU * self.cpus.count)
+        how = f"{ACTIVE_A_CPU} for each CPU, {LEAST_ACTIVE} at least"
+        return Active(min(usual, sessions), how)
 
     @property
     def live(self) -> bool:

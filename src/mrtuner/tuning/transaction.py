@@ -24,7 +24,6 @@ from mrtuner.journal.steps import Observer, Steps
 from mrtuner.journal.store import Journal
 from mrtuner.postgres.connect import connect
 from mrtuner.tuning import live
-from mrtuner.tuning.conftext import entries as entries_of
 from mrtuner.tuning.conftext import entry, with_entries, with_unit
 from mrtuner.tuning.files import belongs_to, read_text, replace_file
 from mrtuner.tuning.live import AUTO_CONF, InForce, Line
@@ -324,15 +323,14 @@ class Transaction(Steps):
         return belongs_to(self._file().parent, self.change.system_identifier)
 
     def _old_text(self) -> str | None:
-        """The file as it was; if others have changed it since, theirs with our entries put back."""
-        before = self.change.text_before
+        """The file with our entries as they were, whoever has changed others since.
+
+        Entries are put back at its end: their order means nothing, since a name occurs once.
+        """
         if self.change.method == "include file":
-            return before
-        edited = with_entries(
-            read_text(self._file()) or "", {one.name: one.before for one in self.change.entries}
-        )
-        unchanged = before is not None and entries_of(edited) == entries_of(before)
-        return before if unchanged else edited
+            return self.change.text_before
+        before = {one.name: one.before for one in self.change.entries}
+        return with_entries(read_text(self._file()) or "", before)
 
     def _by_hand(self) -> str:
         """What the owner must write where, when we cannot reach the file."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from mrtuner.formula import Expr
 
@@ -36,10 +37,26 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """A value for those for whom a condition holds that could not be checked."""
+
+    value: str
+    condition: str  # a sentence with the way to check it
+
+
+#: What a build without lz4 answers to it: it does not start.
+LZ4: Final = (
+    "Only where the build has lz4: SELECT enumvals FROM pg_settings WHERE name = "
+    "'default_toast_compression'"
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """Leave the parameter as it is, and why that is right."""
 
     because: str
+    offer: Offer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +85,7 @@ class Rule:
     risk: str
     basis: Basis
     suggestion: bool  # advice for people: shown, never emitted or applied
-    always: bool  # emitted for a described machine even where it equals the default
+    always: bool  # written for a described machine even where it equals the default
 
     @property
     def method(self) -> str:

@@ -13,6 +13,7 @@ from mrtuner.tuning.rules import (  # isort: skip
     sorts,
     storage,
     planner,
+    slru,
     monitoring,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "parallel",
     "planner",
     "sessions",
+    "slru",
     "sorts",
     "storage",
     "vacuum",

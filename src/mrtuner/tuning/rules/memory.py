@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import MEMORY, greatest, least
-from mrtuner.tuning.situation import Data, Memory, Situation, Workload
+from fractions import Fraction
+
+from mrtuner.formula import MEMORY, Expr, greatest, least
+from mrtuner.tuning.budget import BACKEND, PAGE_TABLE_SHARE, Chosen, ceiling, shared_bound
+from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB, pretty_bytes
 
@@ -11,33 +14,73 @@ DOC = "documentation: Resource Consumption, Memory"
 A_QUARTER = "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest"
 #: Two fifths of 4 GB.
 SMALL_BUFFERS = 1638 * MiB
+#: Of the ceiling, for buffers with the page tables and private memory of all sessions: the rest
+#: is for sorts, vacuum and maintenance. Three fifths of memory under the usual ceiling.
+RESIDENT = Fraction(2, 3)
+#: Fewer buffers than this share of what is wanted serve nobody: there are too many sessions.
+LEAST_BUFFERS = Fraction(1, 8)
 
 
 @rule(
     "shared_buffers",
-    basis=Basis.MEASURED,
     source=DOC + " (25 % of memory, up to 40 %); docs/proof.md",
     risk="restart; the server does not start if the kernel cannot give that much",
     always=True,
 )
 def as_much_as_writes_repay(
-    workload: Workload, data: Data | None, memory: Memory | None
+    situation: Situation, chosen: Chosen, data: Data | None, huge_pages: HugePages | None
 ) -> Verdict:
     """A quarter of memory, leaving the rest to the kernel's cache and to sessions. For OLTP two
     fifths where data are known to fill it, and on machines up to 4 GB, where I/O is short too: a
-    page that is changed again before the next checkpoint is then written once. A sixteenth on a
-    desktop, which has other work.
+    page that is changed again before the next checkpoint is then written once; also where sessions
+    were measured to write a tenth of all buffers themselves to make room (16 and later). A
+    sixteenth on a desktop, which has other work. Less where many sessions need the memory: each
+    takes its process and, without huge pages, page tables of up to 1/512 of the buffers.
     """
+    wanted = _repaid(situation, data)
+    if not isinstance(wanted.to, Expr) or situation.memory is None:
+        return wanted
+    sessions, machine = chosen.count("max_connections"), situation.machine
+    full = wanted.to.evaluate(machine)
+    processes = sessions + chosen.count("max_worker_processes")
+    bound = shared_bound(full, 16 * MiB, processes).evaluate(machine)
+    held = huge_pages is not None and huge_pages.hold(bound)
+    most = _beside_sessions(sessions, situation.ceiling, page_tables=not held)
+    if full <= most.evaluate(machine):
+        return wanted
+    because = f"held back by the processes of {sessions} sessions: fewer leave more"
+    if not held:
+        because = (
+            f"held back by the page tables of {sessions} sessions: fewer, or huge pages, leave more"
+        )
+    to = greatest(16 * MiB, wanted.to * LEAST_BUFFERS, least(wanted.to, most))
+    return Change(to, because, Basis.ARITHMETIC)
+
+
+def _beside_sessions(sessions: int, share: float, *, page_tables: bool) -> Expr:
+    """The most buffers that leave room for what every session holds for good."""
+    room = ceiling(share) * RESIDENT - sessions * BACKEND
+    return room / (1 + Fraction(sessions, PAGE_TABLE_SHARE)) if page_tables else room
+
+
+def _repaid(situation: Situation, data: Data | None) -> Change:
+    """What the workload, the data, the machine and the server's own counters ask for."""
+    workload, memory = situation.workload, situation.memory
     if workload is Workload.DESKTOP:
         return Change(greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop has other work")
+    share = situation.buffer_writes.share if situation.buffer_writes else None
+    if share is not None and share >= BUSY_BACKENDS and workload is not Workload.OLAP:
+        because = f"two fifths: sessions wrote {share:.0%} of all buffers themselves to make room"
+        return Change(greatest(MEMORY * 2 / 5, 16 * MiB), because, Basis.MEASURED)
     if workload is not Workload.OLTP:
         return Change(greatest(MEMORY / 4, 16 * MiB), A_QUARTER)
     filled = SMALL_BUFFERS if data is None else data.size * 5 // 4
-    share = greatest(MEMORY / 4, 16 * MiB, least(MEMORY * 2 / 5, filled))
+    most = greatest(MEMORY / 4, 16 * MiB, least(MEMORY * 2 / 5, filled))
     if memory is None or min(memory.size * 2 // 5, filled) <= memory.size // 4:
-        return Change(share, A_QUARTER)
+        return Change(most, A_QUARTER)
     what = "on a small machine" if data is None else f"for {pretty_bytes(data.size)} of data"
-    return Change(share, f"up to two fifths {what}: a page changed again soon is written once")
+    because = f"up to two fifths {what}: a page changed again soon is written once"
+    return Change(most, because, Basis.MEASURED)
 
 
 @rule(
@@ -53,21 +96,6 @@ def try_and_reserve(situation: Situation) -> Verdict:
     if situation.running.get("huge_pages") == "off":
         return Change("try", "uses reserved huge pages and starts without them too")
     return Keep("try uses what is reserved and starts without; see the pages to reserve")
-
-
-@rule(
-    "effective_cache_size",
-    basis=Basis.ARITHMETIC,
-    source="documentation: Query Planning, Planner Cost Constants",
-    risk="none: an estimate for the planner, no memory is taken",
-)
-def what_can_be_cached(workload: Workload) -> Verdict:
-    """Three quarters of memory: shared buffers and the kernel's cache together; half on a
-    desktop.
-    """
-    if workload is Workload.DESKTOP:
-        return Change(MEMORY / 2, "half: other programs need cache too")
-    return Change(MEMORY * 3 / 4, "shared buffers and the kernel's cache together")
 
 
 @rule(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from mrtuner.tuning.situation import Clock, Situation
+from mrtuner.tuning.situation import Clock, Situation, Workload
 from mrtuner.tuning.verdict import Change, Keep, Unknown, Verdict, rule
+from mrtuner.units import Bytes, MiB, pretty_bytes
+
+SET = "set already: your choice"
+LOGGING = "documentation: Error Reporting and Logging"
 
 #: Clocks that are read without a system call.
 FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
@@ -43,3 +47,85 @@ def know_your_statements(situation: Situation) -> Verdict:
         ",".join([*names, "pg_stat_statements"]),
         "tells which statements cost most; then tune those",
     )
+
+
+@rule("log_checkpoints", source=LOGGING + "; on by default since 15", risk="a line for each")
+def log_each_checkpoint(situation: Situation) -> Verdict:
+    """On, the default since 15: says whether WAL or the clock started it, and how long it took."""
+    if situation.running.get("log_checkpoints") == "off" or situation.major < 15:
+        return Change(True, "shows what starts checkpoints, and how long they take")
+    return Keep("on by default since 15")
+
+
+@rule("log_lock_waits", source=LOGGING, risk="a line for each wait above deadlock_timeout",
+      suggestion=True)  # fmt: skip
+def log_who_waits(situation: Situation) -> Verdict:
+    """On, as a suggestion: sessions that wait longer than deadlock_timeout (1 s) are named with
+    those that they wait for.
+    """
+    if situation.major >= 19 and situation.running.get("log_lock_waits") != "off":
+        return Keep("on by default since 19")
+    return Change(True, "names sessions that wait longer than a second, and for whom")
+
+
+@rule("log_temp_files", source=LOGGING, risk="a line for each large sort or hash that spills",
+      suggestion=True)  # fmt: skip
+def log_large_spills(situation: Situation) -> Verdict:
+    """64 MB as a suggestion (1 GB for OLAP, where spilling is everyday): names the statements
+    whose sorts and hashes spill.
+    """
+    if _is_set(situation, "log_temp_files"):
+        return Keep(SET)
+    size = 1024 * MiB if situation.workload is Workload.OLAP else 64 * MiB
+    return Change(size, f"names statements that spill {pretty_bytes(size)} or more at once")
+
+
+@rule("log_autovacuum_min_duration", source=LOGGING, risk="a line for each long autovacuum",
+      suggestion=True)  # fmt: skip
+def log_long_vacuums(situation: Situation) -> Verdict:
+    """One minute as a suggestion (the default is never before 15, ten minutes since): shows tables
+    on which vacuum is slow, and dead rows that it may not remove.
+    """
+    if _is_set(situation, "log_autovacuum_min_duration", "-1", "600000"):
+        return Keep(SET)
+    return Change("1min", "shows where vacuum is slow, and what keeps it from removing rows")
+
+
+@rule("max_slot_wal_keep_size", source="documentation: Replication, Sending Servers",
+      risk="a standby or consumer that falls further behind must be set up again",
+      suggestion=True)  # fmt: skip
+def bound_what_slots_keep(situation: Situation) -> Verdict:
+    """A quarter of the volume that WAL lies on, as a suggestion: an abandoned slot otherwise keeps
+    WAL until the disk is full and the server stops.
+    """
+    if _is_set(situation, "max_slot_wal_keep_size"):
+        return Keep(SET)
+    size = _volume_of_wal(situation)
+    if size is None:
+        return Unknown(("--disk or --wal-disk",))
+    return Change(size // 4, "an abandoned slot keeps WAL until the disk is full, otherwise")
+
+
+def _is_set(situation: Situation, name: str, *unset: str) -> bool:
+    """Whether a live server has a value of somebody's own; -1, or `unset`, is the default."""
+    return situation.running.get(name, "-1") not in (unset or ("-1",))
+
+
+def _volume_of_wal(situation: Situation) -> Bytes | None:
+    if situation.wal_disk is not None:
+        return situation.wal_disk.size
+    return situation.disk.size if situation.disk else None
+
+
+@rule("temp_file_limit", source="documentation: Resource Consumption, Disk",
+      risk="cancels statements that spill more", suggestion=True)  # fmt: skip
+def bound_what_a_session_spills(situation: Situation) -> Verdict:
+    """A tenth of the disk for each session (a quarter for OLAP), as a suggestion: one runaway join
+    otherwise fills the disk with temporary files, and the server stops.
+    """
+    if _is_set(situation, "temp_file_limit"):
+        return Keep(SET)
+    if situation.disk is None or situation.disk.size is None:
+        return Unknown(("--disk",))
+    share = 4 if situation.workload is Workload.OLAP else 10
+    return Change(situation.disk.size // share, "one runaway join can fill the disk, otherwise")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from mrtuner.formula import CPUS, MEMORY, Expr, greatest, least
-from mrtuner.tuning.situation import Memory, Situation, Workload
+from mrtuner.tuning.situation import Memory, ParallelWorkers, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB
 
 DOC = "documentation: Resource Consumption, Worker Processes"
 #: A worker's own overhead and a share of sorts and hashes.
 A_WORKER = 64 * MiB
+#: So large a share of planned workers that did not start is no accident.
+MANY_MISSING = 0.2
 
 
 @rule(
@@ -18,11 +20,16 @@ A_WORKER = 64 * MiB
     source=DOC,
     risk="workers share the CPUs with every other session",
 )
-def one_worker_for_each_cpu(memory: Memory | None) -> Verdict:
+def one_worker_for_each_cpu(memory: Memory | None, workers: ParallelWorkers | None) -> Verdict:
     """One for each CPU, two at least: more cannot run at the same time. Never more than one for
     each 64 MB of memory: a small container on a large host sees many CPUs.
     """
-    return Change(greatest(2, _workers(memory)), "one for each CPU, more could not run at once")
+    to = greatest(2, _workers(memory))
+    if workers and workers.missing >= MANY_MISSING:
+        missing = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
+        return Change(to, f"{missing}; one for each CPU, more could not run at once",
+                      Basis.MEASURED)  # fmt: skip
+    return Change(to, "one for each CPU, more could not run at once")
 
 
 def _workers(memory: Memory | None) -> Expr:
@@ -48,13 +55,27 @@ def parallel_workers_and_some_more(memory: Memory | None, situation: Situation) 
 
 
 @rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")
-def helpers_for_one_query(workload: Workload) -> Verdict:
+def helpers_for_one_query(
+    workload: Workload, workers: ParallelWorkers | None, situation: Situation
+) -> Verdict:
     """Half the CPUs, up to 16, where a few large queries run; one or two where many small ones
-    do, since they would only take workers from each other.
+    do, since they would only take workers from each other. Where a fifth of the planned workers
+    could not start although there is one for each CPU, half of what is in force: a plan that
+    counts on helpers which never come is the wrong plan.
     """
+    if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
+        now = int(situation.running.get("max_parallel_workers_per_gather", 2))
+        because = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
+        if now > 1:
+            return Change(now // 2, f"{because}: plans counted on them", Basis.MEASURED)
     if workload is Workload.OLAP:
         return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
     return Change(least(2, CPUS / 2), "many sessions share the CPUs: two helpers at most")
+
+
+def _one_for_each_cpu(situation: Situation) -> bool:
+    running = int(situation.running.get("max_parallel_workers", 8))
+    return situation.cpus is not None and running >= situation.cpus.count
 
 
 @rule("max_parallel_maintenance_workers", source=DOC, risk="index builds take more of the machine")

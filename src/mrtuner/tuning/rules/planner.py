@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+from mrtuner.formula import MEMORY, greatest, least
 from mrtuner.host.model import Storage
-from mrtuner.tuning.situation import Data, Memory, Situation, Workload
-from mrtuner.tuning.verdict import Change, Keep, Unknown, Verdict, rule
+from mrtuner.tuning.budget import Chosen, left_for_caches
+from mrtuner.tuning.situation import Data, JitTime, Memory, Situation, Workload
+from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Unknown, Verdict, rule
 
 DOC = "documentation: Query Planning, Planner Cost Constants"
+
+
+@rule(
+    "effective_cache_size",
+    basis=Basis.ARITHMETIC,
+    source=DOC + "; memory budget in docs/concepts",
+    risk="none: an estimate for the planner, no memory is taken",
+)
+def what_is_expected_to_stay_cached(situation: Situation, chosen: Chosen) -> Verdict:
+    """What is left for shared buffers and the kernel's cache when the sessions expected to be
+    active (--active, or those seen, or two for each CPU) hold their sorts: three quarters of
+    memory at most, half on a desktop, and never less than shared_buffers.
+    """
+    desktop = situation.workload is Workload.DESKTOP
+    most = MEMORY / 2 if desktop else MEMORY * 3 / 4
+    left = left_for_caches(chosen, situation)
+    buffers = chosen.size("shared_buffers")
+    active = situation.active(chosen.count("max_connections"))
+    sessions = f"{active.count} active sessions ({active.how})"
+    because = f"shared buffers and the kernel's cache, when {sessions} take what they may"
+    if situation.memory:
+        machine = situation.machine
+        if left.evaluate(machine) < buffers.evaluate(machine):
+            because = f"no less than shared_buffers: {sessions} may leave the kernel no cache"
+        elif left.evaluate(machine) >= most.evaluate(machine):
+            share = "half: other programs need cache too" if desktop else "three quarters"
+            because = f"{share}; {sessions} are expected to leave that much"
+    formula = (
+        f"{situation.ceiling:.0%} of memory - what {active.count} active sessions, processes and "
+        f"autovacuum take, at most {most.prose()}, at least shared_buffers"
+    )
+    return Change(greatest(least(most, left), buffers), because, formula=formula)
 
 
 @rule("seq_page_cost", source=DOC, risk="all plans may change")
@@ -17,10 +51,11 @@ def the_unit_of_cost() -> Verdict:
 
 @rule("random_page_cost", source=DOC, risk="plans change: more index scans")
 def how_much_worse_random_reads_are(
-    storage: Storage | None, data: Data | None, memory: Memory | None
+    workload: Workload, storage: Storage | None, data: Data | None, memory: Memory | None
 ) -> Verdict:
-    """1.1 on flash and network volumes, and wherever all data fit in three quarters of memory;
-    left as it is on disks.
+    """1.1 on flash and network volumes, because most random reads hit a cache there, and wherever
+    all data fit in three quarters of memory. For OLAP with data larger than memory 2 on local
+    flash, and left as it is (4) on network volumes. Left as it is on disks.
     """
     if data and memory and data.size < memory.size * 3 // 4:
         return Change(1.1, "all data fit in memory: a random read costs as much as any other")
@@ -28,17 +63,33 @@ def how_much_worse_random_reads_are(
         return Unknown(("--storage",))
     if storage is Storage.HDD:
         return Keep("a disk must seek")
-    return Change(1.1, f"{storage} reads any page almost as fast as the next")
+    if workload is Workload.OLAP and data and memory and data.size > memory.size:
+        return _uncached(storage)
+    return Change(1.1, "most random reads hit a cache, and those that miss do not wait for a seek")
+
+
+def _uncached(storage: Storage) -> Verdict:
+    """Random reads of pages that no cache has: sequential ones are read ahead, these wait."""
+    if storage in {Storage.SSD, Storage.NVME}:
+        return Change(2.0, f"data exceed memory: reads miss the cache, and {storage} reads ahead")
+    return Keep("data exceed memory: reads miss the cache, and each waits for the volume")
 
 
 @rule("jit", source="documentation: Just-in-Time Compilation", risk="long queries may slow down")
-def compile_only_long_queries(workload: Workload) -> Verdict:
-    """Off, except for OLAP, where the version's default stays (19 turned it off): compiling
+def compile_only_long_queries(workload: Workload, jit_time: JitTime | None) -> Verdict:
+    """Off, except for OLAP, where the version's default stays (19 turned it off) unless compiling
+    was measured to take a quarter of the time of the statements that were compiled: compiling
     costs more than a short query takes.
     """
-    if workload is Workload.OLAP:
-        return Keep("long queries may gain; the version's default stays")
-    return Change(False, "compiling costs more than a short query takes")
+    share = jit_time.share if jit_time else None
+    if jit_time and share is not None and share >= 0.25:
+        calls = f"{jit_time.calls:,} calls that were compiled"
+        return Change(False, f"compiling took {share:.0%} of the time of {calls}", Basis.MEASURED)
+    if workload is not Workload.OLAP:
+        return Change(False, "compiling costs more than a short query takes")
+    if share is not None:
+        return Keep(f"compiling took {share:.0%} of the time of what was compiled: little")
+    return Keep("long queries may gain; the version's default stays")
 
 
 @rule("default_statistics_target", source=DOC, risk="slower ANALYZE and planning")
@@ -60,4 +111,6 @@ def faster_toast(situation: Situation) -> Verdict:
         return Keep("lz4 already")
     if "lz4" in situation.enum_values.get("default_toast_compression", ()):
         return Change("lz4", "this build has lz4: faster to write and read than pglz")
-    return Keep("this build lacks lz4" if situation.live else "lz4 only where the build has it")
+    if situation.live:
+        return Keep("this build lacks lz4")
+    return Keep("lz4 only where the build has it", Offer("lz4", LZ4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mrtuner.catalog import parameters
 from mrtuner.formula import MEMORY, greatest, least
 from mrtuner.tuning.situation import Connections, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
@@ -15,6 +16,11 @@ USUAL = {
     Workload.OLAP: 40,
     Workload.DESKTOP: 20,
 }
+#: The server wants max_connections to be more than these together. The second came in 16.
+RESERVED = ("superuser_reserved_connections", "reserved_connections")
+#: What RDS and Aurora keep besides: for rds_superuser before 16, and for RDS itself.
+#: Source: RDS User Guide, parameters of RDS for PostgreSQL; read on live instances of 16.
+OF_RDS = ("rds.rds_superuser_reserved_connections", "rds.rds_reserved_connections")
 #: Memory that one more session needs before the default work_mem of 4 MB is safe for it.
 A_SESSION = 32 * MiB
 
@@ -27,11 +33,15 @@ A_SESSION = 32 * MiB
     always=True,
 )
 def as_many_as_memory_serves(connections: Connections, situation: Situation) -> Verdict:
-    """What you say with --connections; else what a live server has; else the workload's usual
-    number, and never more than one for each 32 MB of memory.
+    """What you say with --connections, and what the server keeps for superusers and reserved
+    roles on top: it refuses to start without, and applications cannot use those. Where nobody
+    says, what a live server has; else the workload's usual number, and never more than one for
+    each 32 MB of memory.
     """
     if connections.wanted is not None:
-        return Change(connections.wanted, "as asked for")
+        reserved = reserved_sessions(situation)
+        because = f"{connections.wanted} for applications, and {reserved} that the server reserves"
+        return Change(connections.wanted + reserved, because)
     if situation.live:
         return Keep("sessions are the application's to choose; --connections sets another number")
     usual = USUAL[situation.workload]
@@ -41,6 +51,18 @@ def as_many_as_memory_serves(connections: Connections, situation: Situation) -> 
         greatest(10, least(MEMORY / A_SESSION, usual)),
         f"{usual} is usual for {situation.workload}, one for each 32 MB of memory at most",
     )
+
+
+def reserved_sessions(situation: Situation) -> int:
+    """Sessions that applications cannot have: the live values, or the version's defaults.
+
+    Source: documentation: Connections and Authentication; postinit.c, InitPostgres.
+    """
+    known, running = parameters(situation.major), situation.running
+    own = sum(
+        int(running.get(name) or known[name].default or 0) for name in RESERVED if name in known
+    )
+    return own + sum(int(running.get(name) or 0) for name in OF_RDS)
 
 
 @rule(

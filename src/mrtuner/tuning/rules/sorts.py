@@ -1,59 +1,120 @@
-"""Memory for sorts and hashes: decided last, from what everything else leaves."""
+"""Memory for sorts and hashes: decided last, from what is worth having and what the budget leaves.
+
+What more of it is worth was measured (docs/proof.md, sorts and hashes). A sort gains until it is
+done in one merge pass. A large hash table was slower than batches that fit the CPU's caches, whose
+temporary files mostly stay in the kernel's cache: so it keeps the 8 MB that it has by default.
+"""
 
 from __future__ import annotations
 
-from mrtuner.formula import MEMORY, greatest, least
+from math import ceil, sqrt
+from typing import Final
+
+from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.tuning.budget import Chosen, consumers, room_for_sessions
-from mrtuner.tuning.situation import Situation, Spills, Workload
+from mrtuner.tuning.situation import Data, Situation, Spills, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import GiB, KiB, MiB, pretty_bytes
+from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
+#: What a hash table has by default (4 MB times 2), and one merge pass for a sort of 240 MB.
+ENOUGH: Final = 8 * MiB
+#: One merge pass for 16 GB: enough for what is sorted and hashed in large reports.
+ENOUGH_FOR_REPORTS: Final = 64 * MiB
+#: What a merge needs to read one sorted run. Source: tuplesort.c, tuplesort_merge_order: a buffer
+#: of 32 blocks, and two blocks of overhead.
+MERGE_INPUT: Final = 34 * 8 * KiB
+#: Beyond this even a sort that fits was slower than a merge of runs, when measured.
+MOST: Final = GiB
 
 
 @rule(
     "hash_mem_multiplier",
-    source=DOC + "; release notes 15",
-    risk="hashes may take twice work_mem: the budget counts it",
+    basis=Basis.MEASURED,
+    source=DOC + "; release notes 15; docs/proof.md, sorts and hashes",
+    risk="large hash joins and aggregates use more batches, and more temporary files",
 )
-def hashes_may_take_twice(situation: Situation) -> Verdict:
-    """2, the default since 15: a hash that spills costs more than a sort that does. A value
-    that you set stays and is counted.
+def hash_tables_as_large_as_sorts(situation: Situation) -> Verdict:
+    """1, since work_mem is raised instead: large hash tables were slower than batches that fit
+    the CPU's caches. A value that you set stays and is counted.
     """
-    if situation.major < 15 and float(situation.running.get("hash_mem_multiplier", 1)) == 1:
-        return Change(2.0, "the default since 15: hashes suffer more from spilling than sorts")
-    return Keep("hashes suffer more from spilling than sorts; the budget counts it")
+    if situation.major < 15:
+        return Keep("1 is the default before 15; the budget counts it")
+    if situation.live and situation.origins.get("hash_mem_multiplier") != "default":
+        return Keep("somebody set it; the budget counts it")
+    return Change(1.0, "work_mem is enough: larger hash tables were slower than several batches")
 
 
 @rule(
     "work_mem",
-    basis=Basis.ARITHMETIC,
-    source=DOC + "; memory budget in docs/concepts",
+    basis=Basis.MEASURED,
+    source=DOC + "; docs/proof.md, sorts and hashes; memory budget in docs/concepts",
     risk="too much and many sorts at once end in the out-of-memory killer",
     always=True,
 )
-def what_the_budget_leaves(situation: Situation, chosen: Chosen, spills: Spills | None) -> Verdict:
-    """What is left under the memory ceiling after shared memory, processes, autovacuum and
-    maintenance, divided by every connection and parallel worker and by hash_mem_multiplier;
-    with a cap, so that one query with many nodes cannot take it all. Temporary files that
-    were measured lift the cap.
+def one_merge_pass_within_the_budget(
+    situation: Situation, chosen: Chosen, data: Data | None, spills: Spills | None
+) -> Verdict:
+    """8 MB, with which a sort of 240 MB takes one merge pass; for mixed and OLAP a thousandth of
+    the data (of memory, where the data are not known), up to 64 MB. More where temporary files
+    were measured that need it. Never more than the budget leaves to each: what is below the memory
+    ceiling after shared memory, page tables, processes, autovacuum and maintenance, divided by
+    every connection (with --active, by the active ones) and parallel worker and by
+    hash_mem_multiplier.
     """
-    workload = situation.workload
-    room = room_for_sessions(chosen, situation.major, situation.ceiling)
-    number = consumers(chosen, workload)
+    active = situation.connections.active
+    number = consumers(chosen, situation.workload, active)
+    room = room_for_sessions(chosen, situation.major, situation.ceiling, situation.huge_pages)
     each = room / (number * chosen.hash_factor)
-    cap = 2 * GiB if workload is Workload.OLAP else 256 * MiB
-    share = MEMORY / (16 if workload is Workload.OLAP else 64)
-    sessions = chosen.count("max_connections")
-    because = f"what the budget leaves to {sessions} connections and the parallel workers at once"
-    if spills and spills.files and spills.size / spills.files > cap / 4:
-        cap *= 4
-        share = share * 4
-        average = pretty_bytes(int(spills.size / spills.files))
-        because += f"; {spills.files} temporary files of {average} on average were written"
+    enough, because = _enough(situation, data, spills)
+    own = _set_by_hand(situation)
+    if own and not _less(each, as_expr(own), situation) and _less(enough, as_expr(own), situation):
+        return Keep("somebody set more than is usually worth having, and the budget holds it")
     formula = (
-        f"({situation.ceiling:.0%} of memory - shared memory - processes - autovacuum - "
-        f"maintenance) / {number} / {float(chosen.hash_factor):g}, "
-        f"at most {share.prose()} and {pretty_bytes(cap)}"
+        f"({situation.ceiling:.0%} of memory - shared memory - page tables - processes - "
+        f"autovacuum - maintenance) / {number} / {float(chosen.hash_factor):g}, "
+        f"at most {enough.prose(lambda size: pretty_bytes(Bytes(size)))}"
     )
-    return Change(greatest(64 * KiB, least(each, share, cap)), because, formula=formula)
+    wanted = greatest(64 * KiB, least(each, enough))
+    if _less(each, enough, situation):
+        sessions = chosen.count("max_connections")
+        who = f"{sessions} connections" if active is None else f"{active} active sessions"
+        because = f"what the budget leaves to {who} and the parallel workers"
+        return Change(wanted, because, Basis.ARITHMETIC, formula=formula)
+    return Change(wanted, because, formula=formula)
+
+
+def _set_by_hand(situation: Situation) -> int | None:
+    """A live server's own work_mem [bytes]; None where it is the default."""
+    if not situation.live or situation.origins.get("work_mem", "default") == "default":
+        return None
+    return int(situation.running["work_mem"]) * KiB
+
+
+def _enough(situation: Situation, data: Data | None, spills: Spills | None) -> tuple[Expr, str]:
+    """The most that is worth having [bytes], and why."""
+    enough: Expr = as_expr(ENOUGH)
+    if situation.workload in {Workload.MIXED, Workload.OLAP}:
+        scale = MEMORY if data is None else as_expr(data.size)
+        enough = greatest(ENOUGH, least(scale / 1024, ENOUGH_FOR_REPORTS))
+    if spills and spills.files:
+        average = Bytes(spills.size // spills.files)
+        wanted = min(MOST, one_merge_pass(average))
+        if _less(enough, as_expr(wanted), situation):
+            why = f"one merge pass for temporary files of {pretty_bytes(average)} on average"
+            return as_expr(wanted), why
+    return enough, "one merge pass for large sorts; larger hash tables were slower when measured"
+
+
+def one_merge_pass(size: Bytes) -> int:
+    """work_mem [bytes, whole MB] that sorts this many bytes in one merge pass.
+
+    size / work_mem runs, each with a buffer of MERGE_INPUT, have to fit work_mem.
+    """
+    return ceil(sqrt(size * MERGE_INPUT) / MiB) * MiB
+
+
+def _less(one: Expr, other: Expr, situation: Situation) -> bool:
+    """Whether the first is less on this machine; False where the machine's memory is unknown."""
+    machine = situation.machine
+    return "memory" in machine and one.evaluate(machine) < other.evaluate(machine)

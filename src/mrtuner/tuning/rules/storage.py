@@ -4,36 +4,79 @@ from __future__ import annotations
 
 from mrtuner.formula import CPUS, greatest, least
 from mrtuner.host.model import Storage
-from mrtuner.tuning.situation import BufferWrites, Cpus, Data, Memory, Situation, Workload
-from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import KiB
+from mrtuner.tuning.situation import BufferWrites, Cpus, Situation, Workload
+from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
+from mrtuner.units import GiB, KiB, MiB
 
 DOC = "documentation: Resource Consumption, I/O"
+#: How much backend_flush_after lets a backend write before the kernel is told to send it.
+FLUSH = 256 * KiB
+SPREADS = "keeps the kernel from gathering writes into a burst that stalls every session"
+#: Machines whose I/O is short too; the stalls were measured on 2 GB.
+SMALL = 4 * GiB
+#: Bytes a second that backends write; in the 30 s that the kernel may wait they make 300 MB.
+MUCH = 10 * MiB
+PAGE = 8 * KiB
 BACKGROUND = "documentation: Resource Consumption, Background Writer"
-#: Reads worth asking for ahead. A disk has a few heads; flash has channels; a network volume
-#: has latency to hide.
+#: Reads worth asking for ahead. Flash has channels, a network volume has latency to hide; a disk
+#: has a few heads, for which the version's default suffices.
 AHEAD = {
-    Storage.HDD: 2,
     Storage.SSD: 128,
     Storage.NVME: 256,
     Storage.EBS: 128,
     Storage.NETWORK: 128,
     Storage.OVERLAY: 64,
 }
+#: What a process may have in flight at once since 18, and how many requests wait for the I/O
+#: workers. Source: aio_init.c, AioChooseMaxConcurrency; method_worker.c, io_worker_queue_size.
+MOST_AT_ONCE = 64
+AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 
-@rule("effective_io_concurrency", source=DOC, risk="bitmap scans load the storage more")
-def reads_ahead(storage: Storage) -> Verdict:
-    """By kind of storage: 2 for disks, 128 for SSD and network volumes, 256 for NVMe."""
-    return Change(AHEAD[storage], f"{storage} serves many requests at once")
-
-
-@rule("maintenance_io_concurrency", source=DOC, risk="vacuum and recovery load the storage more")
-def maintenance_reads_ahead(storage: Storage) -> Verdict:
-    """As effective_io_concurrency, never below the default: recovery prefetch uses it too."""
+@rule("effective_io_concurrency", source=AHEAD_SOURCE, risk="scans load the storage more")
+def reads_ahead(storage: Storage, situation: Situation) -> Verdict:
+    """By kind of storage: 128 for SSD and network volumes, 256 for NVMe, since 18 no more than a
+    process may have in flight (io_max_concurrency, 64 unless it is set). Left as it is on hard
+    disks.
+    """
     if storage is Storage.HDD:
-        return Keep("the default suits a disk")
-    return Change(AHEAD[storage], f"{storage} serves many requests at once; recovery uses it too")
+        return Keep("a disk has few heads: the version's default keeps them busy")
+    now = int(situation.running.get("effective_io_concurrency", 0))
+    return _ahead(situation, storage, now, f"{storage} serves many requests at once")
+
+
+@rule(
+    "maintenance_io_concurrency", source=AHEAD_SOURCE, risk="vacuum and recovery load the storage"
+)
+def maintenance_reads_ahead(storage: Storage, situation: Situation) -> Verdict:
+    """As effective_io_concurrency: recovery prefetch uses it too."""
+    if storage is Storage.HDD:
+        return Keep("a disk has few heads: the version's default keeps them busy")
+    now = int(situation.running.get("maintenance_io_concurrency", 0))
+    because = f"{storage} serves many requests at once; recovery uses it too"
+    return _ahead(situation, storage, now, because)
+
+
+def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Verdict:
+    wanted, most = AHEAD[storage], _at_once(situation)
+    if most is None or wanted <= most:
+        return Change(wanted, because)
+    if now > most:
+        return Keep(f"beyond {most} it has no effect since 18, and does no harm")
+    return Change(most, f"{because}, {most} of a process since 18")
+
+
+def _at_once(situation: Situation) -> int | None:
+    """The requests that a process may have in flight; None before 18, where the kernel decides.
+
+    With I/O workers the queue before them ends at 64 as well.
+    """
+    if situation.major < 18:
+        return None
+    own = int(situation.running.get("io_max_concurrency", -1))
+    if own <= 0:
+        return MOST_AT_ONCE
+    return own if situation.running.get("io_method") == "io_uring" else min(own, MOST_AT_ONCE)
 
 
 @rule(
@@ -42,16 +85,32 @@ def maintenance_reads_ahead(storage: Storage) -> Verdict:
     source=DOC + "; docs/proof.md",
     risk="more writes where pages that left shared buffers are changed again soon after",
 )
-def no_flood_of_writes(workload: Workload, data: Data | None, memory: Memory | None) -> Verdict:
-    """256 kB for web, OLTP and mixed, unless all data are known to fit a quarter of memory.
-    Without it the kernel gathers what backends write and sends it in one flood, behind which
-    every commit waits: stalls of 4 to 20 s were measured under an I/O limit, 0.1 s with it.
+def no_burst_of_writes(situation: Situation) -> Verdict:
+    """256 kB for web, OLTP and mixed on network volumes and on machines up to 4 GB, where its
+    effect was measured, and where this server's backends are seen to write much; unless all data
+    are known to fit a quarter of memory. Without it the kernel gathers what backends write and
+    sends it in one burst, behind which every commit waits: stalls of 4 to 20 s were measured under
+    an I/O limit, 0.1 s with it. In memory on fast storage it cost a few per cent: left at 0 there.
     """
-    if workload in {Workload.OLAP, Workload.DESKTOP}:
+    if situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return Keep("throughput of large writes matters more than stalls")
+    data, memory, writes = situation.data, situation.memory, situation.buffer_writes
     if data and memory and data.size * 4 <= memory.size:
         return Keep("all data fit shared buffers: backends write little")
-    return Change(256 * KiB, "keeps the kernel from gathering writes into a flood that stalls all")
+    if writes and backends_write_much(writes):
+        return Change(FLUSH, f"backends write much here: it {SPREADS}", Basis.MEASURED)
+    small = memory is not None and memory.size <= SMALL
+    if small or situation.storage in {Storage.EBS, Storage.NETWORK}:
+        where = "a small machine" if small else "a network volume"
+        return Change(FLUSH, f"on {where} it {SPREADS}")
+    if situation.storage is None:
+        return Unknown(("--storage",))
+    return Keep("no gain on local storage is known; vm.dirty_background_bytes bounds the burst")
+
+
+def backends_write_much(writes: BufferWrites) -> bool:
+    """Whether backends write so much that the kernel has a burst to send (our judgement)."""
+    return writes.window > 0 and writes.by_backends * PAGE / writes.window > MUCH
 
 
 @rule(

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, log2
+
 from mrtuner.formula import CPUS, MEMORY, greatest, least
 from mrtuner.host.model import Storage
-from mrtuner.tuning.situation import Cpus, Data, DeadRows, Memory, Situation, Workload
-from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.situation import Data, DeadRows, Memory, Situation, Throughput, Workload
+from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
+from mrtuner.units import GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Vacuuming, Automatic Vacuuming"
 MEMORY_DOC = "documentation: Resource Consumption, Memory"
+#: The server's own, which belong together, and the most that it takes: guc_parameters.dat.
+USUAL_COST = 200
+USUAL_WORKERS = 3
+MOST_COST = 10_000
+#: Where dead rows alone ask for a faster vacuum: the storage is not known to bear more.
+MOST_MEASURED = 2000
+#: Cost of a page that is read and dirtied (vacuum_cost_page_miss of 14 and later, _dirty), and
+#: how often in a second the limit may be spent with a delay of 2 ms.
+COST_OF_A_PAGE = 22
+ROUNDS = 500
+PAGE = 8 * KiB
 #: Where a fifth of a table's rows is so many that vacuum comes too late.
 LARGE = 100 * GiB
 
@@ -17,7 +33,7 @@ LARGE = 100 * GiB
 @rule(
     "autovacuum_max_workers",
     source=DOC,
-    risk="all workers share one cost limit: more of them vacuum no faster by themselves",
+    risk="all workers share one cost limit, which grows with them here",
 )
 def a_worker_for_eight_cpus(memory: Memory | None) -> Verdict:
     """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it.
@@ -37,7 +53,7 @@ def a_sixteenth_for_maintenance(workload: Workload) -> Verdict:
     """A sixteenth of memory, 1 GB at most (4 GB for OLAP): index builds gain little beyond."""
     most = 4 * GiB if workload is Workload.OLAP else GiB
     return Change(
-        greatest(16 * MiB, least(MEMORY / 16, most)),
+        greatest(4 * MiB, least(MEMORY / 16, most)),
         f"a sixteenth, {pretty_bytes(most)} at most: index builds gain little beyond",
     )
 
@@ -54,7 +70,7 @@ def each_worker_its_own(situation: Situation) -> Verdict:
     """
     most = 256 * MiB if situation.major >= 17 else GiB
     return Change(
-        greatest(8 * MiB, least(MEMORY / 64, most)),
+        greatest(2 * MiB, least(MEMORY / 64, most)),
         f"every worker may take it; more than {pretty_bytes(most)} is not used up",
     )
 
@@ -76,16 +92,84 @@ def the_usual_delay(situation: Situation) -> Verdict:
 
 @rule(
     "autovacuum_vacuum_cost_limit",
-    source=DOC,
+    basis=Basis.ARITHMETIC,
+    source=DOC + "; RDS's default groups (a formula over memory)",
     risk="vacuum reads and writes faster, beside the application",
 )
-def faster_on_local_flash(storage: Storage, cpus: Cpus) -> Verdict:
-    """1,000 on SSD or NVMe with at least eight CPUs; else left as it is (200), since on small
-    or networked machines vacuum would take the application's I/O.
+def as_the_workers_and_the_storage(
+    situation: Situation,
+    chosen: Chosen,
+    storage: Storage | None,
+    throughput: Throughput | None,
+    dead_rows: DeadRows | None,
+) -> Verdict:
+    """All workers share it: 200 for the default's three workers, and as much for each further
+    one, so that none slows down. More where the storage bears it: half of what --iops and
+    --throughput say; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
+    itself sets there, by memory. Twice what is in force, 2,000 at most, where large tables are
+    measured past their own thresholds. Never below what is in force.
     """
-    if storage in {Storage.SSD, Storage.NVME} and cpus.count >= 8:
-        return Change(1000, "local flash and CPUs to spare: vacuum may go five times as fast")
-    return Keep("vacuum must leave I/O and CPU to the application")
+    workers = chosen.count("autovacuum_max_workers")
+    share = min(MOST_COST, ceil(Fraction(USUAL_COST * workers, USUAL_WORKERS)))
+    bears, why = _borne(situation, storage, throughput)
+    now = cost_in_force(situation.running)
+    if dead_rows and (faster := max(share, bears or 0, min(MOST_MEASURED, now * 2))) > now:
+        return Change(faster, f"{_behind(dead_rows)}: vacuum must go faster", Basis.MEASURED)
+    if bears is None and (storage is None or situation.cpus is None) and workers <= USUAL_WORKERS:
+        return Unknown(_lacking(situation))
+    wanted = max(share, bears or 0)
+    if wanted <= now:
+        return Keep("vacuum must leave I/O and CPU to the application")
+    if bears is not None and bears > share:
+        return Change(bears, why)
+    return Change(share, f"{workers} workers share it: each keeps the pace that it had as one of 3")
+
+
+def _borne(
+    situation: Situation, storage: Storage | None, throughput: Throughput | None
+) -> tuple[int | None, str]:
+    """The cost limit that the storage bears beside the application, and why; None: not known."""
+    if throughput is not None:
+        return _half_of(throughput), "vacuum may take half of what the volume can do"
+    cpus = situation.cpus.count if situation.cpus else 0
+    if storage in {Storage.SSD, Storage.NVME} and cpus >= 8:
+        return 1000, "local flash and CPUs to spare: vacuum may go five times as fast"
+    if storage is Storage.EBS and situation.memory:
+        return on_rds(situation.memory.size), "what RDS sets on volumes of this kind, by memory"
+    return None, ""
+
+
+def _half_of(throughput: Throughput) -> int:
+    """The limit at which a vacuum that reads and dirties every page takes half of the volume.
+
+    A page is two operations and twice 8 kB. Pages that lie side by side cost fewer operations.
+    """
+    known = []
+    if throughput.iops is not None:
+        known.append(throughput.iops / 2)
+    if throughput.bandwidth is not None:
+        known.append(throughput.bandwidth / PAGE / 2)
+    pages = min(known) / 2
+    return max(USUAL_COST, min(MOST_COST, int(pages * COST_OF_A_PAGE / ROUNDS)))
+
+
+def on_rds(memory: int) -> int:
+    """``GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)``; log is base 2, rounded.
+
+    Source: the default groups of RDS; the rounding is inferred, see docs/reference/rds-families.
+    """
+    return max(USUAL_COST, min(MOST_COST, round(log2(memory / (20 * GiB))) * 600))
+
+
+def cost_in_force(running: Mapping[str, str]) -> int:
+    """The limit that autovacuum has now; -1 stands for that of manual VACUUM."""
+    own = int(running.get("autovacuum_vacuum_cost_limit", -1))
+    return own if own > 0 else int(running.get("vacuum_cost_limit", USUAL_COST))
+
+
+def _lacking(situation: Situation) -> tuple[str, ...]:
+    facts = {"--storage": situation.storage, "--cpus": situation.cpus}
+    return tuple(flag for flag, fact in facts.items() if fact is None)
 
 
 @rule(
@@ -96,19 +180,21 @@ def faster_on_local_flash(storage: Storage, cpus: Cpus) -> Verdict:
 def sooner_where_tables_are_large(
     data: Data | None, dead_rows: DeadRows | None, workload: Workload
 ) -> Verdict:
-    """0.05 where large tables carry too many dead rows (measured), or where there are 100 GB or
-    more; else left as it is. Single tables are better set one by one (`mrtuner vacuum`).
+    """0.05 where there are 100 GB or more; else left as it is. Tables that are past their own
+    threshold are no reason: a lower one would start a vacuum that is due already. Single tables
+    are better set one by one (`mrtuner vacuum`).
     """
-    if dead_rows and dead_rows.tables:
-        return Change(
-            0.05,
-            f"{dead_rows.share:.0%} of {dead_rows.table} is dead, and {dead_rows.tables} large "
-            "tables wait too long",
-            Basis.MEASURED,
-        )
     if data and data.size >= LARGE and workload is not Workload.OLAP:
         return Change(0.05, "a fifth of a large table is too many dead rows to wait for")
+    if dead_rows:
+        return Keep(f"{_behind(dead_rows)}: not its start but its pace is too slow")
     return Keep("no large table is known to wait too long")
+
+
+def _behind(dead_rows: DeadRows) -> str:
+    worst = f"{dead_rows.table} has {dead_rows.times:.1f} times the dead rows that start a vacuum"
+    more = dead_rows.tables - 1
+    return f"{worst}, and {more} more large tables are late" if more else worst
 
 
 @rule("autovacuum_analyze_scale_factor", source=DOC, risk="more ANALYZE on large tables")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.tuning.budget import Chosen
-from mrtuner.tuning.situation import Disk, Situation, Wal, Workload
-from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.tuning.replay import replay
+from mrtuner.tuning.situation import Disk, FullWalBuffers, Situation, Wal, WalDisk, Workload
+from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Verdict, rule
+from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
 
 DOC = "documentation: Write Ahead Log"
 CHECKPOINTS = "documentation: WAL Configuration; xlog.c: CalculateCheckpointSegments"
@@ -20,6 +22,12 @@ USUAL_WAL = {
     Workload.OLAP: 16 * GiB,
     Workload.DESKTOP: 2 * GiB,
 }
+#: Beyond this nothing was seen to gain; what half of memory gives ends here.
+MOST_WAL = Bytes(64 * GiB)
+#: Where nobody knows how large WAL's volume is: a full one stops the server.
+UNSEEN_WAL = Bytes(4 * GiB)
+#: Eight segments, below which the server does little else than checkpoints.
+LEAST_WAL = Bytes(128 * MiB)
 #: One in ten checkpoints may be forced without harm.
 FEW = 0.1
 
@@ -30,18 +38,31 @@ FEW = 0.1
     source=DOC + "; xlog.c: XLOGChooseNumBuffers",
     risk="restart",
 )
-def one_segment(chosen: Chosen, situation: Situation) -> Verdict:
-    """16 MB where the automatic value (a thirty-second of shared_buffers) would be less;
-    64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic value.
+def one_segment(chosen: Chosen, situation: Situation, full: FullWalBuffers | None) -> Verdict:
+    """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and
+    memory is 512 MB or more; 64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic
+    value. Where sessions were measured to find them full more than once a second: 64 MB, or twice
+    what is in force, 256 MB at most.
     """
+    if full and full.rate > 1 and (more := _more_wal_buffers(situation)):
+        because = f"they were full {full.times:,} times, {full.rate:.0f} a second"
+        return Change(more, f"{because}: sessions wrote WAL themselves", Basis.MEASURED)
     if situation.memory is None:
         return Keep("automatic: a thirty-second of shared_buffers, one segment at most")
+    if situation.memory.size < 512 * MiB:
+        return Keep("automatic: memory is too short for a whole segment")
     buffers = chosen.size("shared_buffers").evaluate(situation.machine)
     if buffers < 512 * MiB:
         return Change(16 * MiB, "one segment; automatic would be less below 512 MB of buffers")
     if situation.cpus and situation.cpus.count >= 32 and buffers >= 8 * GiB:
         return Change(64 * MiB, "many CPUs write WAL at once")
     return Keep("automatic: one segment, since shared_buffers reach 512 MB")
+
+
+def _more_wal_buffers(situation: Situation) -> int | None:
+    """The next size in bytes; None where it is the largest that is worth having."""
+    now = int(situation.running.get("wal_buffers", 0)) * 8 * KiB
+    return None if now >= 256 * MiB else min(256 * MiB, max(64 * MiB, now * 2))
 
 
 @rule(
@@ -74,33 +95,97 @@ def spread_the_writing() -> Verdict:
     return Change(0.9, "spreads the writing over nine tenths of the interval")
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most that max_wal_size may be [bytes], and why."""
+
+    size: Bytes
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds max_wal_size: the volume, and the recovery allowed where somebody said one."""
+
+    volume: Limit
+    recovery: Limit | None
+
+    @property
+    def least(self) -> Limit:
+        """The one that binds."""
+        return min(filter(None, (self.recovery, self.volume)), key=lambda limit: limit.size)
+
+    def kept(self, now: int) -> int:
+        """What of a value in force stays: all of it, or what the recovery allowed leaves."""
+        return now if self.recovery is None else min(now, self.recovery.size)
+
+    def binding(self, now: int) -> Limit:
+        """What a reason should name: the recovery allowed where it lowers the value in force."""
+        lowered = self.recovery if self.kept(now) < now else None
+        return lowered or self.least
+
+
+def limits_of(situation: Situation) -> Limits:
+    """What the volume holds, and what the recovery allowed leaves time to replay."""
+    volume = _limit_of_volume(situation.disk, situation.wal_disk)
+    if situation.rto is None:
+        return Limits(volume, None)
+    seconds = situation.rto.seconds
+    replayed = Bytes(max(LEAST_WAL, int(seconds * replay(situation.throughput).slow)))
+    words = f"limited to what {pretty_duration(seconds)} can replay (--rto)"
+    return Limits(volume, Limit(replayed, words))
+
+
+def _limit_of_volume(disk: Disk | None, wal_disk: WalDisk | None) -> Limit:
+    if wal_disk is None:
+        if disk is None:
+            return Limit(UNSEEN_WAL, f"{_at_most(UNSEEN_WAL)} while the disk is unknown (--disk)")
+        return Limit(disk.room_for_wal, "limited by disk size")
+    if wal_disk.room_for_wal is not None:
+        return Limit(wal_disk.room_for_wal, "limited by the size of WAL's own volume")
+    room = Bytes(min(UNSEEN_WAL, disk.room_for_wal) if disk else UNSEEN_WAL)
+    return Limit(room, f"{_at_most(room)} while WAL's volume is unknown (--wal-disk)")
+
+
+def _at_most(size: int) -> str:
+    return f"{pretty_bytes(size)} at most"
+
+
 @rule(
     "max_wal_size",
     basis=Basis.CONVENTION,
     source=CHECKPOINTS,
     risk="that much disk is used; crash recovery may read it all",
 )
-def room_for_one_interval(
-    situation: Situation, chosen: Chosen, wal: Wal | None, disk: Disk | None
-) -> Verdict:
+def room_for_one_interval(situation: Situation, chosen: Chosen) -> Verdict:
     """Enough that the clock, not the volume, starts checkpoints. From the measured WAL rate
     where there is one; else by workload (2 to 16 GB), four times memory at most, growing to
-    half of memory (64 GB at most) on large machines that are no desktops. Never more than a
-    tenth of the disk or a quarter of what is free, and never below a live server's own value.
+    half of memory (64 GB at most) on large machines that are no desktops. Where more than a
+    tenth of the checkpoints were forced by the volume of WAL, an average rate is not believed: at
+    least twice the present value. Never more than a tenth of the disk or a quarter of what is
+    free, half of a volume that pg_wal has to itself, 4 GB where neither is known, or what --rto
+    leaves time to replay; never below a live server's own value, unless --rto says so.
     """
-    if wal and wal.representative:
-        return _measured_room(situation, chosen, wal, disk)
-    usual = USUAL_WAL[situation.workload]
-    size = least(MEMORY * 4, usual)
-    if situation.workload is not Workload.DESKTOP:
-        size = greatest(size, least(MEMORY / 2, 64 * GiB))
-    because = f"up to {pretty_bytes(usual)} is usual for {situation.workload}"
-    if disk:
-        return _never_less(situation, least(size, disk.room_for_wal), because + ", and the disk")
-    return _never_less(situation, size, because + "; the disk is not known, see that it is there")
+    limits, wal = limits_of(situation), situation.wal
+    now = int(situation.running.get("max_wal_size", 0)) * MiB
+    if wal and wal.representative and now:
+        return _measured_room(situation, chosen, wal, limits)
+    usual = pretty_bytes(USUAL_WAL[situation.workload])
+    size, because = _usual_room(situation), f"up to {usual} is usual for {situation.workload}"
+    if limits.least.size < MOST_WAL:
+        size = least(size, limits.least.size)
+        because += f", {limits.binding(now).words}"
+    return Change(greatest(size, as_expr(limits.kept(now))) if now else size, because)
 
 
-def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, disk: Disk | None) -> Verdict:
+def _usual_room(situation: Situation) -> Expr:
+    size = least(MEMORY * 4, USUAL_WAL[situation.workload])
+    if situation.workload is Workload.DESKTOP:
+        return size
+    return greatest(size, least(MEMORY / 2, MOST_WAL))
+
+
+def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limits) -> Verdict:
     """PostgreSQL forces a checkpoint after max_wal_size / (1 + completion target), in whole
     segments and one early; this undoes both.
     """
@@ -109,22 +194,28 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, disk: Disk | 
     spread = 1 + float(chosen.plain["checkpoint_completion_target"])
     segments = ceil(wal.peak_rate * interval / segment) + 1
     room = ceil(segments * spread) * segment
-    forced = f"{wal.requested} of {wal.timed + wal.requested} checkpoints were requested"
-    held = min(room, disk.room_for_wal) if disk else room
-    limit = "" if held == room else f", held to {pretty_bytes(held)} by the disk"
     now = int(situation.running["max_wal_size"]) * MiB
-    if held <= now:
-        needs = f"{forced}; an interval needs {pretty_bytes(room)}"
-        return Keep(needs if room <= now else needs + limit)
+    told = f"{wal.requested} of {wal.timed + wal.requested} checkpoints were requested"
+    needs = f"an interval needs {pretty_bytes(room)}"
+    if not wal.watched and forced_by_volume(wal, now / spread) > FEW:
+        room, told = max(room, 2 * now), f"{told}: peaks pass the average; see them with --watch"
+        needs = f"twice {pretty_bytes(now)} at least"
+    held = max(min(room, limits.least.size), limits.kept(now))
+    bound = f", {limits.binding(now).words}" if held < room else ""
+    if held == now:
+        return Keep(f"{told}; {needs}{bound}")
     rate = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
-    return Change(held, f"{rate}{limit}; {forced}", Basis.MEASURED)
+    return Change(held, f"{rate}{bound}; {told}", Basis.MEASURED)
 
 
-def _never_less(situation: Situation, size: Expr, because: str) -> Verdict:
-    running = situation.running.get("max_wal_size")
-    if running is None:
-        return Change(size, because)
-    return Change(greatest(size, as_expr(int(running) * MiB)), because)
+def forced_by_volume(wal: Wal, trigger: float) -> float:
+    """The share of checkpoints that WAL's volume forced.
+
+    Requested ones include CHECKPOINT, backups and CREATE DATABASE: no more than one for every
+    `trigger` [bytes] of WAL can have been forced.
+    """
+    total = wal.timed + wal.requested
+    return min(wal.requested, wal.written / trigger) / total if total else 0.0
 
 
 @rule(
@@ -155,8 +246,12 @@ def only_a_cheap_one(situation: Situation) -> Verdict:
         return Keep("already a fast one")
     if "lz4" in situation.enum_values.get("wal_compression", ()):
         return Change("lz4", "this build has lz4: less WAL for little CPU", Basis.CONVENTION)
-    seen = "this build lacks lz4" if situation.live else "lz4 only where a live server has it"
-    return Keep(f"{seen}, and pglz costs more CPU than it gives back")
+    pglz = "pglz costs more CPU than it gives back"
+    if situation.major < 15:
+        return Keep(f"{pglz}; lz4 came with 15")
+    if situation.live:
+        return Keep(f"this build lacks lz4, and {pglz}")
+    return Keep(f"lz4 only where the build has it, and {pglz}", Offer("lz4", LZ4))
 
 
 @rule("wal_level", source=DOC, risk="lowering it stops replication and archiving")

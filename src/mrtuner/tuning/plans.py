@@ -1,0 +1,357 @@
+"""What the advice would do to the plans of a server's own statements, before it is applied.
+
+Costs under different cost settings are in different units, so they are never compared as they
+stand. Two comparisons are sound, and both are made:
+
+* **limits**: both sides under the advised cost settings; only limits such as work_mem differ. A
+  plan that costs more there got worse by its own estimate, whatever one believes of the machine.
+* **belief**: the two plans under the same cost settings, once the ones in force and once the
+  advised. To get the plan that the planner would not choose, what it does without is switched off
+  (enable_seqscan and the like); where that gives another plan still, the cost is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.explain import (
+    CannotExplain,
+    Explained,
+    Explainer,
+    Statement,
+    explaining,
+    top_statements,
+)
+
+#: Settings that may change a plan and that a session may set, of those that we advise: the ones
+#: with GUC_EXPLAIN in guc_tables.c, 18. The first say what the planner believes of the machine,
+#: the others what a statement may use.
+BELIEFS: Final = frozenset({
+    "cpu_index_tuple_cost", "cpu_operator_cost", "cpu_tuple_cost", "effective_cache_size",
+    "effective_io_concurrency", "parallel_setup_cost", "parallel_tuple_cost", "random_page_cost",
+    "seq_page_cost",
+})  # fmt: skip
+LIMITS: Final = frozenset({
+    "hash_mem_multiplier", "jit", "max_parallel_workers", "max_parallel_workers_per_gather",
+    "min_parallel_index_scan_size", "min_parallel_table_scan_size", "parallel_leader_participation",
+    "temp_buffers", "work_mem",
+})  # fmt: skip
+
+#: Estimates that differ by less than this are the same: the planner's own fuzz is 1 %.
+SAME: Final = 0.05
+#: A plan that costs this much more by the estimate in force deserves a look before it is trusted.
+DOUBTFUL: Final = 1.5
+
+#: What switches a kind of node off. Source: documentation, Planner Method Configuration.
+_SWITCHES: Final = {
+    "Seq Scan": "enable_seqscan", "Index Scan": "enable_indexscan",
+    "Index Only Scan": "enable_indexonlyscan", "Bitmap Heap Scan": "enable_bitmapscan",
+    "Hash Join": "enable_hashjoin", "Merge Join": "enable_mergejoin",
+    "Nested Loop": "enable_nestloop", "Sort": "enable_sort", "Memoize": "enable_memoize",
+    "Incremental Sort": "enable_incremental_sort", "Materialize": "enable_material",
+    "Gather Merge": "enable_gathermerge", "Tid Scan": "enable_tidscan",
+    "Hashed Aggregate": "enable_hashagg",
+}  # fmt: skip
+#: What tells two nodes apart in a plan's shape, beside their children.
+_TRAITS: Final = (
+    "Join Type", "Strategy", "Partial Mode", "Scan Direction", "Operation", "Command",
+    "Workers Planned", "Parallel Aware", "Schema", "Relation Name", "Index Name", "Alias",
+    "Subplan Name", "CTE Name", "Function Name",
+)  # fmt: skip
+
+
+class Verdict(StrEnum):
+    """What the estimates say of a statement's plan under the advice."""
+
+    BETTER = "better"  # cheaper by its own estimate, cost settings being equal
+    WORSE = "worse"  # dearer, by the same measure: a limit was lowered
+    DOUBTFUL = "doubtful"  # right only if the advised beliefs are: dearer by those in force
+    OTHER = "other"  # another plan of about the same cost, or one that cannot be compared
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One plan: its lines as people read them, and its cost under its own settings."""
+
+    lines: tuple[str, ...]
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedPlan:
+    """A statement whose plan, or whose cost by a lowered or raised limit, changes."""
+
+    statement: Statement
+    verdict: Verdict
+    before: Side  # under the settings in force
+    after: Side  # under the advice
+    by: tuple[str, ...]  # settings that make the very change alone
+    also: tuple[str, ...]  # settings that alone make another change
+    limits: float  # cost after / before, both under the advised cost settings
+    believed_now: float | None  # new plan / old plan, under the cost settings in force
+    believed_then: float | None  # the same under the advised ones
+    same_shape: bool
+
+    @property
+    def warning(self) -> str | None:
+        """Why to think twice, or None."""
+        if self.verdict is Verdict.WORSE:
+            return f"its plan costs {self.limits:.2f} times as much, cost settings being equal"
+        if self.verdict is Verdict.DOUBTFUL and self.believed_now is not None:
+            return (
+                f"by the cost settings in force its new plan costs {self.believed_now:.2f} times "
+                "as much: it is right only if the advised ones are"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NotExplained:
+    """A statement without a plan, and the server's reason."""
+
+    statement: Statement
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plans:
+    """The plans of the statements that took most time, under two sets of settings."""
+
+    asked: int
+    settings: tuple[tuple[str, str, str], ...]  # name, in force, advised
+    left_out: tuple[str, ...]  # advised settings that no session can try
+    unchanged: int
+    changed: tuple[ChangedPlan, ...]
+    not_explained: tuple[NotExplained, ...]
+
+    @property
+    def explained(self) -> int:
+        """Statements with both plans."""
+        return self.unchanged + len(self.changed)
+
+    @property
+    def warnings(self) -> tuple[ChangedPlan, ...]:
+        """Those to think twice about."""
+        return tuple(one for one in self.changed if one.warning)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for --json."""
+        return {
+            "asked": self.asked,
+            "explained": self.explained,
+            "unchanged": self.unchanged,
+            "settings": [
+                {"name": name, "before": before, "after": after}
+                for name, before, after in self.settings
+            ],
+            "left_out": list(self.left_out),
+            "changed": [_changed_document(one) for one in self.changed],
+            "not_explained": [
+                {"id": str(one.statement.id), "text": one.statement.text, "why": one.why}
+                for one in self.not_explained
+            ],
+        }
+
+
+def _changed_document(one: ChangedPlan) -> dict[str, Any]:
+    return {
+        "id": str(one.statement.id),
+        "text": one.statement.text,
+        "role": one.statement.role,
+        "calls": one.statement.calls,
+        "seconds": one.statement.seconds,
+        "verdict": str(one.verdict),
+        "warning": one.warning,
+        "before": {"plan": list(one.before.lines), "cost": one.before.cost},
+        "after": {"plan": list(one.after.lines), "cost": one.after.cost},
+        "by": list(one.by),
+        "also": list(one.also),
+        "limits": one.limits,
+        "believed_now": one.believed_now,
+        "believed_then": one.believed_then,
+    }
+
+
+def compare(dsn: str, number: int, advised: Mapping[str, str]) -> Plans:
+    """The plans of the `number` statements that took most time, in force and as advised.
+
+    `advised` is configuration text by name, restart or not: what cannot be set in a session is
+    left out and named. Nothing is executed or changed. Raises MissingPart without
+    pg_stat_statements, ConnectError when the session breaks.
+    """
+    with connect(dsn) as conn:
+        statements = top_statements(conn, number)
+        with explaining(conn) as explainer:
+            return _compared(explainer, statements, number, advised)
+
+
+def _compared(
+    explainer: Explainer,
+    statements: Sequence[Statement],
+    number: int,
+    advised: Mapping[str, str],
+) -> Plans:
+    in_force = explainer.in_force(sorted(BELIEFS | LIMITS))
+    tried = {name: value for name, value in advised.items() if name in in_force}
+    unchanged = 0
+    changed: list[ChangedPlan] = []
+    missed: list[NotExplained] = []
+    for statement in statements:
+        try:
+            one = _Question(explainer, statement, tried).answer()
+        except CannotExplain as error:
+            missed.append(NotExplained(statement, str(error)))
+            continue
+        if one is None:
+            unchanged += 1
+        else:
+            changed.append(one)
+    return Plans(
+        asked=number,
+        settings=tuple((name, in_force[name], value) for name, value in tried.items()),
+        left_out=tuple(name for name in advised if name not in tried and name in _SERVER_WIDE),
+        unchanged=unchanged,
+        changed=tuple(sorted(changed, key=lambda one: one.warning is None)),
+        not_explained=tuple(missed),
+    )
+
+
+#: Advised settings that may change plans or their cost but take more than a session to try.
+_SERVER_WIDE: Final = frozenset({"default_statistics_target", "shared_buffers"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One statement, asked about under several sets of settings."""
+
+    explainer: Explainer
+    statement: Statement
+    tried: Mapping[str, str]
+
+    def answer(self) -> ChangedPlan | None:
+        """What changes, or None."""
+        before, after = self._plan({}), self._plan(self.tried)
+        old, new = shape(before.root), shape(after.root)
+        beliefs = {name: value for name, value in self.tried.items() if name in BELIEFS}
+        limits = _ratio(after.cost, self._plan(beliefs).cost)
+        if old == new and abs(limits - 1) <= SAME:
+            return None
+        alone = {name: shape(self._plan({name: self.tried[name]}).root) for name in self.tried}
+        now, then = self._beliefs(before, after) if old != new else (None, None)
+        return ChangedPlan(
+            statement=self.statement,
+            verdict=_verdict(limits, now),
+            before=Side(lines(before.root), before.cost),
+            after=Side(lines(after.root), after.cost),
+            by=tuple(name for name, found in alone.items() if old != new == found),
+            also=tuple(name for name, found in alone.items() if found not in (old, new)),
+            limits=limits,
+            believed_now=now,
+            believed_then=then,
+            same_shape=old == new,
+        )
+
+    def _beliefs(self, before: Explained, after: Explained) -> tuple[float | None, float | None]:
+        """New plan / old plan, under the settings in force and under the advised ones."""
+        new_now = self._forced(after, {})
+        old_then = self._forced(before, self.tried)
+        now = None if new_now is None else _ratio(new_now, before.cost)
+        then = None if old_then is None else _ratio(after.cost, old_then)
+        return now, then
+
+    def _forced(self, wanted: Explained, settings: Mapping[str, str]) -> float | None:
+        """The cost of this plan under settings by which the planner chooses another."""
+        off: dict[str, str] = {}
+        while True:
+            try:
+                chosen = self._plan({**settings, **off})
+            except CannotExplain:  # a switch that this version lacks
+                return None
+            if shape(chosen.root) == shape(wanted.root):
+                return chosen.cost
+            more = _to_switch_off(chosen.root, wanted.root) - off.keys()
+            if not more:
+                return None
+            off |= dict.fromkeys(more, "off")
+
+    def _plan(self, settings: Mapping[str, str]) -> Explained:
+        return self.explainer.plan(self.statement, settings)
+
+
+def _to_switch_off(chosen: Mapping[str, Any], wanted: Mapping[str, Any]) -> set[str]:
+    """What the one plan does and the other does without."""
+    return {_SWITCHES[kind] for kind in kinds(chosen) - kinds(wanted) if kind in _SWITCHES}
+
+
+def _ratio(after: float, before: float) -> float:
+    return after / before if before > 0 else 1.0
+
+
+def _verdict(limits: float, believed_now: float | None) -> Verdict:
+    if limits > 1 + SAME:
+        return Verdict.WORSE
+    if limits < 1 - SAME:
+        return Verdict.BETTER
+    if believed_now is not None and believed_now >= DOUBTFUL:
+        return Verdict.DOUBTFUL
+    return Verdict.OTHER
+
+
+Shape = tuple[Any, ...]
+
+
+def shape(node: Mapping[str, Any]) -> Shape:
+    """What a plan does, without its costs and conditions; two plans of one shape are the same."""
+    traits = tuple(node.get(name) for name in _TRAITS)
+    return (node["Node Type"], *traits, tuple(shape(child) for child in node.get("Plans", ())))
+
+
+def kinds(node: Mapping[str, Any]) -> frozenset[str]:
+    """The kinds of nodes in a plan; an aggregate by hashing is one of its own."""
+    hashed = node["Node Type"] == "Aggregate" and node.get("Strategy") == "Hashed"
+    own = frozenset({"Hashed Aggregate" if hashed else str(node["Node Type"])})
+    return own.union(*(kinds(child) for child in node.get("Plans", ())))
+
+
+def lines(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """A plan as people read it, a node a line, its cost behind it."""
+    return tuple(_lines(node, 0))
+
+
+def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:
+    yield f"{'  ' * depth}{_title(node)}  {node['Total Cost']:.2f}"
+    for child in node.get("Plans", ()):
+        yield from _lines(child, depth + 1)
+
+
+def _title(node: Mapping[str, Any]) -> str:
+    """As EXPLAIN's text format names a node."""
+    words = [_kind(node)]
+    if "Index Name" in node:
+        words.append(f"using {node['Index Name']}")
+    if "Relation Name" in node:
+        words.append(f"on {node['Relation Name']}")
+    if "Workers Planned" in node:
+        words.append(f"({node['Workers Planned']} workers)")
+    return " ".join(words)
+
+
+def _kind(node: Mapping[str, Any]) -> str:
+    kind = str(node["Node Type"])
+    if kind == "Aggregate":
+        strategies = {"Hashed": "HashAggregate", "Sorted": "GroupAggregate",
+                      "Mixed": "MixedAggregate"}  # fmt: skip
+        kind = strategies.get(node.get("Strategy", ""), kind)
+        if (mode := node.get("Partial Mode", "Simple")) != "Simple":
+            kind = f"{mode} {kind}"
+    if kind == "ModifyTable":
+        kind = str(node.get("Operation", kind))
+    if kind in {"Hash Join", "Merge Join", "Nested Loop"}:
+        join = node.get("Join Type", "Inner")
+        name = kind.removesuffix(" Join")
+        kind = kind if join == "Inner" else f"{name} {join} Join"
+    return f"Parallel {kind}" if node.get("Parallel Aware") else kind

@@ -1,0 +1,47 @@
+"""How fast WAL is replayed after a crash, by what the volume can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.tuning.situation import Throughput
+from mrtuner.units import KiB, MiB, pretty_bytes
+
+#: Bytes of WAL a second where the volume does not bind: small records, page images. A run on a
+#: fast disk gave 118 MB/s (docs/proof.md, crash recovery).
+UNBOUND: Final = (40 * MiB, 200 * MiB)
+PAGE: Final = 8 * KiB
+#: What the kernel merges neighbouring pages into at best.
+MERGED: Final = 128 * KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Bytes of WAL a second at worst and at best, and what the two rest on."""
+
+    slow: float
+    fast: float
+    how: str
+
+
+def replay(throughput: Throughput | None) -> Replay:
+    """The pace of recovery: one that a fast disk showed, or less where the volume allows less.
+
+    After the redo point each page's first change carries the whole page, so WAL that consists of
+    nothing else makes one page to write out of every 8 kB: an operation each at worst, merged at
+    best. Everything passes the volume twice, read as WAL and written as pages. Pages that leave
+    shared_buffers and come back during recovery are not counted.
+    """
+    slow, fast = map(float, UNBOUND)
+    if throughput is None:
+        return Replay(slow=slow, fast=fast, how="on a fast disk")
+    known = []
+    if throughput.iops is not None:
+        slow = min(slow, throughput.iops * PAGE)
+        fast = min(fast, throughput.iops * MERGED)
+        known.append(f"{throughput.iops} IOPS")
+    if throughput.bandwidth is not None:
+        slow, fast = min(slow, throughput.bandwidth / 2), min(fast, throughput.bandwidth / 2)
+        known.append(f"{pretty_bytes(throughput.bandwidth)}/s")
+    return Replay(slow=slow, fast=fast, how=f"on a volume of {' and '.join(known)}")

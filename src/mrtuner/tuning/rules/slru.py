@@ -1,0 +1,44 @@
+"""Caches of transaction status and the like, each with a size of its own since 17."""
+
+from __future__ import annotations
+
+from mrtuner.tuning.situation import Situation, Slrus
+from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.units import KiB, MiB
+
+DOC = "documentation: Resource Consumption, Memory; Cumulative Statistics, pg_stat_slru"
+#: Fewer reads a second than this, or a smaller share of accesses, cost nobody time.
+READS, SHARE = 10.0, 0.01
+#: More than this for one cache is not advised unseen.
+LARGEST = 64 * MiB
+
+
+def twice_where_it_misses(name: str, situation: Situation, slrus: Slrus | None) -> Verdict:
+    """Twice what is in force, 64 MB at most, where the cache was measured to read more than ten
+    pages a second and for more than a hundredth of what was asked of it; else left as it is.
+    """
+    reads, misses = (of.get(name, 0.0) for of in (slrus.reads, slrus.misses)) if slrus else (0, 0)
+    now = int(situation.running.get(name, 0)) * 8 * KiB
+    if reads <= READS or misses <= SHARE or not now:
+        return Keep("nothing measured asks for more")
+    seen = f"{reads:.0f} pages a second were read, {misses:.0%} of what was asked for"
+    if now >= LARGEST:
+        return Keep(f"{seen}; it is large already")
+    return Change(min(LARGEST, now * 2), f"{seen}: twice the cache", Basis.MEASURED)
+
+
+def _register(name: str) -> None:
+    def decide(situation: Situation, slrus: Slrus | None) -> Verdict:
+        return twice_where_it_misses(name, situation, slrus)
+
+    decide.__doc__ = twice_where_it_misses.__doc__
+    decide.__name__ = f"{name}_where_it_misses"
+    rule(name, source=DOC, risk="restart; that much shared memory")(decide)
+
+
+for _name in (
+    "transaction_buffers", "subtransaction_buffers", "multixact_offset_buffers",
+    "multixact_member_buffers", "commit_timestamp_buffers", "notify_buffers",
+    "serializable_buffers",
+):  # fmt: skip
+    _register(_name)

@@ -1,0 +1,169 @@
+"""What a live server's counters change: each rule with a window in which they bind, and one not.
+
+Situations are those of test_tune_rules_live: 18, 32 GB, 8 CPUs, an SSD, OLTP, 100 connections.
+"""
+
+from __future__ import annotations
+
+import pytest
+from test_tune_rules_live import HOUR, advised, answer, live
+
+from mrtuner.tuning.situation import (
+    BufferWrites,
+    DeadRows,
+    FullWalBuffers,
+    JitTime,
+    ParallelWorkers,
+    Slrus,
+    Workload,
+)
+
+# --- autovacuum
+
+
+def test_tables_past_their_own_threshold_make_vacuum_faster_not_sooner() -> None:
+    """What is due already starts no earlier with a lower scale factor."""
+    situation = live(dead_rows=DeadRows("public.orders", times=3.0, tables=2))
+    sooner = advised("autovacuum_vacuum_scale_factor", situation)
+    assert (sooner.value, sooner.changes) == ("0.2", False)
+    faster = advised("autovacuum_vacuum_cost_limit", situation)
+    assert (faster.value, str(faster.basis)) == ("1000", "measured")
+    assert faster.reason == (
+        "public.orders has 3.0 times the dead rows that start a vacuum, and 1 more large tables "
+        "are late: vacuum must go faster"
+    )
+
+
+def test_a_limit_of_your_own_that_is_too_slow_is_doubled() -> None:
+    own = {"autovacuum_vacuum_cost_limit": "800"}
+    situation = live(own, dead_rows=DeadRows("public.orders", times=3.0, tables=1))
+    assert answer("autovacuum_vacuum_cost_limit", situation) == ("change", "1600")
+
+
+# --- WAL buffers
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "expected"),
+    [
+        (7201, "2048", ("change", "64MB")),  # 16 MB, full twice a second
+        (7201, "8192", ("change", "128MB")),  # 64 MB
+        (3600, "2048", ("keep", "16MB")),  # once a second
+        (7201, "32768", ("keep", "256MB")),  # as large as is worth having
+    ],
+)
+def test_wal_buffers_grow_where_they_were_full(
+    times: int, now: str, expected: tuple[str, str]
+) -> None:
+    full = FullWalBuffers(times=times, window=HOUR)
+    item = advised("wal_buffers", live({"wal_buffers": now}, full_wal_buffers=full))
+    if expected[0] == "change":
+        assert (item.value, str(item.basis)) == (expected[1], "measured")
+    else:
+        assert item.basis != "measured"
+
+
+# --- parallel workers
+
+
+def test_helpers_that_never_came_are_no_longer_counted_on() -> None:
+    """By hand: 700 of 1,000 started, so 30 % did not; eight workers for eight CPUs."""
+    short = ParallelWorkers(planned=1000, launched=700)
+    own = {"max_parallel_workers": "8", "max_parallel_workers_per_gather": "4"}
+    item = advised(
+        "max_parallel_workers_per_gather",
+        live(own, workload=Workload.OLAP, parallel_workers=short),
+    )
+    assert (item.value, str(item.basis)) == ("2", "measured")
+    assert item.reason == "30% of 1,000 planned workers could not start: plans counted on them"
+
+
+def test_too_few_workers_for_the_cpus_are_made_as_many() -> None:
+    short = ParallelWorkers(planned=1000, launched=700)
+    own = {"max_parallel_workers": "2"}
+    item = advised("max_parallel_workers", live(own, parallel_workers=short))
+    assert (item.value, str(item.basis)) == ("8", "measured")
+    gather = advised("max_parallel_workers_per_gather", live(own, parallel_workers=short))
+    assert gather.basis != "measured"
+
+
+@pytest.mark.parametrize("workers", [ParallelWorkers(99, 0), ParallelWorkers(1000, 801), None])
+def test_few_or_launched_workers_change_nothing(workers: ParallelWorkers | None) -> None:
+    item = advised("max_parallel_workers_per_gather", live(parallel_workers=workers))
+    assert item.basis != "measured"
+
+
+# --- JIT
+
+
+def test_compiling_that_took_a_quarter_of_the_time_is_switched_off_for_olap_too() -> None:
+    """By hand: 30 of 120 s."""
+    slow = JitTime(calls=40, compiling=30.0, running=120.0)
+    item = advised("jit", live({"jit": "on"}, workload=Workload.OLAP, jit_time=slow))
+    assert (item.value, str(item.basis)) == ("off", "measured")
+    assert item.reason == "compiling took 25% of the time of 40 calls that were compiled"
+
+
+@pytest.mark.parametrize(
+    "jit_time", [JitTime(40, 20.0, 120.0), JitTime(9, 9.0, 10.0), JitTime(40, 0.5, 0.6), None]
+)
+def test_compiling_that_took_little_or_was_seen_too_seldom_stays_on_for_olap(
+    jit_time: JitTime | None,
+) -> None:
+    situation = live({"jit": "on"}, workload=Workload.OLAP, jit_time=jit_time)
+    assert answer("jit", situation) == ("keep", "on")
+
+
+# --- caches of transaction status
+
+
+@pytest.mark.parametrize(
+    ("reads", "misses", "now", "expected"),
+    [
+        (11.0, 0.02, "32", ("change", "512kB")),  # 256 kB doubled
+        (10.0, 0.02, "32", ("keep", "256kB")),
+        (500.0, 0.01, "32", ("keep", "256kB")),  # seldom, for a busy server
+        (500.0, 0.5, "8192", ("keep", "64MB")),  # the largest advised
+        (500.0, 0.5, "6144", ("change", "64MB")),
+    ],
+)
+def test_a_cache_that_misses_is_doubled(
+    reads: float, misses: float, now: str, expected: tuple[str, str]
+) -> None:
+    name = "subtransaction_buffers"
+    slrus = Slrus({name: reads}, {name: misses})
+    assert answer(name, live({name: now}, slrus=slrus)) == expected
+
+
+def test_before_17_these_caches_have_no_parameter() -> None:
+    assert "subtransaction_buffers" not in live(major=16).running
+
+
+# --- who writes buffers
+
+
+def test_shares_of_writes_are_told_only_where_sessions_made_room_for_themselves() -> None:
+    """By hand: 20,000 of 100,000 buffers are a fifth. Before 16 the counter means more."""
+    fields = {"clean_stops": 0, "window": HOUR, "by_others": 80_000}
+    assert BufferWrites(by_backends=20_000, evictions=50_000, **fields).share == 0.2  # type: ignore[arg-type]
+    assert BufferWrites(by_backends=20_000, evictions=None, **fields).share is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("by_backends", "workload", "expected"),
+    [
+        (10_000, Workload.MIXED, ("13107MB", "measured")),  # 10,000 of 100,000: a tenth
+        (9_000, Workload.MIXED, ("8GB", "convention")),
+        (50_000, Workload.OLAP, ("8GB", "convention")),
+    ],
+)
+def test_buffers_grow_where_sessions_write_them_to_make_room(
+    by_backends: int, workload: Workload, expected: tuple[str, str]
+) -> None:
+    """Two fifths of 32 GB are 12.8 GB, 13,107 MB; a quarter is 8 GB."""
+    writes = BufferWrites(
+        by_backends=by_backends, clean_stops=0, window=HOUR, by_others=100_000 - by_backends,
+        evictions=200_000,
+    )  # fmt: skip
+    item = advised("shared_buffers", live(workload=workload, buffer_writes=writes))
+    assert (item.value, str(item.basis)) == expected

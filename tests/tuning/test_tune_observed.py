@@ -1,0 +1,89 @@
+"""What a server's counters suggest for one table or one role; records are built by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from test_tune_gather import server, setting, table
+
+from mrtuner.postgres.model import Relation, RoleSpills
+from mrtuner.tuning import Tuning, gather, tune_server
+from mrtuner.tuning.observed import notices
+from mrtuner.units import Bytes
+
+MIB, GIB = 2**20, 2**30
+
+
+def said(relation: Relation) -> list[str]:
+    return [notice.text for notice in notices(server(relations=(relation,)))]
+
+
+def updated(**counters: Any) -> Relation:
+    usual = {"updated": 1_000_000, "hot_updated": 300_000, "newpage_updated": 400_000}
+    return replace(table("orders", 2_000_000, 0), **(usual | counters))
+
+
+# --- room on a page
+
+
+def test_a_table_whose_updates_find_no_room_is_told_its_command() -> None:
+    assert said(updated()) == [
+        "public.orders: 40% of 1,000,000 updates found no room on their page: "
+        'ALTER TABLE "public"."orders" SET (fillfactor = 90) leaves some on new pages'
+    ]
+
+
+def test_updates_that_an_index_keeps_from_being_hot_are_not_mended_by_room() -> None:
+    """30 % are HOT, but nearly all others found room: an index covers what changes."""
+    assert said(updated(newpage_updated=100_000)) == []
+
+
+def test_before_16_the_reason_is_not_known_and_the_condition_is_said() -> None:
+    [text] = said(updated(newpage_updated=None))
+    assert text.startswith("public.orders: 30% of 1,000,000 updates were HOT; if no index covers")
+    assert said(updated(newpage_updated=None, hot_updated=500_000)) == []
+
+
+def test_few_updates_and_tables_with_room_are_no_matter() -> None:
+    assert said(updated(updated=99_999, newpage_updated=99_999)) == []
+    assert said(updated(options=("fillfactor=90",))) == []
+
+
+# --- work_mem of one role
+
+
+def tuned(*spills: RoleSpills) -> Tuning:
+    """64 GB for 100 connections."""
+    settings = (
+        setting("max_connections", "100"),
+        setting("work_mem", "4096", "kB"),
+        setting("shared_buffers", "16384", "8kB"),
+    )
+    machine = gather.flags(memory="64GB", cpus=8, storage="ssd", workload="oltp")
+    return tune_server(server(*settings, role_spills=spills), machine)
+
+
+def spilt(role: str, largest: int, sessions: int = 2) -> RoleSpills:
+    return RoleSpills(
+        role=role, statements=1, calls=40, size=Bytes(largest * 40), largest=Bytes(largest),
+        sessions=sessions,
+    )  # fmt: skip
+
+
+def test_a_role_that_spills_much_is_offered_its_own_work_mem_and_the_way_back() -> None:
+    """By hand: one merge pass of 64 GB needs the root of 65,536 MB * 272 kB: 131.9 MB."""
+    tuning = tuned(spilt('Re"port', 64 * GIB))
+    [step] = [step for step in tuning.steps if "temporary files" in step.purpose]
+    assert step.commands == (
+        'ALTER ROLE "Re""port" SET work_mem = \'132MB\';',
+        'ALTER ROLE "Re""port" RESET work_mem;  -- takes it back',
+    )
+    assert "wrote 2.5 TB of temporary files in 40 calls, up to 64 GB in one" in step.purpose
+    assert not any("ALTER ROLE" in line for line in tuning.as_sql().splitlines())
+
+
+def test_small_files_and_roles_with_too_many_sessions_are_offered_nothing() -> None:
+    """8 MB for everybody do for 240 MB; 5,000 sessions would take 580 GB more."""
+    for spills in (spilt("app", 200 * MIB), spilt("crowd", 64 * GIB, sessions=5000)):
+        assert not [step for step in tuned(spills).steps if "temporary files" in step.purpose]

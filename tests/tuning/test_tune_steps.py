@@ -1,0 +1,172 @@
+"""What only a person can do on the machine: each with its command, the value now, and the risk.
+
+The machine is a tree of files: 64 GB (65,536,000 kB) with two NUMA nodes and the kernel's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mrtuner
+from mrtuner.host import probe
+from mrtuner.tuning import gather
+from mrtuner.tuning.advice import Step
+from mrtuner.tuning.fit import solve
+from mrtuner.tuning.steps import checksums, steps
+
+MEMORY = 65_536_000 * 1024
+
+FILES: Mapping[str, str] = {
+    "/proc/meminfo": """MemTotal: 65536000 kB
+SwapTotal: 2097152 kB
+Committed_AS: 8192000 kB
+HugePages_Total: 0
+HugePages_Free: 0
+Hugepagesize: 2048 kB""",
+    "/proc/cpuinfo": "\n".join(f"processor : {number}" for number in range(16)),
+    "/proc/sys/vm/overcommit_memory": "0",
+    "/proc/sys/vm/overcommit_ratio": "50",
+    "/proc/sys/vm/dirty_background_bytes": "0",
+    "/proc/sys/vm/dirty_background_ratio": "10",
+    "/proc/sys/vm/dirty_bytes": "0",
+    "/proc/sys/vm/dirty_ratio": "20",
+    "/proc/sys/vm/swappiness": "60",
+    "/proc/sys/vm/zone_reclaim_mode": "0",
+    "/sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
+    "/sys/devices/system/node/online": "0-1",
+    "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0",
+}
+
+
+def found(root: Path, changes: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
+    """The steps for a machine of these files."""
+    for path, text in {**FILES, **(changes or {})}.items():
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    host = probe(root)
+    usual: dict[str, Any] = {"storage": "nvme", "workload": "oltp", "postgres": 18}
+    situation = gather.this_machine(gather.flags(**(usual | said)), host).situation
+    solution = solve(situation)
+    return list(steps(situation, solution.chosen, solution.budget, host, None))
+
+
+def commands(taken: list[Step]) -> str:
+    return "\n".join(command for step in taken for command in step.commands)
+
+
+def the_step(taken: list[Step], command: str) -> Step:
+    (one,) = [step for step in taken if any(command in each for each in step.commands)]
+    return one
+
+
+def test_each_step_on_this_machine_has_its_command_the_value_now_and_the_risk(
+    tmp_path: Path,
+) -> None:
+    taken = found(tmp_path)
+    for step in taken:
+        assert step.commands, step.purpose
+        assert step.now, step.purpose
+        assert step.risk, step.purpose
+    # Huge pages, two dirty limits, overcommit, swappiness, transparent pages, NUMA.
+    assert len(taken) == 7
+
+
+def test_the_kernels_background_limit_is_offered_where_backend_flush_after_is_not(
+    tmp_path: Path,
+) -> None:
+    """10 % of 62.5 GB would be written in one burst; 256 MB are 268,435,456 bytes."""
+    step = the_step(found(tmp_path), "vm.dirty_background_bytes=268435456")
+    assert step.now == "vm.dirty_background_ratio = 10"
+    assert "dirty_background" not in commands(found(tmp_path, storage="ebs"))
+    set_already = {"/proc/sys/vm/dirty_background_bytes": "67108864"}
+    assert "dirty" not in commands(found(tmp_path, set_already))
+    assert "dirty" not in commands(found(tmp_path, workload="olap"))
+    # A second of what the volume writes, where it is known: 500 MiB.
+    known = found(tmp_path, throughput="500MB/s")
+    assert "vm.dirty_background_bytes=524288000" in commands(known)
+
+
+def test_writers_wait_at_eight_times_that(tmp_path: Path) -> None:
+    step = the_step(found(tmp_path), "vm.dirty_bytes=2147483648")
+    assert step.now == "vm.dirty_ratio = 20"
+
+
+def test_overcommit_is_offered_with_a_ratio_that_leaves_room(tmp_path: Path) -> None:
+    """With the default ratio of 50 % the server could not use half of its memory."""
+    taken = found(tmp_path)
+    step = the_step(taken, "vm.overcommit_memory=2")
+    assert "vm.overcommit_ratio=90" in step.commands[0]
+    assert step.now.startswith("vm.overcommit_memory = 0")
+    strict = found(tmp_path, {"/proc/sys/vm/overcommit_memory": "2"})
+    assert "overcommit" not in commands(strict)
+    # 64,000,000 kB are promised already, beyond nine tenths of 65,536,000 kB and 2 GB of swap.
+    promised = FILES["/proc/meminfo"].replace("Committed_AS: 8192000", "Committed_AS: 64000000")
+    assert "overcommit" not in commands(found(tmp_path, {"/proc/meminfo": promised}))
+    # A cgroup's limit kills whatever the kernel promises.
+    limited = {
+        "/proc/self/cgroup": "0::/pod",
+        "/proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+        "/sys/fs/cgroup/pod/memory.max": str(2**34),
+    }
+    assert "overcommit" not in commands(
+        found(tmp_path, {**limited, "/proc/sys/vm/overcommit_memory": "0"})
+    )
+
+
+def test_swappiness_matters_only_where_there_is_swap(tmp_path: Path) -> None:
+    assert the_step(found(tmp_path), "vm.swappiness=10").now.startswith("vm.swappiness = 60")
+    assert "swappiness" not in commands(found(tmp_path, {"/proc/sys/vm/swappiness": "1"}))
+    without = FILES["/proc/meminfo"].replace("SwapTotal: 2097152", "SwapTotal: 0")
+    assert "swappiness" not in commands(found(tmp_path, {"/proc/meminfo": without}))
+
+
+def test_transparent_huge_pages_are_left_to_programs_that_ask(tmp_path: Path) -> None:
+    path = "/sys/kernel/mm/transparent_hugepage/enabled"
+    assert the_step(found(tmp_path), path).now == "always"
+    assert path not in commands(found(tmp_path, {path: "always [madvise] never"}))
+
+
+def test_shared_memory_is_spread_where_one_node_would_fill_up(tmp_path: Path) -> None:
+    """Two fifths of 62.5 GB are 25 GB, more than half of a node's 31.25; 8 GB are less."""
+    taken = found(tmp_path, data="500GB")
+    assert the_step(taken, "numactl --interleave=all").now == "2 nodes of 31.2 GB"
+    assert "numactl" not in commands(found(tmp_path, memory="32GB"))
+    one = {"/sys/devices/system/node/online": "0"}
+    assert "numactl" not in commands(found(tmp_path, one, data="500GB"))
+    reclaiming = {"/sys/devices/system/node/online": "0-1", "/proc/sys/vm/zone_reclaim_mode": "1"}
+    assert "vm.zone_reclaim_mode=0" in commands(found(tmp_path, reclaiming))
+
+
+def test_pages_of_a_gigabyte_are_offered_on_large_machines() -> None:
+    """A quarter of 512 GB and 3 % are 131.84 GB, with 0.1 GB for locks and WAL: 132 pages."""
+    large = mrtuner.tune(memory="512GB", cpus=64, storage="nvme", postgres=18)
+    assert "hugepagesz=1G hugepages=132" in commands(list(large.steps))
+    small = mrtuner.tune(memory="64GB", cpus=16, storage="nvme", postgres=18)
+    assert "hugepagesz" not in commands(list(small.steps))
+    old = mrtuner.tune(memory="512GB", cpus=64, storage="nvme", postgres=13)
+    assert "hugepagesz" not in commands(list(old.steps)), "huge_page_size came with 14"
+
+
+def test_a_desktop_is_left_alone(tmp_path: Path) -> None:
+    taken = commands(found(tmp_path, workload="desktop", connections=20))
+    assert "sysctl -w vm.swappiness" not in taken
+    assert "overcommit" not in taken
+
+
+@pytest.mark.parametrize(("shown", "offered"), [("off", True), ("on", False), (None, False)])
+def test_checksums_that_are_off_are_a_step(shown: str | None, offered: bool) -> None:
+    from test_tune_gather import server
+
+    situation = gather.live(gather.Flags(), server(), None).situation
+    running = {} if shown is None else {"data_checksums": shown}
+    taken = list(checksums(replace(situation, running=running), server()))
+    assert bool(taken) == offered
+    if taken:
+        assert any("pg_checksums --enable" in each for each in taken[0].commands)
+        assert taken[0].risk
