@@ -72,4 +72,5 @@ FORMAT = Format(
     summary="CloudNativePG: patch for a Cluster (postgresql.cnpg.io/v1)",
     write=write,
     read=read,
+    container=True,
 )

@@ -32,8 +32,21 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def settings(lines: Sequence[Line]) -> str:
-    """The settings alone, a reason above each."""
-    return "\n".join(_setting(line) for line in lines)
+    """The settings alone, a reason above each; those with a condition as comments, last."""
+    plain = [_setting(line) for line in lines if not line.condition]
+    return "\n".join(plain + _offered([line for line in lines if line.condition]))
+
+
+def _offered(lines: Sequence[Line]) -> list[str]:
+    """Each condition once, above the settings that it allows."""
+    conditions = dict.fromkeys(line.condition for line in lines)
+    return [
+        f"# {one_line(condition)}\n"
+        + "".join(
+            f"#{line.name} = {_value(line)}\n" for line in lines if line.condition == condition
+        )
+        for condition in conditions
+    ]
 
 
 def _setting(line: Line) -> str:
@@ -44,7 +57,17 @@ def _setting(line: Line) -> str:
 def _value(line: Line) -> str:
     if not line.quoted and _BARE.fullmatch(line.value):
         return line.value
-    return "'" + line.value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f"'{escaped(line.value)}'"
+
+
+def escaped(value: str) -> str:
+    """A value as it stands between single quotes."""
+    return value.replace("\\", "\\\\").replace("'", "''")
+
+
+def unescaped(text: str) -> str:
+    """What stands between single quotes, as the server reads it."""
+    return _ESCAPE.sub(_letter, text)
 
 
 def read(text: str) -> dict[str, str]:
@@ -62,10 +85,10 @@ def _read_row(row: str) -> tuple[str, str]:
         raise BadValue(f"cannot read the line {row!r}", "Write: name = 'value'.")
     if match["bare"] is not None:
         return match["name"], match["bare"]
-    return match["name"], _ESCAPE.sub(_unescaped, match["quoted"])
+    return match["name"], unescaped(match["quoted"])
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _letter(match: re.Match[str]) -> str:
     letter = match[1]
     if letter is None:
         return "'"
@@ -74,4 +97,10 @@ def _unescaped(match: re.Match[str]) -> str:
     return _LETTERS.get(letter, letter)
 
 
-FORMAT = Format(name="conf", summary="a file to include in postgresql.conf", write=write, read=read)
+FORMAT = Format(
+    name="conf",
+    summary="a file to include in postgresql.conf",
+    write=write,
+    read=read,
+    conditional=True,
+)

@@ -72,4 +72,5 @@ FORMAT = Format(
     summary="Crunchy's operator: patch for a PostgresCluster (v1beta1, 2025 and later)",
     write=write,
     read=read,
+    container=True,
 )

@@ -53,4 +53,5 @@ FORMAT = Format(
     summary="Docker Compose: a service that starts postgres -c name=value",
     write=write,
     read=read,
+    container=True,
 )

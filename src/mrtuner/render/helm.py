@@ -52,4 +52,5 @@ FORMAT = Format(
     summary="Helm: values for Bitnami's chart (primary.extendedConfiguration)",
     write=write,
     read=read,
+    container=True,
 )

@@ -28,6 +28,7 @@ class Line:
     quoted: bool  # a string or list parameter, whose value always stands in quotes
     comment: str  # the reason, one line
     restart: bool
+    condition: str = ""  # when it may be used: a format writes it as a comment, or leaves it out
 
     @property
     def reason(self) -> str:
@@ -43,6 +44,8 @@ class Format:
     summary: str  # one line for --help
     write: Callable[[Sequence[Line], str], str]  # lines and a title
     read: Callable[[str], dict[str, str]]  # raises BadValue
+    conditional: bool = False  # takes lines with a condition, and writes them as comments
+    container: bool = False  # for servers on volumes that MrTuner does not see
 
 
 def checked(lines: Sequence[Line]) -> Sequence[Line]:

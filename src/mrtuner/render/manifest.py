@@ -41,7 +41,7 @@ def parameters(lines: Iterable[Line]) -> dict[str, Text]:
 
 
 def manifest(
-    document: Mapping[str, object],
+    document: Mapping[str, object] | Sequence[object],
     lines: Iterable[Line],
     notes: Iterable[str],
     *,
@@ -91,12 +91,7 @@ def left_out(theirs: Sequence[Line], owner: str) -> list[str]:
 
 def load(text: str, path: Sequence[str] = ()) -> dict[str, Any]:
     """The mapping at `path` in a YAML document; BadValue where there is none."""
-    import yaml
-
-    try:
-        found: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadValue("this text is not YAML") from error
+    found = document(text)
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, dict):
@@ -104,12 +99,23 @@ def load(text: str, path: Sequence[str] = ()) -> dict[str, Any]:
     return found
 
 
+def document(text: str) -> Any:
+    """What a YAML document holds, or BadValue."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadValue("this text is not YAML") from error
+
+
 def values(found: Mapping[str, object]) -> dict[str, str]:
     """The mapping as configuration text; bare YAML numbers and switches are read too."""
-    return {str(name): _text(value) for name, value in found.items()}
+    return {str(name): text(value) for name, value in found.items()}
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
+    """One value as configuration text."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

@@ -88,4 +88,5 @@ FORMAT = Format(
     summary="Patroni: dynamic configuration for patronictl edit-config",
     write=write,
     read=read,
+    container=True,
 )

@@ -52,4 +52,5 @@ FORMAT = Format(
     summary="Zalando's operator: patch for a postgresql (acid.zalan.do/v1)",
     write=write,
     read=read,
+    container=True,
 )
