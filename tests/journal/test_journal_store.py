@@ -29,7 +29,6 @@ CHANGE = Change(
     system_identifier="7301",
     file="/data/postgresql.auto.conf",
     local=True,
-    text_before="jit = 'off'\n",
 )
 
 
@@ -140,6 +139,26 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="not a database"):
         Journal(tmp_path)
     assert (tmp_path / "journal.sqlite3").read_bytes() == b"a letter to a friend" * 100
+
+
+def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Path) -> None:
+    """Schema 1 kept all of postgresql.auto.conf, where a password may stand."""
+    import sqlite3
+
+    with Journal(tmp_path) as journal:
+        journal.begin(CHANGE)
+    secret = "primary_conninfo = 'password=hunter2'\n" * 1000  # several pages of the file
+    db = sqlite3.connect(tmp_path / "journal.sqlite3")
+    db.execute("UPDATE change SET contents = json_set(contents, '$.text_before', ?)", (secret,))
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    assert b"hunter2" in (tmp_path / "journal.sqlite3").read_bytes()
+    with Journal(tmp_path) as journal:
+        found = journal.unfinished(CHANGE.server)
+    assert found is not None
+    assert (found.entries, found.text_before) == (CHANGE.entries, None)
+    assert [f for f in tmp_path.rglob("*") if f.is_file() and b"hunter2" in f.read_bytes()] == []
 
 
 def test_a_newer_journal_is_not_touched(tmp_path: Path) -> None:

@@ -72,8 +72,9 @@ class Change:
     system_identifier: str | None = None
     file: str | None = None  # the file that holds the entries, as the server names it
     local: bool = False  # we can replace that file ourselves
-    text_before: str | None = None  # all of it; None: absent (include file) or unreadable
-    text_after: str | None = None  # include file only
+    # Include file only, since that is ours alone: postgresql.auto.conf may hold a password.
+    text_before: str | None = None  # all of it; None: there was none
+    text_after: str | None = None
     group: GroupChange | None = None  # parameter group only
     undoes: int | None = None  # the change that this one takes back
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import sqlite3
     from types import TracebackType
 
-SCHEMA_VERSION: Final = 1
+#: 2: no more texts of postgresql.auto.conf, which may hold a password.
+SCHEMA_VERSION: Final = 2
 
 _SCHEMA: Final = """
 CREATE TABLE change (
@@ -49,6 +50,11 @@ CREATE TABLE step (
 );
 """
 
+_WITHOUT_TEXTS: Final = """
+UPDATE change SET contents = json_set(contents, '$.text_before', NULL)
+WHERE json_extract(contents, '$.method') = 'alter system'
+"""
+
 _UNFINISHED: Final = "state NOT IN ('verified', 'reverted')"
 
 
@@ -70,8 +76,9 @@ def journal_directory(given: Path | None = None) -> Path:
 class Journal:
     """The changes of all servers that one user has changed from one machine.
 
-    Only its owner can read it, because a configuration file may hold a password
-    (primary_conninfo). Every failure to read or write is a JournalError.
+    It keeps the entries that a change writes and nothing else of the server's files, where a
+    password may stand (primary_conninfo). Only its owner can read it. Every failure to read or
+    write is a JournalError.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -224,6 +231,7 @@ def _opened(directory: Path, path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")  # what is taken out is overwritten
         _ensure_schema(db, path)
     except BaseException:
         db.close()
@@ -240,8 +248,8 @@ def _ensure_schema(db: sqlite3.Connection, path: Path) -> None:
             f"the journal {path} was written by a newer MrTuner (schema {version})",
             "Update MrTuner, or name another directory with --journal.",
         )
-    if version == 0:
-        for statement in _SCHEMA.split(";\n"):
+    if version < SCHEMA_VERSION:
+        for statement in _SCHEMA.split(";\n") if version == 0 else (_WITHOUT_TEXTS,):
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     db.execute("COMMIT")
