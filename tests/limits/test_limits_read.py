@@ -184,7 +184,9 @@ def test_parquet_without_pyarrow_is_one_sentence(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    assert done.stdout.startswith("Parquet needs the package pyarrow Install it with: pip install")
+    assert done.stdout == (
+        "not installed: pyarrow Run: pip install 'mrtuner[parquet]', or take CSV or JSON.\n"
+    )
 
 
 def test_reads_without_writes_are_not_judged_and_that_is_said(tmp_path: Path) -> None:

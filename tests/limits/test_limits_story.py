@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.limits import Kind, Limits, Resource, limits
-from mrtuner.limits.story import CLASS, STORAGE, story
+from mrtuner.limits.story import CLASS, STORAGE, as_csv, example, story
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +90,7 @@ def test_on_a_class_that_never_had_them_the_levels_are_unknown_ceilings() -> Non
     found = limits(story(), class_name="db.r6g.4xlarge", storage=STORAGE)
     assert [one.ceiling for one in found.pegged] == [None, None]
     assert "neighbour" in " ".join(found.advice)
+
+
+def test_the_shipped_example_is_the_story() -> None:
+    assert example() == as_csv(story())

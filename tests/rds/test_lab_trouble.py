@@ -7,10 +7,12 @@ from urllib.error import HTTPError
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
+from botocore.parsers import ResponseParserError
 from lab_calls import client, new_group, new_instance, refusal
 
 from mrtuner.errors import UsageError
 from mrtuner.rds.lab import Lab
+from mrtuner.rds.lab.trouble import Failure
 
 
 def test_calls_are_recorded_in_order_under_iams_names(lab: Lab) -> None:
@@ -89,6 +91,14 @@ def test_an_unreachable_region_closes_the_connection(lab: Lab) -> None:
     lab.fail_region("eu-west-1", "unreachable")
     with pytest.raises((HTTPClientError, EndpointConnectionError)):
         client("eu-west-1").describe_db_instances()
+
+
+@pytest.mark.parametrize(("how", "status"), [("empty", 403), ("page", 200)])
+def test_something_in_between_answers_for_a_region(lab: Lab, how: Failure, status: int) -> None:
+    lab.fail_region("eu-west-1", how)
+    with pytest.raises((ResponseParserError, KeyError)):
+        client("eu-west-1").describe_db_instances()
+    client("us-east-1").describe_db_instances()
 
 
 def test_a_request_without_a_signature_is_refused(lab: Lab) -> None:

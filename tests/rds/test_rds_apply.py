@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, values, wanted
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client as aws_client
+from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
 from mrtuner.journal.store import Journal
 from mrtuner.rds.apply import Outcome, Plan, Reboot, apply, make, recover
@@ -325,6 +328,34 @@ def test_a_batch_that_rds_refuses_undoes_those_before_it(
     with pytest.raises(ApplyError, match="the group is as it was before"):
         applied(client, plan, journal)
     assert values(client, "shop") == {"work_mem": "8192"}
+
+
+def test_a_rollback_that_fails_says_what_is_in_force_and_which_command_repairs_it(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """Somebody changes the group while it is written, and the way back is denied by IAM."""
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    plan = planned(client, wanted(jit="0", work_mem="16384"))
+
+    def meanwhile(step: str) -> None:
+        if step == "check the group":
+            rds.modify_group(client, "shop", [("jit", "1", "immediate")])
+            lab.deny("rds:ModifyDBParameterGroup")
+
+    with pytest.raises(ApplyError) as error:
+        apply(client, plan, journal, pace=PACE, at=meanwhile)
+    said, hint = error.value.message, error.value.hint or ""
+    assert "the old values could not be put back: AWS denies rds:ModifyDBParameterGroup" in said
+    assert "now db1 is available with group shop (in-sync)" in said
+    assert "group shop holds the new value of work_mem" in said
+    assert hint.startswith("Allow the action rds:ModifyDBParameterGroup to this identity in IAM.")
+    command = shlex.split(hint.partition("with: ")[2])
+    assert command[:3] == ["rdstune", "undo", "db1"]
+    lab.allow()
+    done = CliRunner().invoke(rdstune, [*command[1:], "--yes", "--poll", "0.02s"])
+    assert done.exit_code == 0, done.stderr
+    assert values(client, "shop")["work_mem"] == "8192"
 
 
 def test_parameters_that_do_not_start_are_recognised_and_undone(

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
 
 import boto3
 import pytest
@@ -87,13 +88,15 @@ def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
 
 
 def test_an_instance_with_awss_own_group(lab: Lab) -> None:
-    """By RDS's default some 3,400 sessions may come to 31 GB: more than there is."""
+    """RDS's default allows some 3,400 sessions. All open and 100 at work they fit: by hand 8.2 GB
+    of 2.5 MB each, 7.8 GB shared, 0.8 GB of 104 sorts of 8 MB, 3 GB of autovacuum, of 30.5 GB.
+    """
     make(lab, "shop", MultiAZ=True)
     row = rows(audit([HERE]))["shop"]
     assert (row.region, row.class_name, row.group) == (HERE, "db.r6g.xlarge", "default.postgres17")
     assert (row.engine, row.status, row.multi_az) == ("postgres", "available", True)
     assert Finding.DEFAULT in row.findings
-    assert Finding.OVER in row.findings
+    assert Finding.OVER not in row.findings
     assert "random_page_cost" in row.judgement.drift
 
 
@@ -231,6 +234,53 @@ def test_a_region_that_fails_is_named_and_the_others_are_delivered(lab: Lab) -> 
     assert "credentials" in failure.error.message
 
 
+@pytest.mark.parametrize("how", ["empty", "page"])
+def test_an_answer_that_cannot_be_parsed_ends_its_region_only(
+    lab: Lab, how: Literal["empty", "page"]
+) -> None:
+    """A proxy's empty 403, and its page for people with 200."""
+    for region in REGIONS[:3]:
+        fill(lab, region, instances=2)
+    lab.fail_region(REGIONS[1], how)
+    events = list(audit(REGIONS[:3]))
+    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert failure.region == REGIONS[1]
+    assert failure.error.message == (
+        f"the answer to rds:DescribeDBInstances in {REGIONS[1]} is not one of AWS"
+    )
+
+
+class Nameless(BaseHTTPRequestHandler):
+    """Answers every call with an instance that has no identifier."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = (
+            b"<DescribeDBInstancesResponse><DescribeDBInstancesResult><DBInstances><DBInstance>"
+            b"<Engine>postgres</Engine></DBInstance></DBInstances></DescribeDBInstancesResult>"
+            b"</DescribeDBInstancesResponse>"
+        )
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def test_an_instance_without_what_every_instance_has_ends_its_region_only(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nameless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_RDS", f"http://127.0.0.1:{server.server_port}")
+        (failure,) = audit([HERE])
+        server.shutdown()
+    assert isinstance(failure, Failure)
+    assert (failure.region, "DBInstanceIdentifier" in failure.error.message) == (HERE, True)
+
+
 def test_a_thousand_instances_in_twenty_regions(lab: Lab) -> None:
     for region in REGIONS:
         fill(lab, region, instances=50, groups=10)
@@ -271,7 +321,7 @@ def test_a_document_has_every_figure(lab: Lab) -> None:
     document = rows(audit([HERE]))["shop"].to_dict()
     assert 29 * GiB < document["memory"] < 32 * GiB  # of 32 GiB, less what RDS keeps
     assert document["share"] == pytest.approx(document["worst_case"] / document["memory"], abs=1e-3)
-    assert document["findings"][0] == "memory"
+    assert document["findings"][-1] == "default-group"
 
 
 @pytest.mark.parametrize(

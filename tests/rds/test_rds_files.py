@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ import pytest
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.rds.files import Entry, WrittenGroup, is_file, read, read_live, read_text
 from mrtuner.rds.lab import Lab
+from mrtuner.rds.lint import lint
+from mrtuner.rds.text_files import LARGEST, read_stream
 from mrtuner.render.groups import GroupLine, render_group
 
 TERRAFORM = """\
@@ -368,3 +374,111 @@ def test_a_group_in_aws_gives_what_somebody_set_there(lab: Lab) -> None:
     [entry] = group.entries
     assert (entry.name, entry.value) == ("shared_buffers", "{DBInstanceClassMemory/32768}")
     assert (entry.apply_type, entry.method, entry.modifiable) == ("static", "pending-reboot", True)
+
+
+# What is not meant to be read (issue 10, point 1.12).
+
+DEEP = 30_000
+
+
+def deep(before: str, after: str = "", middle: str = "1") -> str:
+    return before * DEEP + middle + after * DEEP
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".json", deep("[", "]")),
+        (".json", deep('{"a":', "}")),
+        (".json", deep("[")),
+        (".yaml", deep("- ")),
+        (".yaml", "a: " + deep("[", "]")),
+        (".tf", "locals {\n a = " + deep("(", ")") + "\n}\n"),
+        (".tf", "locals {\n a = " + deep("[", "]") + "\n}\n"),
+        (".tf", "locals {\n a = " + deep("1+") + "\n}\n"),
+        (".tf", "locals {\n a = " + deep("true ? 1 : ") + "\n}\n"),
+        (".tf", "locals {\n a = " + deep('"${', '}"', "x") + "\n}\n"),
+        (".tf", "locals {\n a = a" + deep("", ".a", "") + "\n}\n"),
+        (".tf", deep("a {\n", "}\n", "")),
+    ],
+)
+def test_what_is_nested_30_000_deep_is_refused_and_kills_no_process(
+    suffix: str, text: str, tmp_path: Path
+) -> None:
+    """In a process of its own: it used to end by a segmentation fault."""
+    path = tmp_path / f"deep{suffix}"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", "from mrtuner.cli import rdstune; rdstune()", "lint", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "HINT: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "value", [deep("GREATEST(", ")"), "{" + deep("log(", ")") + "}", "{" + deep("-") + "}"]
+)
+def test_a_formula_that_nobody_wrote_by_hand_is_an_error_and_not_read(value: str) -> None:
+    text = json.dumps({"Parameters": [{"ParameterName": "work_mem", "ParameterValue": value}]})
+    [group] = read_text(text, suffix=".json", source="x.json")
+    assert "not-a-formula" in {finding.check for finding in lint(group)}
+
+
+def test_devices_and_pipes_are_refused_without_waiting(tmp_path: Path) -> None:
+    """/dev/zero has no end, and nobody writes to the pipe."""
+    pipe = tmp_path / "pipe.tf"
+    os.mkfifo(pipe)
+    for path in (Path("/dev/zero"), pipe):
+        with pytest.raises(UsageError, match="it is a device or a pipe"):
+            read(path)
+    with pytest.raises(UsageError, match="it is a directory"):
+        read(tmp_path)
+
+
+def test_sizes_are_capped(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(UsageError, match="is larger than 32 MB"):
+        read(path)
+    with pytest.raises(UsageError, match="standard input is larger than 32 MB"):
+        read_stream(io.BytesIO(b" " * (LARGEST + 1)), "standard input")
+
+
+def test_two_thousand_groups_are_linted() -> None:
+    """Groups of one file are alike in what memory they may take, and that is reckoned once."""
+    resources = {
+        f"Group{number}": {
+            "Type": "AWS::RDS::DBParameterGroup",
+            "Properties": {
+                "Family": "postgres17",
+                "Parameters": {"work_mem": "4GB" if number == 1999 else "16384", "jit": "0"},
+            },
+        }
+        for number in range(2000)
+    }
+    groups = read_text(json.dumps({"Resources": resources}), suffix=".json", source="x.json")
+    wrong = [
+        group.name
+        for group in groups
+        if "unit-suffix" in {finding.check for finding in lint(group)}
+    ]
+    assert (len(groups), wrong) == (2000, ["Group1999"])
+
+
+def test_terraforms_json_may_hold_expressions() -> None:
+    text = json.dumps({
+        "locals": {"pages": 131072},
+        "resource": {"aws_db_parameter_group": {"app": {"family": "postgres17", "parameter": [
+            {"name": "effective_cache_size", "value": "${local.pages * 2}"},
+            {"name": "work_mem", "value": '${var.big ? "8192" : "4096"}'},
+            {"name": "jit", "value": "${var.jit}"},
+        ]}}},
+    })  # fmt: skip
+    [group] = read_text(text, suffix=".json", source="x.tf.json")
+    cache, work, jit = group.entries
+    assert cache.value == "262144"
+    assert (work.value, work.either) == (None, ("8192", "4096"))
+    assert (jit.value, jit.either) == (None, ())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from formula_oracle import formulas, machines, worth
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrtuner.rds.formula import (
@@ -20,37 +21,57 @@ GIB = 1024**3
 MEMORY = "DBInstanceClassMemory"
 
 
-@pytest.mark.parametrize(
-    ("text", "machine", "value"),
-    [
-        ("{DBInstanceClassMemory/32768}", {MEMORY: 8 * GIB}, 262_144),
-        # 8,053,063,680 * 75 = 603,979,776,000; / 819,200 = 737,280
-        ("{DBInstanceClassMemory*75/819200}", {MEMORY: 15 * GIB // 2}, 737_280),
-        # 8,589,934,592 / 63,963,136 = 134.29…: 134 * 1024
-        ("GREATEST({DBInstanceClassMemory/63963136*1024},65536)", {MEMORY: 8 * GIB}, 137_216),
-        # the other order: 8,796,093,022,208 / 63,963,136 = 137,518.1…
-        ("GREATEST({DBInstanceClassMemory*1024/63963136},65536)", {MEMORY: 8 * GIB}, 137_518),
-        ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 8 * GIB}, 901),
-        ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 64 * GIB}, 5000),
-        # 8,589,934,592 / 12,038 = 713,568.2…; - 50,003
-        ("SUM({DBInstanceClassMemory/12038},-50003)", {MEMORY: 8 * GIB}, 663_565),
-        # 64 GiB / 20 GiB = 3.2: log2 is 1.68, rounded 2
-        ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 64 * GIB}, 1200),
-        # 8 / 20 = 0.4: log2 is -1.32, rounded -1: the floor of 200 holds
-        ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 8 * GIB}, 200),
-        ("GREATEST(${DBInstanceVCPU/2},8)", {"DBInstanceVCPU": 64}, 32),
-        ("greatest({DBInstanceVCPU*2}, 8)", {"DBInstanceVCPU": 2}, 8),
-        ("{DBInstanceVCPU} > 2", {"DBInstanceVCPU": 4}, 1),
-        ("{DBInstanceVCPU}=<2", {"DBInstanceVCPU": 4}, 0),
-        ("{AllocatedStorage/1073741824}", {"AllocatedStorage": 100 * GIB}, 100),
-        ("{EndPointPort}", {"EndPointPort": 5432}, 5432),
-        ("200", {}, 200),
-    ],
-)
+#: Worked out by hand; the oracle is held to them too.
+WORKED_OUT = [
+    ("{DBInstanceClassMemory/32768}", {MEMORY: 8 * GIB}, 262_144),
+    # 8,053,063,680 * 75 = 603,979,776,000; / 819,200 = 737,280
+    ("{DBInstanceClassMemory*75/819200}", {MEMORY: 15 * GIB // 2}, 737_280),
+    # 8,589,934,592 / 63,963,136 = 134.29…: 134 * 1024
+    ("GREATEST({DBInstanceClassMemory/63963136*1024},65536)", {MEMORY: 8 * GIB}, 137_216),
+    # the other order: 8,796,093,022,208 / 63,963,136 = 137,518.1…
+    ("GREATEST({DBInstanceClassMemory*1024/63963136},65536)", {MEMORY: 8 * GIB}, 137_518),
+    ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 8 * GIB}, 901),
+    ("LEAST({DBInstanceClassMemory/9531392},5000)", {MEMORY: 64 * GIB}, 5000),
+    # 8,589,934,592 / 12,038 = 713,568.2…; - 50,003
+    ("SUM({DBInstanceClassMemory/12038},-50003)", {MEMORY: 8 * GIB}, 663_565),
+    # 64 GiB / 20 GiB = 3.2: log2 is 1.68, rounded 2
+    ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 64 * GIB}, 1200),
+    # 8 / 20 = 0.4: log2 is -1.32, rounded -1: the floor of 200 holds
+    ("GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)", {MEMORY: 8 * GIB}, 200),
+    ("GREATEST(${DBInstanceVCPU/2},8)", {"DBInstanceVCPU": 64}, 32),
+    ("greatest({DBInstanceVCPU*2}, 8)", {"DBInstanceVCPU": 2}, 8),
+    ("{DBInstanceVCPU} > 2", {"DBInstanceVCPU": 4}, 1),
+    ("{DBInstanceVCPU}=<2", {"DBInstanceVCPU": 4}, 0),
+    ("{AllocatedStorage/1073741824}", {"AllocatedStorage": 100 * GIB}, 100),
+    ("{EndPointPort}", {"EndPointPort": 5432}, 5432),
+    # log2(1 / 20) is -4.32, rounded -4: * 10 = -40; / 7 = -5.7, cut towards zero
+    ("SUM({log(DBInstanceVCPU/20)*10/7},100)", {"DBInstanceVCPU": 1}, 95),
+    ("200", {}, 200),
+]
+
+
+@pytest.mark.parametrize(("text", "machine", "value"), WORKED_OUT)
 def test_what_aws_takes_is_read_and_evaluated(
     text: str, machine: dict[str, int], value: int
 ) -> None:
     assert parse(text).evaluate(machine) == value
+
+
+@pytest.mark.parametrize(("text", "machine", "value"), WORKED_OUT)
+def test_the_second_evaluator_gives_what_was_worked_out_by_hand(
+    text: str, machine: dict[str, int], value: int
+) -> None:
+    assert worth(text, machine) == value
+
+
+@settings(max_examples=1000, deadline=None)
+@given(text=formulas(), machine=machines())
+def test_two_evaluators_that_share_no_code_agree_on_every_formula(
+    text: str, machine: dict[str, int]
+) -> None:
+    formula = parse(text)
+    assert formula.evaluate(machine) == worth(text, machine)
+    assert worth(str(formula), machine) == worth(text, machine)
 
 
 def test_the_logarithm_turns_at_the_square_root_of_two_exactly() -> None:

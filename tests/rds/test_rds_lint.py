@@ -10,12 +10,14 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
+from mrtuner.cli import rdstune
 from mrtuner.rds.files import Entry, WrittenGroup, read_live, read_text
 from mrtuner.rds.group import design
 from mrtuner.rds.lab import Lab
@@ -217,13 +219,11 @@ def test_a_value_below_bounds_gets_a_floor() -> None:
     assert finding.remedy == f"Write GREATEST({value},1)"
 
 
-def test_what_only_the_smallest_classes_refuse_is_a_warning_and_says_how_to_leave_them_out() -> (
-    None
-):
+def test_what_only_the_smallest_classes_refuse_is_told_with_how_to_leave_them_out() -> None:
     """1 GiB / 8 MiB is 128, RDS's least, and formulas see less than that; 1.7 GiB come next."""
     written = group(min_wal_size="{DBInstanceClassMemory/8388608}")
     finding = only(written, "out-of-range")
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.INFO
     assert finding.remedy == "Where only larger classes are used, say --smallest db.m1.small."
     assert lint(written, smallest=instance_class("db.m1.small")) == ()
 
@@ -344,7 +344,11 @@ def test_a_value_that_is_not_known_yet_is_told_and_nothing_made_of_it() -> None:
 
 def test_without_a_family_units_and_formulas_are_checked_all_the_same() -> None:
     written = group(family=None, shared_buffers="{DBInstanceClassMemory/4}", nonsense="1")
-    assert {finding.check for finding in lint(written)} == {"family-unknown", "wrong-unit"}
+    assert {finding.check for finding in lint(written)} == {
+        "family-unknown",
+        "unknown-parameter",
+        "wrong-unit",
+    }
     named = {finding.check for finding in lint(written, family="postgres17")}
     assert named == {"wrong-unit", "unknown-parameter"}
 
@@ -486,3 +490,237 @@ def test_the_page_on_units_says_what_the_catalogue_says() -> None:
     for unit, names in rows:
         units = {name: known[name].unit for name in names.split(", ")}
         assert set(units.values()) == {"8kB" if unit == "8 kB pages" else unit}, units
+
+
+def test_what_rds_lacks_on_purpose_is_no_misspelling() -> None:
+    """PostgreSQL has lock_timeout; RDS's groups do not: a role or a database can be given it."""
+    finding = only(group(lock_timeout="5000"), "unknown-parameter")
+    assert "Did you mean" not in finding.remedy
+    assert "ALTER DATABASE … SET lock_timeout" in finding.remedy
+    assert only(group(lock_timeot="5000"), "unknown-parameter").severity is Severity.ERROR
+
+
+# Quiet when right (issue 10, point 1.11).
+
+
+def warned(written: WrittenGroup, *class_names: str) -> set[str]:
+    classes = [instance_class(name) for name in class_names] or None
+    return {each.check for each in lint(written, classes=classes) if each.to_be_mended}
+
+
+def test_one_more_worker_process_breaks_no_memory_budget() -> None:
+    """AWS's own defaults pass the ceiling on many classes; 112 kB more change nothing."""
+    assert warned(group(max_worker_processes="9")) == set()
+    assert warned(group(work_mem="4100")) == set()
+    # some 100 sessions with two times 512 MB: 100 GB, more than most classes have
+    assert "memory-budget" in warned(group(work_mem="524288"))
+
+
+@pytest.mark.parametrize("workload", ["oltp", "web", "olap", "mixed"])
+@pytest.mark.parametrize("asked", [("postgres17", "db.r6g.xlarge"), ("postgres13", "db.t4g.small"),
+                                   ("aurora-postgresql16", "db.r7g.large")])  # fmt: skip
+def test_our_own_render_output_lints_clean_in_every_format(
+    workload: str, asked: tuple[str, str], tmp_path: Path
+) -> None:
+    """Where lint reads no Python and no shell, it reads what render --json says of the same."""
+    name, class_name = asked
+    words = ["render", "--family", name, "--class", class_name, "--workload", workload]
+    words += ["--connections", "50"]
+    for form, suffix in [
+        ("terraform", ".tf"), ("cloudformation", ".yaml"), ("cdk", ""), ("pulumi", ""),
+        ("aws-cli", ""),
+    ]:  # fmt: skip
+        more = ["--json"] if not suffix else []
+        done = CliRunner().invoke(rdstune, [*words, "--format", form, *more])
+        assert done.exit_code == 0, done.stderr
+        path = tmp_path / f"group{suffix or '.json'}"
+        path.write_text(done.stdout)
+        linted = CliRunner().invoke(rdstune, ["lint", str(path)])
+        assert (linted.exit_code, "nothing to mend" in linted.stderr) == (0, True), linted.stdout
+
+
+USED = """\
+resource "aws_db_parameter_group" "app" {
+  family = "postgres17"
+  parameter {
+    name  = "work_mem"
+    value = "16384"
+  }
+  parameter {
+    name         = "max_connections"
+    value        = "200"
+    apply_method = "pending-reboot"
+  }
+}
+
+resource "aws_db_instance" "app" {
+  engine               = "postgres"
+  engine_version       = "17.4"
+  instance_class       = "db.r6g.2xlarge"
+  parameter_group_name = aws_db_parameter_group.app.name
+}
+"""
+
+
+def linted(text: str, suffix: str = ".tf") -> tuple[Finding, ...]:
+    [one] = read_text(text, suffix=suffix, source="main.tf")
+    return lint(one)
+
+
+def test_the_class_named_in_the_same_file_is_the_one_that_counts() -> None:
+    """200 sessions of 16 MB twice over are 6.4 GB: much for 1 GiB, and little for 64."""
+    assert [each.what for each in linted(USED)] == []
+    small = linted(USED.replace("r6g.2xlarge", "t4g.micro"))
+    [finding] = [each for each in small if each.check == "memory-budget"]
+    assert finding.severity is Severity.WARNING
+    assert finding.what == "the worst case does not fit the memory of db.t4g.micro"
+
+
+CLOUD = """\
+Resources:
+  Group:
+    Type: AWS::RDS::DBParameterGroup
+    Properties:
+      Family: postgres17
+      Parameters: {max_connections: "200", work_mem: "16384"}
+  Shop:
+    Type: AWS::RDS::DBInstance
+    Properties:
+      DBInstanceClass: db.t4g.micro
+      Engine: postgres
+      EngineVersion: "16.4"
+      DBParameterGroupName: !Ref Group
+"""
+
+
+def test_the_class_and_the_engine_in_a_template_count_too() -> None:
+    found = linted(CLOUD, ".yaml")
+    assert "db.t4g.micro" in next(each.what for each in found if each.check == "memory-budget")
+    [finding] = [each for each in found if each.check == "family-mismatch"]
+    assert finding.what == "of family postgres17, yet Shop is given it and runs postgres16"
+    assert (finding.severity, finding.line) == (Severity.ERROR, 7)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "runs"),
+    [
+        ("postgres", "16.3", "postgres16"),
+        ("aurora-postgresql", "17.4", "aurora-postgresql17"),
+        ("mysql", "8.0.35", "mysql8.0"),
+        ("postgres", "9.6.24", "postgres9.6"),
+    ],
+)
+def test_an_engine_that_contradicts_the_family_is_an_error(
+    engine: str, version: str, runs: str
+) -> None:
+    text = USED.replace('"postgres"', f'"{engine}"').replace("17.4", version)
+    [finding] = [each for each in linted(text) if each.check == "family-mismatch"]
+    assert finding.what == f"of family postgres17, yet app is given it and runs {runs}"
+
+
+def test_a_family_that_the_file_leaves_open_is_told_by_the_instance() -> None:
+    found = linted(USED.replace('family = "postgres17"', "family = var.family"))
+    assert [each.check for each in found] == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "finds"),
+    [
+        ("64 * 1024", set()),
+        ("(1024 * 1024 * 1024) / 8192", set()),
+        ("local.pages", set()),
+        ('"${local.pages * 2}"', set()),
+        ("local.sizes.small", set()),
+        ('local.sizes["large"]', {"wrong-unit"}),
+        ('var.big ? "1073741824" : "131072"', {"wrong-unit"}),
+        ('true ? "131072" : "1073741824"', set()),
+        ("1 > 2 ? 1073741824 : 131072", set()),
+        ("max(131072, local.pages)", set()),
+        ("1024 * 1024 * 1024", {"wrong-unit"}),
+        ('"4GB"', {"unit-suffix"}),
+        ("local.missing", {"not-known"}),
+        ("local.itself", {"not-known"}),
+    ],
+)
+def test_arithmetic_ternaries_and_locals_are_understood(expression: str, finds: set[str]) -> None:
+    """1 GiB in bytes, as pages of 8 kB, is 8 TiB: more than any class has."""
+    text = f"""\
+locals {{
+  pages  = 128 * 1024
+  sizes  = {{ small = 65536, large = 1073741824 }}
+  itself = local.itself
+}}
+resource "aws_db_parameter_group" "app" {{
+  family = "postgres17"
+  parameter {{
+    name         = "effective_cache_size"
+    value        = {expression}
+    apply_method = "immediate"
+  }}
+}}
+"""
+    told = {"more-than-memory"}
+    assert {each.check for each in linted(text)} - told == finds
+
+
+def test_blocks_made_from_a_local_are_read() -> None:
+    text = """\
+locals {
+  settings = [
+    { name = "shared_buffers", value = "{DBInstanceClassMemory/4}" },
+    { name = "work_mem", value = 4 * 1024, apply_method = "immediate" },
+  ]
+}
+resource "aws_db_parameter_group" "app" {
+  family = "postgres17"
+  dynamic "parameter" {
+    for_each = local.settings
+    content {
+      name         = parameter.value.name
+      value        = parameter.value.value
+      apply_method = lookup(parameter.value, "apply_method", "pending-reboot")
+    }
+  }
+}
+"""
+    [one] = read_text(text, suffix=".tf", source="main.tf")
+    assert [(each.name, each.value, each.method) for each in one.entries] == [
+        ("shared_buffers", "{DBInstanceClassMemory/4}", "pending-reboot"),
+        ("work_mem", "4096", "immediate"),
+    ]
+    assert warned(one) == {"wrong-unit"}
+
+
+def test_both_branches_of_a_condition_in_a_template_are_judged() -> None:
+    text = CLOUD.replace('work_mem: "16384"', 'work_mem: !If [Big, "4MB", "4096"]')
+    assert "unit-suffix" in {each.check for each in linted(text, ".yaml")}
+
+
+def test_what_holds_in_every_family_is_judged_without_one() -> None:
+    """max_connections is static in all of them; work_mem at 64 MB fits no usual class."""
+    written = group(
+        Entry(name="max_connections", value="200", method="immediate"),
+        family=None,
+        work_mem="2097152",
+        shared_bufers="1",
+        block_size="8192",
+    )
+    found = {(each.check, each.parameter): each.severity for each in lint(written)}
+    assert found["static-immediate", "max_connections"] is Severity.ERROR
+    assert found["unknown-parameter", "shared_bufers"] is Severity.WARNING
+    assert ("memory-budget", None) in found
+    assert warned(group(family=None, work_mem="8192", wal_keep_size="2048")) <= {"memory-budget"}
+
+
+@pytest.mark.parametrize(
+    "names", [("character_set_client", "max_connections"), ("max_connections",), ("binlog_format",)]
+)
+def test_a_group_of_no_family_may_be_one_of_mysql(names: tuple[str, ...]) -> None:
+    """There max_connections is dynamic; PostgreSQL's rules would be wrong."""
+    entries = (Entry(name=name, value="utf8", method="immediate") for name in names)
+    [finding] = lint(group(*entries, family=None))
+    assert (finding.check, finding.severity) == ("family-unknown", Severity.INFO)
+
+
+def test_a_family_that_we_do_not_know_may_have_names_that_we_do_not_know() -> None:
+    assert found(group(family="postgres12", wal_keep_segments="32"), "unknown-parameter") == []

@@ -427,8 +427,14 @@ def test_other_partitions_have_their_own_arns(region: str, partition: str) -> No
         (None, "arn:aws:kms:eu-central-1:123456789012:key/*"),
         ("alias/copies", "arn:aws:kms:eu-central-1:123456789012:key/*"),
         ("1234-5678", "arn:aws:kms:eu-central-1:123456789012:key/1234-5678"),
-        ("arn:aws:kms:eu-central-1:9:key/1", "arn:aws:kms:eu-central-1:9:key/1"),
-        ("arn:aws:kms:eu-central-1:9:alias/a", "arn:aws:kms:eu-central-1:123456789012:key/*"),
+        (
+            "arn:aws:kms:eu-central-1:123456789012:key/1",
+            "arn:aws:kms:eu-central-1:123456789012:key/1",
+        ),
+        (
+            "arn:aws:kms:eu-central-1:123456789012:alias/a",
+            "arn:aws:kms:eu-central-1:123456789012:key/*",
+        ),
     ],
 )
 def test_iam_understands_keys_by_their_ids_only(key: str | None, resource: str) -> None:
@@ -455,3 +461,27 @@ def test_what_an_option_needs_can_be_left_out() -> None:
 def test_a_command_that_needs_nothing_or_is_none_is_refused(command: str) -> None:
     with pytest.raises(BadValue):
         policy(command)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ("--region", 'x"y'),
+        ("--region", "eu-west-1,*"),
+        ("--account", "12345"),
+        ("--instance", "shop/../*"),
+        ("--group", "a group"),
+        ("--from", "Ireland"),
+        ("--to", ""),
+        ("--kms-key", 'k"'),
+    ],
+)
+def test_a_policy_is_not_made_of_names_that_aws_does_not_have(named: tuple[str, str]) -> None:
+    done = CliRunner().invoke(rdstune, ["policy", "snapshots", "copy", *named])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "HINT: " in done.stderr
+
+
+@pytest.mark.parametrize("region", ["eu-central-1", "us-gov-west-1", "cn-north-1", "mx-central-1"])
+def test_regions_of_every_partition_are_taken(region: str) -> None:
+    assert Scope(regions=(region,)).requested == (region,)

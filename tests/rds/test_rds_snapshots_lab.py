@@ -233,6 +233,16 @@ def test_an_encrypted_snapshot_without_a_key_fails_and_the_others_are_copied(lab
     assert len(there()) == 1
 
 
+def test_an_encrypted_snapshot_that_was_copied_already_needs_no_key(lab: Lab) -> None:
+    make_instances(lab, "closed", StorageEncrypted=True)
+    take(lab, "closed-1")
+    key = boto3.client("kms", region_name=THERE).create_key()["KeyMetadata"]["Arn"]
+    assert run(lab, Job(source=HERE, destination=THERE, kms_key=key)).ok
+    again = run(lab)
+    assert again.ok
+    assert [copy.outcome for copy in again.copies] == [Outcome.PRESENT]
+
+
 def test_a_key_of_the_destination_encrypts_the_copies(lab: Lab) -> None:
     make_instances(lab, "closed", StorageEncrypted=True)
     take(lab, "closed-1")
@@ -320,6 +330,7 @@ def test_a_copy_that_fails_at_aws_is_a_failure(lab: Lab) -> None:
     make_instances(lab, "shop")
     take(lab, "shop-1")
     (begun,) = copy_snapshots(Job(source=HERE, destination=THERE, wait=False)).copies
+    lab.settle()  # else the copy may become available after we have written
     lab._world.region(THERE).snapshots[begun.name].status = "failed"
     (failure,) = failed(run(lab))
     assert failure.error == "the copy is failed"

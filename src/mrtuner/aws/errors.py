@@ -73,6 +73,27 @@ def translated(action: str, region: str | None = None) -> Iterator[None]:
         raise _not_asked(error, action, region) from None
 
 
+@contextmanager
+def answered(action: str, region: str | None = None) -> Iterator[None]:
+    """The same around a call, whose answer may not be one of AWS: empty, or a proxy's page.
+
+    botocore's parser raises what it happens to stumble over: KeyError, ValueError and the like.
+    """
+    from botocore.parsers import ResponseParserError
+
+    try:
+        with translated(action, region):
+            yield
+    except (ResponseParserError, LookupError, ValueError, TypeError, AttributeError) as error:
+        raise not_understood(action, region) from error
+
+
+def not_understood(action: str, region: str | None) -> AwsError:
+    """The error for an answer that is not one of AWS."""
+    where = f" in {region}" if region else ""
+    return AwsError(f"the answer to {action}{where} is not one of AWS", _REACH, action=action)
+
+
 def _refused_by_aws(response: Mapping[str, Any], action: str, region: str | None) -> AwsError:
     answer = response.get("Error", {})
     code, text = str(answer.get("Code", "")), str(answer.get("Message", ""))
@@ -159,5 +180,4 @@ _LOCAL: Final[Mapping[str, tuple[Callable[[Exception], str], str]]] = {
     "InvalidRegionError": (_fixed("this is no AWS region"), "Name one such as eu-central-1."),
     "ConnectionError": (_endpoint, _REACH),
     "HTTPClientError": (_fixed("the connection to AWS{where} broke during {action}"), _REACH),
-    "ResponseParserError": (_fixed("the answer to {action}{where} is not one of AWS"), _REACH),
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner import __version__
 from mrtuner.aws.errors import translated
-from mrtuner.errors import MissingPart
+from mrtuner.extras import without
 
 #: Retries of one call, unless AWS_MAX_ATTEMPTS says otherwise. botocore's own default of 3 (5 in
 #: legacy mode) gives up under the throttling that a fleet of instances meets.
@@ -36,9 +36,7 @@ def client(service: str, account: Account = Account()) -> Any:
         import boto3
         from botocore.config import Config
     except ImportError:
-        raise MissingPart(
-            "boto3 is not installed", "Install it: pip install 'mrtuner[rds]'."
-        ) from None
+        raise without("boto3") from None
     config = Config(retries=_retries(), user_agent_extra=f"mrtuner/{__version__}")
     region = account.region or os.environ.get("AWS_REGION") or None
     with translated(service, region):

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from mrtuner.errors import BadValue, MissingPart, UsageError
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.extras import without
 from mrtuner.limits.series import UNITS, Series
 from mrtuner.stats.plateaus import numpy
 
@@ -296,10 +297,7 @@ def _parquet(path: Path) -> dict[str, list[Any]]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingPart(
-            "Parquet needs the package pyarrow",
-            "Install it with: pip install 'mrtuner[parquet]', or give CSV or JSON.",
-        ) from None
+        raise without("pyarrow") from None
     try:
         with path.open("rb") as file:
             table = parquet.read_table(file, columns=_wanted(parquet.read_schema(file).names))

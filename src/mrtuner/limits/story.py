@@ -7,7 +7,9 @@ above the old baseline. The measured levels lie 1.3 and 0.2 per cent above nomin
 
 from __future__ import annotations
 
+import lzma
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.limits.ceilings import Resource
@@ -22,6 +24,8 @@ DAYS: Final = 7
 _BASELINE: Final = 213e6
 _MOST: Final = 443e6
 _SIZE: Final = 28_000.0  # bytes of an operation: some 15,000 IOPS at the maximum
+#: `python -m mrtuner.limits.story` writes it.
+_EXAMPLE: Final = Path(__file__).with_name("example.csv.xz")
 _START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 _MINUTES: Final = DAYS * 1440
 #: Jobs of the night: hour they start at, minutes they last.
@@ -37,6 +41,11 @@ def story(seed: int = 2021) -> Series:
     return Series(start=_START, step=60, metrics={**told.metrics, **extra})
 
 
+def example() -> str:
+    """The week as a CSV, out of a file that is shipped: to print it needs no numpy."""
+    return lzma.decompress(_EXAMPLE.read_bytes()).decode()
+
+
 def as_csv(series: Series) -> str:
     """The metrics as a file of one point a line; balances only where they have one."""
     np = numpy()
@@ -44,7 +53,7 @@ def as_csv(series: Series) -> str:
     lines = [",".join(["timestamp", *names])]
     for point in range(series.points):
         values = (float(series.metrics[name][point]) for name in names)
-        cells = ("" if np.isnan(value) else f"{value:.6g}" for value in values)
+        cells = ("" if np.isnan(value) else f"{value:.4g}" for value in values)
         lines.append(",".join([f"{series.at(point):%Y-%m-%dT%H:%M:%SZ}", *cells]))
     return "\n".join(lines) + "\n"
 
@@ -88,3 +97,7 @@ def _rest(random: Any, disk: Any) -> dict[str, Any]:
         "FreeableMemory": np.full(_MINUTES, 21e9) * random.normal(1, 0.02, _MINUTES),
         "DatabaseConnections": np.round(180 + 60 * busy + random.normal(0, 6, _MINUTES)),
     }
+
+
+if __name__ == "__main__":
+    _EXAMPLE.write_bytes(lzma.compress(as_csv(story()).encode(), preset=9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mrtuner.aws import rds
 from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
@@ -14,7 +15,7 @@ from mrtuner.postgres.connect import connect, translated
 from mrtuner.rds.group import Design, Setting, design
 from mrtuner.rds.lint import Finding, Severity, lint
 from mrtuner.rds.plan import Plan
-from mrtuner.rds.sizes import Size, on_class
+from mrtuner.rds.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.target import Target
 from mrtuner.rds.written import Entry, WrittenGroup
 from mrtuner.units import Bytes, GiB, pretty_bytes
@@ -47,19 +48,40 @@ def advise(
     With a connection string, what the server's build lacks is left out, and said.
     """
     known, notes = class_of(target, account)
+    kept = None if connections is not None else _connections_in_force(target, account)
     made = design(
         family_name=target.family,
         class_name=known.name,
         workload=workload,
         connections=connections,
         storage=Bytes(target.writer.allocated_storage * GiB) or None,
+        kept=kept,
     )
     without = _lacking(dsn, made.values) if dsn else {}
     return Advised(
         design=made,
         settings=tuple(one for one in made.settings if one.name not in without),
-        notes=(*notes, *(f"{name} is left out: {why}" for name, why in without.items())),
+        notes=(
+            *notes,
+            *_of_sessions(made, target),
+            *(f"{name} is left out: {why}" for name, why in without.items()),
+        ),
     )
+
+
+def _connections_in_force(target: Target, account: Account) -> str | None:
+    """What somebody has set max_connections to in the attached group; None for the default."""
+    rows = rds.parameters(client("rds", account), target.group, target.scope, source="user")
+    return next((row.value for row in rows if row.name == "max_connections"), None)
+
+
+def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
+    """What holds where nobody said how many connections, and what a number would buy."""
+    if made.sessions is None:
+        return ()
+    command = f"rdstune apply {target.identifier} --workload {made.question.workload}"
+    command += f" --connections {made.sessions.reckoned.active}"
+    return made.sessions.promise, made.sessions.buys(command)
 
 
 def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -117,12 +139,12 @@ def refuse_overflow(made: Design, plan: Plan) -> str | None:
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     after = _size(made, values)
-    if after.holds or plan.nothing:
+    if after.holds or (plan.nothing and after.starts):
         return None
     theirs = sorted(values.keys() - made.values.keys())
     message = _overflow(after)
     before = _size(made, plan.attached_values)
-    if not before.holds and after.share <= before.share:
+    if after.starts and not before.holds and after.share <= before.share:
         return f"{message}; it did not fit before either"
     raise Refused(message, f"Change what somebody has set there: {', '.join(theirs)}.")
 
@@ -158,6 +180,11 @@ def _size(made: Design, values: Mapping[str, str]) -> Size:
 def _overflow(size: Size) -> str:
     if size.outside:
         return f"the server would not take {', '.join(size.outside)}"
+    if not size.starts:
+        return (
+            f"with everything that the group sets, shared memory takes {float(size.shared):.0%} of "
+            f"memory: beyond {float(MOST_SHARED):.0%} RDS does not start the instance"
+        )
     return (
         f"with everything that the group sets, the worst case takes "
         f"{pretty_bytes(size.budget.total)} of {pretty_bytes(size.budget.ceiling)}"

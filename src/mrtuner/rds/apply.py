@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
@@ -20,6 +20,8 @@ from mrtuner.journal.steps import Observer, unseen
 from mrtuner.journal.store import Journal
 from mrtuner.rds.floors import refuse_floors
 from mrtuner.rds.plan import LeftAlone, Plan, Step, make, user_values
+from mrtuner.rds.rescue import refuse_other_group
+from mrtuner.rds.rollback import roll_back
 from mrtuner.rds.target import Target, read_target, users
 from mrtuner.rds.transaction import Transaction, reboot_waiting
 from mrtuner.rds.watch import USUAL, Pace
@@ -72,7 +74,9 @@ def apply(
         return _only_reboot(client, plan, journal, reboot, pace, at)
     with held(journal, plan.target, plan.group):
         target = read_target(client, plan.target.identifier)
-        refuse_busy(target)
+        refuse_other_group(target, plan.group)
+        if not target.incompatible:  # then it is repaired
+            refuse_busy(target)
         _refuse_stale(client, plan, target)
         refuse_floors(client, plan, reboot)
         draft = _draft(plan, target, reboot)
@@ -124,7 +128,7 @@ def recover(
         if change.state is not State.REVERTING and transaction.at_target():
             carry_out(transaction, transaction.complete)
             return outcome("finished", transaction)
-        waiting = transaction.back()
+        waiting = roll_back(transaction)
     return outcome("reverted", transaction, waiting=waiting)
 
 
@@ -145,7 +149,7 @@ def refuse_busy(target: Target) -> None:
         raise Refused(
             f"{', '.join(target.incompatible)} does not start with its parameters"
             " (incompatible-parameters)",
-            "rdstune undo takes our last change back; else correct the group by hand and reboot.",
+            "rdstune diff names what keeps it from starting, rdstune apply repairs its group.",
         )
     if not target.changeable:
         raise Refused(
@@ -203,6 +207,8 @@ def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
     reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
     if not plan.steps and reboot == "now":
         reboots = reboot_order(target)  # another group is attached as it is
+    if target.incompatible:
+        reboots = ()  # what is down is rebooted as soon as its group is written, unasked
     return Change(
         server=target.arn,
         address=f"{target.region}/{target.identifier}",
@@ -265,24 +271,11 @@ def carry_out(transaction: Transaction, steps: Callable[[], None] | None = None)
             transaction.at("planned")
         (steps or transaction.forward)()
     except BaseException as error:
-        waiting = _back(transaction, error)
+        waiting = roll_back(transaction, _reason(error))
         if not isinstance(error, Exception):
             raise  # interrupted by the user; everything is back
         raise _undone(error, waiting) from error
     transaction.at("verified")
-
-
-def _back(transaction: Transaction, error: BaseException) -> tuple[str, ...]:
-    try:
-        return transaction.back()
-    except MrTunerError as second:
-        raise ApplyError(
-            f"{_reason(error)}; and the old values could not be put back: {second.message}",
-            second.hint or _AGAIN,
-        ) from error
-
-
-_AGAIN: Final = "Run again to go on putting them back."
 
 
 def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:

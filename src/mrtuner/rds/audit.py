@@ -213,8 +213,20 @@ def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Ev
                 others += 1
     except MrTunerError as error:
         yield Failure(region=region, error=error)
+    except Exception as error:  # one region's answer must not end the others
+        yield Failure(region=region, error=_strange(region, error))
     else:
         yield Surveyed(region=region, instances=instances, others=others)
+
+
+def _strange(region: str, error: Exception) -> MrTunerError:
+    """For what nobody foresaw: an answer without what every answer has, or a mistake of ours."""
+    found = MrTunerError(
+        f"an answer from {region} cannot be understood: {type(error).__name__}: {error}",
+        "Ask for this region alone with --region and --debug.",
+    )
+    found.__cause__ = error
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

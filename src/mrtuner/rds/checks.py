@@ -14,6 +14,7 @@ from typing import Final
 from mrtuner.catalog import Parameter
 from mrtuner.catalog.families import Family
 from mrtuner.errors import BadValue
+from mrtuner.rds.any_family import known_names
 from mrtuner.rds.findings import Finding, Severity
 from mrtuner.rds.formula import braces, is_formula
 from mrtuner.rds.formula_checks import check_formula
@@ -42,16 +43,22 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _name(subject: Subject) -> Iterator[Finding]:
     """In the family, for customers to set, and in this kind of group."""
-    if subject.family is None or subject.entry.apply_type is not None:
+    if subject.entry.apply_type is not None:
         return  # AWS listed it itself
-    known = subject.known
-    if known is None:
-        yield _unlisted(subject, subject.family)
-    elif not known.modifiable:
+    known, family = subject.known, subject.family
+    if subject.nowhere:
         yield subject.finding(
-            "not-modifiable", sure(not known.inferred),
-            f"cannot be set in {subject.family.name}", why=f"evidence: {known.evidence}",
-            remedy="Leave it out.",
+            "unknown-parameter", Severity.WARNING, "not a parameter of any family that is known",
+            remedy=_close(subject.entry.name.lower()),
+        )  # fmt: skip
+    elif known is None:
+        if family is not None:
+            yield _unlisted(subject, family)
+    elif not known.modifiable:
+        where = family.name if family else "any family that is known"
+        yield subject.finding(
+            "not-modifiable", sure(not known.inferred), f"cannot be set in {where}",
+            why=f"evidence: {known.evidence}", remedy="Leave it out.",
         )  # fmt: skip
     elif known.level == "cluster" and not subject.cluster:
         yield subject.finding(
@@ -59,6 +66,13 @@ def _name(subject: Subject) -> Iterator[Finding]:
             "belongs in the DB cluster parameter group", why=f"evidence: {known.evidence}",
             remedy="Move it to the cluster's group.",
         )  # fmt: skip
+
+
+def _close(name: str) -> str:
+    from difflib import get_close_matches  # only for a name that is not there
+
+    close = get_close_matches(name, known_names(), n=3, cutoff=0.8)
+    return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
 def _unlisted(subject: Subject, family: Family) -> Finding:
@@ -119,7 +133,7 @@ def _suffix(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         "unit-suffix", Severity.ERROR, f"{subject.text!r} is not a plain number",
         why=f"RDS takes numbers in {subject.pages}, without a suffix",
-        remedy=f"Write {number}" if number else "",
+        remedy=subject.write(number) if share else f"Write {number}" if number else "",
     )  # fmt: skip
 
 

@@ -109,8 +109,8 @@ def copy_snapshots(
     there = client("rds", Account(job.destination, profile))
     sources = _sources(here, job)
     notes = () if job.instances else tuple(_unprotected(here, job, sources))
-    run = _Run(job=job, there=there, waiting=deque(sources))
-    run.refuse(_without_key(job, sources, profile))
+    without_key = _without_key(job, sources, profile)
+    run = _Run(job=job, there=there, waiting=deque(sources), without_key=without_key)
     while run.advance():
         tell(run.progress(len(sources)))
         sleep(poll)
@@ -184,17 +184,11 @@ class _Run:
     job: Job
     there: Any
     waiting: deque[Snapshot]
+    without_key: AwsError | None = None  # why no encrypted snapshot can be copied
     flying: dict[str, _Flight] = field(default_factory=dict)
     done: list[Copy] = field(default_factory=list)
     percent: dict[str, int] = field(default_factory=dict)
     busy: int = 0  # copies that the destination is receiving, from whomever
-
-    def refuse(self, why: AwsError | None) -> None:
-        """Settle the encrypted snapshots when there is no key for them."""
-        if why is not None:
-            for source in [one for one in self.waiting if one.encrypted]:
-                self.waiting.remove(source)
-                self._fail(source, why)
 
     def advance(self) -> bool:
         """Look, settle what has arrived, start what has room. Whether there is more to wait for."""
@@ -229,6 +223,9 @@ class _Run:
             name = copy_name(source, self.job.source)
             if name in landed:
                 self._found(source, landed[name])
+            elif source.encrypted and self.without_key is not None:
+                self.waiting.remove(source)
+                self._fail(source, self.without_key)
             elif self.busy < AT_ONCE:
                 self.busy = self.busy + 1 if self._begin(source, name) else AT_ONCE
 

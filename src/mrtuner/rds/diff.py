@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import family
 from mrtuner.postgres.connect import connect
 from mrtuner.rds.compare import Line, Machine, Verdict, compare, machine, measured
 from mrtuner.rds.memory import TELLING, class_memory
-from mrtuner.rds.plan import same_value
+from mrtuner.rds.plan import same_value, user_values
+from mrtuner.rds.rescue import culprits
 from mrtuner.rds.target import Target
 from mrtuner.tuning.live import InForce, in_force
 
@@ -28,6 +30,12 @@ class Diff:
     machine: Machine
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
+    culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
+
+    @property
+    def down(self) -> bool:
+        """Whether an instance does not start with its parameters."""
+        return bool(self.target.incompatible)
 
     @property
     def differing(self) -> tuple[Line, ...]:
@@ -64,7 +72,17 @@ def diff(
     here = machine_of(client, target, instance_class, dsn)
     waiting = bool(target.waiting) and group == target.group
     lines = compare(parameters, here, rows, _changes(parameters, advised or {}), waiting)
-    return Diff(target=target, group=group, machine=here, lines=lines, notes=here.memory.notes)
+    found: tuple[str, ...] = ()
+    if target.incompatible:
+        found = culprits(user_values(parameters), family(target.family), instance_class)
+    return Diff(
+        target=target,
+        group=group,
+        machine=here,
+        lines=lines,
+        notes=here.memory.notes,
+        culprits=found,
+    )
 
 
 def machine_of(

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.rds.written import Entry, WrittenGroup
+from mrtuner.rds.terraform_expressions import Either, Unknown, Value, texts, written
+from mrtuner.rds.terraform_files import expression
+from mrtuner.rds.written import Entry, User, WrittenGroup
 
 if TYPE_CHECKING:
+    from yaml.events import Event
     from yaml.nodes import Node
 
 _GROUP_TYPE: Final = re.compile(r"AWS::RDS::DB(?P<cluster>Cluster)?ParameterGroup")
@@ -44,6 +48,8 @@ def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
 
 
 _READABLE: Final = "Give one document of JSON or YAML."
+#: Lists and mappings within one another. A template's parameters stand at a depth of 5.
+DEEPEST: Final = 100
 
 
 def _composed(text: str, source: str) -> Node:
@@ -51,6 +57,7 @@ def _composed(text: str, source: str) -> Node:
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        _require_shallow(yaml.parse(text, Loader=loader), source)
         root = yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -60,6 +67,24 @@ def _composed(text: str, source: str) -> Node:
     if root is None:
         raise BadValue(f"{source} is empty", _READABLE)
     return root
+
+
+def _require_shallow(events: Iterable[Event], source: str) -> None:
+    """BadValue for a document that is nested beyond all use: composing it would overflow the stack.
+
+    Events come one after the other, whatever the depth.
+    """
+    from yaml.events import CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    for event in events:
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            where = f":{event.start_mark.line + 1}" if event.start_mark else ""
+            raise BadValue(f"{source}{where} is nested more than {DEEPEST} deep", _READABLE)
 
 
 def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
@@ -99,43 +124,121 @@ def _answered(row: Node) -> Entry:
 
 def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Of a CloudFormation template."""
-    for name, resource in _pairs(_get(root, "Resources")):
+    resources = _pairs(_get(root, "Resources"))
+    users = _users(resources)
+    for name, resource in resources:
         kind = _GROUP_TYPE.fullmatch(_text(_get(resource, "Type")) or "")
         properties = _get(resource, "Properties")
         if kind is None or properties is None:
             continue
-        named = _get(properties, f"DB{kind['cluster'] or ''}ParameterGroupName")
+        option = f"DB{kind['cluster'] or ''}ParameterGroupName"
+        named = _text(_get(properties, option))
         yield WrittenGroup(
             entries=tuple(
                 _entry(key, value) for key, value in _pairs(_get(properties, "Parameters"))
             ),
             source=source,
-            name=_text(named) or _text(name),
+            name=named or _text(name),
             family=_text(_get(properties, "Family")),
             cluster=kind["cluster"] is not None,
             line=_line(name),
+            users=tuple(
+                user
+                for each in dict.fromkeys((_text(name) or "", named or ""))
+                for user in users.get((option, each), ())
+            ),
         )
+
+
+def _users(resources: Iterable[tuple[Node, Node]]) -> dict[tuple[str, str], list[User]]:
+    """The instances and clusters that are given a group, by the option and the group's name."""
+    found: dict[tuple[str, str], list[User]] = {}
+    given = [(name, _get(one, "Properties"), _text(_get(one, "Type"))) for name, one in resources]
+    members: dict[str | None, list[tuple[str, ...]]] = {}
+    for _, properties, kind in given:
+        if kind == "AWS::RDS::DBInstance":
+            cluster = _named(_get(properties, "DBClusterIdentifier"))
+            members.setdefault(cluster, []).append(_classes(properties))
+    for name, properties, kind in given:
+        option = _GIVEN.get(kind or "")
+        group = _named(_get(properties, option)) if option else None
+        if option is None or group is None:
+            continue
+        classes = _classes(properties)
+        if not classes and kind == "AWS::RDS::DBCluster":
+            classes = _together(members.get(_text(name), []))
+        user = User(
+            name=_text(name) or "",
+            class_names=classes,
+            engine=_text(_get(properties, "Engine")),
+            version=_text(_get(properties, "EngineVersion")),
+            line=_line(name),
+        )
+        found.setdefault((option, group), []).append(user)
+    return found
+
+
+_GIVEN: Final = {
+    "AWS::RDS::DBInstance": "DBParameterGroupName",
+    "AWS::RDS::DBCluster": "DBClusterParameterGroupName",
+}
+
+
+def _named(node: Node | None) -> str | None:
+    """A name, or the logical name that `Ref` refers to."""
+    reference = _get(node, "Ref")
+    if reference is None and node is not None and node.tag == "!Ref":
+        return str(node.value)
+    return _text(reference if reference is not None else node)
+
+
+def _classes(properties: Node | None) -> tuple[str, ...]:
+    node = _get(properties, "DBInstanceClass") or _get(properties, "DBClusterInstanceClass")
+    text = _text(node)
+    return (text,) if text else _branches(node)
+
+
+def _together(classes: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """The classes of a cluster's instances; none where one of them is not known."""
+    return tuple(dict.fromkeys(one for each in classes for one in each)) if all(classes) else ()
+
+
+def _branches(node: Node | None) -> tuple[str, ...]:
+    """What `Fn::If` gives, where both branches are literals."""
+    whole = _get(node, "Fn::If")
+    if whole is None and node is not None and node.tag == "!If":
+        whole = node
+    texts = [_text(each) for each in _items(whole)[1:]]
+    if None in texts:
+        return ()
+    return tuple(dict.fromkeys(text for text in texts if text is not None))
 
 
 def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Of Terraform's JSON syntax: one block, or a list of them."""
+    local = {_text(name): _text(value) for name, value in _pairs(_get(root, "locals"))}
+
+    def set_by_terraform(row: Node) -> Entry:
+        method = _text(_get(row, "apply_method")) or "immediate"  # the provider's default
+        value = _get(row, "value")
+        given = _template(_text(value), local)
+        if isinstance(given, Either):
+            return replace(_entry(_get(row, "name"), value, method=method), value=None,
+                           unknown=_text(value) or "", either=texts(given))  # fmt: skip
+        return _entry(_get(row, "name"), value, method=method, read=lambda _: written(given))
+
     for kind, cluster in _TERRAFORM.items():
         for label, body in _pairs(_get(_get(root, "resource"), kind)):
             blocks = _get(body, "parameter")
             rows = _items(blocks) or ([blocks] if blocks is not None else [])
             yield WrittenGroup(
-                entries=tuple(_set_by_terraform(row) for row in rows),
+                entries=tuple(set_by_terraform(row) for row in rows),
                 source=source,
                 name=_text(_get(body, "name")) or _text(label),
                 family=_text(_get(body, "family")),
                 cluster=cluster,
                 line=_line(label),
             )
-
-
-def _set_by_terraform(row: Node) -> Entry:
-    method = _text(_get(row, "apply_method")) or "immediate"  # the provider's default
-    return _entry(_get(row, "name"), _get(row, "value"), method=method, read=_template)
 
 
 def _ours(root: Node, source: str) -> Iterator[WrittenGroup]:
@@ -168,15 +271,22 @@ def _entry(
         name=_text(name) or "",
         value=text,
         unknown="" if text is not None else _shown(value),
+        either=() if text is not None else _branches(value),
         line=_line(value if value is not None else name),
         **fields,
     )
 
 
-def _template(node: Node | None) -> str | None:
+def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value:
     """A string of Terraform's JSON: a template, as in its own syntax."""
-    text = _text(node)
-    return None if text is None else plain_template(text)
+    if text is None:
+        return None
+    plain = plain_template(text)
+    whole = re.fullmatch(r"\$\{(.*)\}", text, re.DOTALL)
+    if plain is not None or whole is None:
+        return Unknown(text) if plain is None else plain
+    known = {str(name): value for name, value in local.items() if value is not None}
+    return expression(whole[1], known)
 
 
 def plain_template(text: str) -> str | None:

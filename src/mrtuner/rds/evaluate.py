@@ -32,6 +32,8 @@ _OF_MEMORY: Final = frozenset({
     "effective_cache_size", "gin_pending_list_limit", "min_dynamic_shared_memory",
     "vacuum_buffer_usage_limit",
 })  # fmt: skip
+#: Nobody means more of the memory than this in bytes; RDS does not start with more shared.
+MOST_MEANT: Final = Fraction(9, 10)
 _OF_MEMORY_TOO: Final = ("_mem", "_buffers")
 
 
@@ -227,7 +229,7 @@ def _sense(
 def _in_unit(formula: Formula, unit: int) -> str:
     """The formula that gives in base units what this one gives in bytes."""
     factor = _factor(formula)
-    return f": write {braces(VARIABLE, factor / unit)}" if factor else ""
+    return f": write {braces(VARIABLE, factor / unit)}" if factor and factor <= MOST_MEANT else ""
 
 
 def _factor(formula: Formula) -> Fraction | None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue, UsageError
+from mrtuner.errors import BadValue
 from mrtuner.rds import documents, terraform_files
+from mrtuner.rds.text_files import read_file
 from mrtuner.rds.written import Entry, WrittenGroup
 
 if TYPE_CHECKING:
@@ -40,16 +41,7 @@ def is_file(target: str) -> bool:
 
 def read(path: Path) -> tuple[WrittenGroup, ...]:
     """Every parameter group in a file; BadValue where there is none or the file is no such."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadValue(f"{path} is not text", "Give a file in UTF-8.") from None
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror}",
-            "Give a file, or the name of a parameter group in AWS.",
-        ) from error
-    return read_text(text, suffix=path.suffix, source=str(path))
+    return read_text(read_file(path), suffix=path.suffix, source=str(path))
 
 
 def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...]:

@@ -34,7 +34,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "EndPointPort": "port",
 }
 _OF_OTHER_ENGINES: Final = {"TrueIfReplica": "MySQL", "DBInstanceClassHugePagesDefault": "Oracle"}
-_FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
+FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
     "GREATEST": max,
     "LEAST": min,
     "SUM": sum,
@@ -214,7 +214,7 @@ class Function(Formula):
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
         """Of the arguments' values."""
-        return _FUNCTIONS[self.name]([argument.evaluate(machine) for argument in self.arguments])
+        return FUNCTIONS[self.name]([argument.evaluate(machine) for argument in self.arguments])
 
     def __str__(self) -> str:
         return f"{self.name}({','.join(map(str, self.arguments))})"
@@ -339,7 +339,7 @@ class _Reader:
         return self._function(name)
 
     def _function(self, name: str) -> Function:
-        if name.upper() not in _FUNCTIONS:
+        if name.upper() not in FUNCTIONS:
             self.at -= len(name)
             raise self._error(f"no function {name}", _FUNCTION_NAMES)
         self.depth += 1
@@ -369,8 +369,12 @@ class _Reader:
         if number is not None:
             return self._integer(number)
         if self._match(r"(?i:log)\(") is not None:
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise self._error("too many functions inside one another", _FUNCTION_NAMES)
             body = self._arithmetic()
             self._expect(")")
+            self.depth -= 1
             return Log(body)
         name = self._match(r"[A-Za-z_][A-Za-z_0-9.]*")
         if name is None:

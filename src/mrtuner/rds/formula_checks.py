@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -10,7 +10,7 @@ from mrtuner.errors import BadValue
 from mrtuner.rds import mending
 from mrtuner.rds.findings import Finding, Severity
 from mrtuner.rds.formula import Braces, Formula, parse
-from mrtuner.rds.subject import MEMORY, Machine, Subject, larger_only
+from mrtuner.rds.subject import MEMORY, Machine, Subject, larger_only, sized_for_larger
 from mrtuner.units import KiB, MiB
 
 #: Below this share of memory nobody sets the caches on purpose: MB were meant, not pages.
@@ -18,10 +18,18 @@ _HARDLY_ANY: Final = Fraction(1, 200)
 _CACHES: Final = frozenset({"shared_buffers", "effective_cache_size"})
 #: A loss by early division that somebody would mind.
 _LOSS: Final = Fraction(1, 100)
+#: Characters. To look for what was meant by more would take long.
+_LONGEST: Final = 6000
 
 
 def check_formula(subject: Subject) -> Iterator[Finding]:
     """Everything about a value that is a formula, or was meant as one."""
+    if len(subject.text) > _LONGEST:
+        yield subject.finding(
+            "not-a-formula", Severity.ERROR, f"a formula of {len(subject.text):,} characters",
+            why="that nobody wrote by hand; it is not read",
+        )  # fmt: skip
+        return
     formula = subject.formula
     if formula is None:
         yield from _not_a_formula(subject)
@@ -43,7 +51,7 @@ def _not_a_formula(subject: Subject) -> Iterator[Finding]:
         better = mending.mended(subject.text)
         yield subject.finding(
             "not-a-formula", Severity.ERROR, error.message, why=error.hint,
-            remedy=f"Write {better}" if better not in {None, subject.text} else "",
+            remedy=subject.write(better if better != subject.text else None),
         )  # fmt: skip
 
 
@@ -94,7 +102,7 @@ def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
         f"divides before it multiplies: {_percent(loss)} less{where}",
         why="each quotient is truncated, from left to right"
         + ("; AWS's own default is written so" if default else ""),
-        remedy=f"Write {exact}",
+        remedy=subject.write(str(exact)),
     )
 
 
@@ -104,28 +112,46 @@ def _loss(machine: Machine, formula: Formula, exact: Formula) -> Fraction:
 
 
 def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """A part of the memory that is more than the whole, or hardly any of it."""
-    if not subject.memory_unit or MEMORY not in formula.variables or not subject.machines:
+    """A part of the memory that is more than the whole, or hardly any of it.
+
+    The part that grows with the memory is judged: a cap is right below it, a floor above it.
+    """
+    if not subject.memory_unit or not subject.machines:
         return
     largest = subject.machines[-1]
-    share = Fraction(largest.likely(formula) * subject.memory_unit, largest.memory)
-    if share > 1:
-        yield _too_much(subject, formula, share)
-    elif share < _HARDLY_ANY and subject.entry.name in _CACHES:
+    grown = mending.growth(formula, largest.middle, MEMORY)
+    if grown is None:
+        return
+    share = Fraction(grown * subject.memory_unit, largest.memory)
+    shares = [_share(subject, formula, machine) for machine in subject.machines]
+    if share > 1 and max(shares) > 1:
+        yield _too_much(subject, formula, share, shares)
+    elif share < _HARDLY_ANY and max(shares) < _HARDLY_ANY and subject.entry.name in _CACHES:
         yield _too_little(subject, formula, share)
 
 
-def _too_much(subject: Subject, formula: Formula, share: Fraction) -> Finding:
+def _share(subject: Subject, formula: Formula, machine: Machine) -> Fraction:
+    """Of the class's memory what the formula asks for there."""
+    return Fraction(machine.likely(formula) * (subject.memory_unit or 1), machine.memory)
+
+
+def _too_much(
+    subject: Subject, formula: Formula, share: Fraction, shares: Sequence[Fraction]
+) -> Finding:
     unit = subject.unit or 1
+    asked, where = shares[-1], ""
+    if asked <= 1:  # capped there
+        asked = max(shares)
+        where = f" of {subject.machines[shares.index(asked)].instance_class.name}"
     meant = _meant(share, unit)
     better = mending.divided(formula, Fraction(unit, meant), MEMORY) if meant else None
     counted = {1: "bytes", KiB: "kB", MiB: "MB"}.get(meant or 0)
     return subject.finding(
         "wrong-unit", Severity.ERROR,
-        f"{formula} asks for {_times(share)} times the memory",
+        f"{formula} asks for {_times(asked)} times the memory{where}",
         why=f"{subject.entry.name} counts in {subject.pages}"
         + (f", not in {counted}" if counted else ""),
-        remedy=f"Write {better}" if better else "",
+        remedy=subject.write(str(better) if better else None),
     )  # fmt: skip
 
 
@@ -135,7 +161,7 @@ def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
     return subject.finding(
         "wrong-unit", Severity.WARNING, f"{formula} gives {_percent(share)} of the memory",
         why=f"{subject.entry.name} counts in {subject.pages}" + (", not in MB" if better else ""),
-        remedy=f"Write {better}" if better else "",
+        remedy=subject.write(str(better) if better else None),
     )  # fmt: skip
 
 
@@ -157,7 +183,8 @@ def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
         larger = larger_only(subject.machines, names)
         remedies = [_bounded(subject, formula, value), larger]
         yield subject.finding(
-            "out-of-range", Severity.WARNING if larger else severity,
+            "out-of-range",
+            sized_for_larger(larger, names, subject.machines) if larger else severity,
             f"{formula} is refused on {subject.listed(names)}", why=f"{name}: {error.message}",
             remedy=". ".join(one for one in remedies if one) or error.hint,
         )  # fmt: skip
@@ -176,8 +203,10 @@ def _bounded(subject: Subject, formula: Formula, refused: int) -> str | None:
     if not isinstance(formula, Braces):
         return None
     if low is not None and refused < low:
-        return f"Write GREATEST({formula},{low})"
-    return f"Write LEAST({formula},{high})" if high is not None and refused > high else None
+        return subject.write(f"GREATEST({formula},{low})")
+    return (
+        subject.write(f"LEAST({formula},{high})") if high is not None and refused > high else None
+    )
 
 
 def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:

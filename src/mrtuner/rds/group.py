@@ -15,13 +15,16 @@ from typing import Final, Literal
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.families import Family, FamilyParameter, family
 from mrtuner.errors import BadValue
-from mrtuner.formula import Constant, Expr, Extreme
+from mrtuner.formula import MEMORY, Constant, Expr, Extreme
 from mrtuner.rds.formula import Formula, Function, Integer, braces, is_formula, parse
 from mrtuner.rds.memory import Estimate
 from mrtuner.rds.question import Question, fixed
-from mrtuner.rds.shapes import Sample, nearest, nearness
+from mrtuner.rds.sessions import Sessions, sessions
+from mrtuner.rds.shapes import Sample, exactly, nearest, nearness
 from mrtuner.rds.sizes import sizes
 from mrtuner.tuning.advice import Advice
+from mrtuner.tuning.closing import DEFAULT_WORK_MEM
+from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.fit import Solution, refuse_overflow
 from mrtuner.tuning.situation import Workload
 from mrtuner.tuning.verdict import Value
@@ -71,6 +74,7 @@ class Design:
     advice: Mapping[str, Advice]  # the rules' answers for the class asked about
     without: Mapping[str, str]  # always set by the main job, and not here: why
     too_small: tuple[str, ...]  # classes that cannot hold these connections, whatever the values
+    sessions: Sessions | None  # reckoned with on this class; None where somebody said how many
 
     @property
     def family(self) -> Family:
@@ -105,8 +109,12 @@ def design(
     connections: int | None = None,
     storage: Bytes | None = None,
     smallest: str | None = None,
+    kept: str | None = None,
 ) -> Design:
     """A group for one class that holds on every other from `smallest` up (default: all).
+
+    Without `connections` max_connections is left as it is: the class's default, or `kept`, what
+    the group in force says. The budget is then one of a stated number of sessions (`sessions`).
 
     Raises BadValue for an unknown family or class, DoesNotFit where the class asked about cannot
     hold the connections.
@@ -116,6 +124,7 @@ def design(
         workload=Workload(workload),
         connections=connections,
         storage=storage or SOME_STORAGE,
+        kept=kept if connections is None else None,
     )
     chosen = _offered(class_name, question.family)
     memory = question.memory_of(chosen)
@@ -129,8 +138,9 @@ def design(
         memory=memory,
         settings=tuple(settings),
         advice=question.answer(chosen, memory.value).advice,
-        without=_without(question.family, answer, settings),
-        too_small=(*too_small, *broken),
+        without=_without(question, answer, settings),
+        too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
+        sessions=sessions(question, chosen),
     )
 
 
@@ -148,8 +158,12 @@ def _within_budget(
             size.instance_class.name for size in sizes(values, question, classes) if not size.holds
         )
         if not broken:
-            break
-    return settings, broken
+            return settings, broken
+    rest = [each for each in held if each.instance_class.name not in broken]
+    if chosen.name in broken or not rest:
+        return settings, broken
+    settings, more = _within_budget(question, chosen, rest)  # those held the others down
+    return settings, (*broken, *more)
 
 
 def _offered(class_name: str, group: Family) -> InstanceClass:
@@ -162,6 +176,11 @@ def _offered(class_name: str, group: Family) -> InstanceClass:
     return chosen
 
 
+def _by_memory(name: str) -> tuple[int, str]:
+    """The least class first."""
+    return instance_class(name).memory, name
+
+
 def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
     least = instance_class(smallest).memory if smallest else 0
     return [each for each in instance_classes(group.engine).values() if each.memory >= least]
@@ -170,18 +189,26 @@ def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
 def _holding(
     question: Question, classes: Iterable[InstanceClass]
 ) -> tuple[list[_Held], tuple[str, ...]]:
-    """Every class at each size its memory may have; those that cannot hold, by name."""
+    """Every class at each size its memory may have; those that cannot hold, by name.
+
+    A class that is left less work_mem than PostgreSQL's default would hold every larger one down
+    to it. It counts as too small unless the first class, the one asked about, is no better off.
+    """
     held: list[_Held] = []
     too_small: list[str] = []
-    answers: dict[tuple[Bytes, int], Solution] = {}
+    answers: dict[tuple[object, ...], Solution] = {}
+    least: int | None = None
     for each in dict.fromkeys(classes):
         memory = question.memory_of(each)
         sizes = (memory.low, memory.value, memory.high)
+        alike = question.alike(each)
         for size in sizes:
-            if (size, each.vcpus) not in answers:
-                answers[size, each.vcpus] = question.answer(each, size)
-        if all(answers[size, each.vcpus].holds for size in sizes):
-            held += [_Held(each, size, answers[size, each.vcpus]) for size in sizes]
+            if (size, alike) not in answers:
+                answers[size, alike] = question.answer(each, size)
+        work_mem = min(answers[size, alike].work_mem for size in sizes)
+        least = min(work_mem, DEFAULT_WORK_MEM) if least is None else least
+        if work_mem >= least and all(answers[size, alike].holds for size in sizes):
+            held += [_Held(each, size, answers[size, alike]) for size in sizes]
         else:
             too_small.append(each.name)
     return held, tuple(too_small)
@@ -197,7 +224,11 @@ def _settings(
     for name, item in here.solution.advice.items():
         if name in kept or item.rule.suggestion:
             continue
-        expression = _expression(question, name, held)
+        if name == "shared_buffers" and _as_in_force(item, here):
+            continue  # classes too small for so many buffers and sessions are named instead
+        expression = _expression(name, held)
+        if name == "effective_cache_size" and expression is not None:
+            expression = _twentieths(item, here)
         if expression is not None:
             samples = [_sample(question, each, name, chosen, room) for each in held]
             setting = _formula(question.family, item, expression, samples)
@@ -208,17 +239,31 @@ def _settings(
     return [each for each in settings if not _default_already(each, question.family)]
 
 
-def _expression(question: Question, name: str, held: Sequence[_Held]) -> Expr | None:
+def _expression(name: str, held: Sequence[_Held]) -> Expr | None:
     """The rule's expression in base units where it scales and changes something somewhere."""
     items = [each.solution.advice[name] for each in held]
-    if name == "max_connections":
-        return question.usual_connections()
     scaling = [item for item in items if item.changes and item.formula is not None]
     return scaling[0].expression if scaling else None
 
 
+def _as_in_force(item: Advice, here: _Held) -> bool:
+    """Whether a class has the rule's value already, but for rounding."""
+    value = _value(item, item.asked, here.variables)
+    return isinstance(item.now, int) and NEAR * item.now <= value <= item.now / NEAR
+
+
+def _twentieths(item: Advice, here: _Held) -> Expr:
+    """The rule's value on this class as a share of memory in twentieths: 3/4 is fifteen.
+
+    An estimate that takes no memory: small classes need not hold the others down.
+    """
+    share = Fraction(_value(item, item.asked, here.variables) * (item.unit or 1), here.memory)
+    return (MEMORY * Fraction(max(1, round(share * 20)), 20)).in_unit(item.unit or 1)
+
+
 def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sample]) -> Setting:
-    formula = nearest(expression, samples)
+    exact = exactly(expression) if item.name == "effective_cache_size" else None
+    formula = exact or nearest(expression, samples)
     share = nearness(formula, [sample for sample in samples if sample.weight > 1])
     within = _within_storage(item.name, formula)
     return Setting(
@@ -318,10 +363,12 @@ def _default_already(setting: Setting, group: Family) -> bool:
     return setting.value == group.parameters[setting.name].default
 
 
-def _without(group: Family, answer: Solution, settings: Sequence[Setting]) -> dict[str, str]:
-    """What the main job sets on every machine and this group does not."""
-    reasons = fixed(group)
+def _without(question: Question, answer: Solution, settings: Sequence[Setting]) -> dict[str, str]:
+    """What the main job sets on every machine and this group does not; sessions apart."""
+    group, reasons = question.family, fixed(question.family)
     names = {setting.name for setting in settings}
+    if question.connections is None:
+        names.add("max_connections")
     return {
         name: reasons.get(name, f"{group.name} has it right: {group.parameters[name].default}")
         for name, item in answer.advice.items()

@@ -16,7 +16,7 @@ from mrtuner.catalog import Value
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
-from mrtuner.rds.question import Question, in_force
+from mrtuner.rds.question import Question
 from mrtuner.rds.sizes import on_class
 from mrtuner.tuning.fit import solve
 from mrtuner.tuning.situation import Workload
@@ -78,6 +78,7 @@ def _judged(
             workload=workload,
             connections=_connections(named),
             storage=storage,
+            every="max_connections" in named,
         )
         return _on(named, question, each)
     except MrTunerError as error:
@@ -98,8 +99,11 @@ def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> J
 def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
     """What the rules would change by much, if they found the group in force."""
     memory = question.memory_of(each).value
-    running, origins = in_force(question.family, question.machine(each, memory), values)
-    situation = replace(question.situation(each, memory), running=running, origins=origins)
+    running, origins = question.in_force(each, memory, values)
+    asked = question.situation(each, memory)
+    if question.reckoned(each, memory) is not None:
+        running["max_connections"] = asked.running["max_connections"]
+    situation = replace(asked, running=running, origins=origins)
     for name, advice in solve(situation).advice.items():
         if advice.changes and far(advice.now, advice.target):
             yield name

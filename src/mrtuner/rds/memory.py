@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +107,7 @@ _MICRO: Final = Bytes(722 * MiB)
 _MICRO_SOURCE: Final = "read on live db.t4g.micro instances (79 connections by default)"
 
 
+@cache
 def class_memory(cls: InstanceClass, engine: str = POSTGRES) -> Estimate:
     """What instances of a class probably have [bytes].
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.rds.formula import (
+    FUNCTIONS,
     VARIABLES,
     Braces,
     Formula,
@@ -101,6 +102,22 @@ def divided(formula: Formula, by: Fraction, variable: str) -> Formula | None:
             found = factor(formula)
             if found is not None and found[0] == variable and found[1] > 0:
                 return braces(variable, found[1] / by)
+    return None
+
+
+def growth(formula: Formula, machine: Mapping[str, int], variable: str) -> int | None:
+    """What the parts that grow with a variable give, whatever caps them or lies below them.
+
+    ``LEAST({M/4},8)`` grows as ``{M/4}`` does: a cap is no mistake of the unit, and hides none.
+    None where no part grows.
+    """
+    match formula:
+        case Function(name, arguments):
+            parts = [growth(each, machine, variable) for each in arguments]
+            known = [part for part in parts if part is not None]
+            return FUNCTIONS[name](known) if known else None
+        case Braces() if variable in formula.variables:
+            return formula.evaluate(machine)
     return None
 
 

@@ -8,6 +8,7 @@ cannot be seen in the lab, and rests on documents.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,6 +31,23 @@ _COPY_KEY: Final = "{key}"
 _ANYTHING: Final = ("*",)
 
 
+#: Sources: botocore's partitions.json, regionRegex; the RDS API, DBInstanceIdentifier and
+#: DBParameterGroupName (a period in default groups only); the KMS API, KeyIdType. A star where
+#: IAM takes one: anywhere in a name.
+_REGION: Final = re.compile(r"\*|[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}")
+_ACCOUNT: Final = re.compile(r"\*|[0-9]{12}")
+_NAME: Final = re.compile(r"[A-Za-z0-9.*-]{1,255}")
+_KEY: Final = re.compile(
+    r"\*|arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:(?:key|alias)/[A-Za-z0-9/_*-]+"
+    r"|alias/[A-Za-z0-9/_-]+|[A-Za-z0-9-]+"
+)
+
+
+def _check(kind: str, text: str, shape: re.Pattern[str], hint: str) -> None:
+    if not shape.fullmatch(text):
+        raise BadValue(f"{text!r} is no {kind}", hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """One action that a command needs."""
@@ -42,7 +60,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """On what the command may act; a star is everything."""
+    """On what the command may act; a star is everything.
+
+    Refuses (BadValue) what cannot be such a name: it would end up in a policy that allows
+    something else than was meant, or nothing.
+    """
 
     regions: tuple[str, ...] = ()  # none: all
     account: str = "*"
@@ -51,6 +73,15 @@ class Scope:
     source: str = "*"  # region that snapshots come from
     destination: str = "*"  # region that copies go to
     kms_key: str | None = None  # of the destination; an ARN or a key's id narrows the policy
+
+    def __post_init__(self) -> None:
+        for region in (*self.regions, self.source, self.destination):
+            _check("region", region, _REGION, "Write one such as eu-central-1.")
+        _check("account", self.account, _ACCOUNT, "Write its twelve digits.")
+        for kind, name in (("instance", self.instance), ("parameter group", self.group)):
+            _check(kind, name, _NAME, "Write letters, digits and hyphens; * stands for any.")
+        key = "Write a key's id, its ARN or an alias such as alias/aws/rds."
+        _check("KMS key", self.kms_key or "*", _KEY, key)
 
     @property
     def requested(self) -> tuple[str, ...]:

@@ -152,7 +152,9 @@ def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
     """Straight lines over memory or vCPUs that no sample forbids."""
     heaviest = max(samples, key=lambda sample: sample.weight)
     points = _least_by_memory(samples)
-    caps = {heaviest.value, max(sample.value for sample in samples)}
+    least = heaviest.machine[MEMORY]
+    larger = [sample.most for sample in samples if sample.machine[MEMORY] >= least]
+    caps = {heaviest.value, max(sample.value for sample in samples), min(larger)}
     for cap in sorted(caps):
         below = [Fraction(most, memory) for memory, most in points.items() if most < cap]
         if below and min(below) > 0:

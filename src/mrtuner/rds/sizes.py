@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Final
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.catalog.classes import InstanceClass, instance_classes
@@ -17,10 +19,15 @@ from mrtuner.catalog.families import Family
 from mrtuner.errors import BadValue
 from mrtuner.formula import Constant
 from mrtuner.rds.memory import Estimate
-from mrtuner.rds.question import Question, in_force
+from mrtuner.rds.question import Question, Reckoned
 from mrtuner.tuning.budget import Budget, Chosen, draw_up
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import Bytes, memory_unit
+
+#: RDS puts an instance into incompatible-parameters beyond it. Whether the share is of
+#: DBInstanceClassMemory or of all the machine's is not said: ours is the smaller.
+#: Source: RDS User Guide, "Huge pages for RDS for PostgreSQL".
+MOST_SHARED: Final = Fraction(9, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +39,18 @@ class Size:
     values: Mapping[str, str]  # the group's parameters, evaluated, in base units
     budget: Budget  # at the size of memory where least is left
     outside: tuple[str, ...]  # parameters whose value the server would refuse, with the bounds
+    shared: Fraction  # the most of its memory that shared memory may take
+    reckoned: Reckoned | None  # the sessions that the budget counts; None for all there are
 
     @property
     def holds(self) -> bool:
-        """Within the ceiling, and every value within its bounds."""
-        return self.budget.fits and not self.outside
+        """Within the ceiling, shared memory within its own, and every value within its bounds."""
+        return self.budget.fits and self.starts
+
+    @property
+    def starts(self) -> bool:
+        """Whether the server would start: few connections do not buy back shared memory."""
+        return self.shared <= MOST_SHARED and not self.outside
 
     @property
     def share(self) -> Fraction:
@@ -54,16 +68,12 @@ def sizes(
     """A group's `values` (ParameterValues by name) on each class, smallest memory first."""
     if classes is None:
         classes = instance_classes(question.family.engine).values()
-    found: dict[tuple[Estimate, int], Size] = {}
+    found: dict[tuple[object, ...], Size] = {}
     ordered = sorted(classes, key=lambda each: (each.memory, each.vcpus, each.name))
     for each in ordered:
-        alike = (question.memory_of(each), each.vcpus)
-        if alike not in found:
-            found[alike] = on_class(values, question, each, ceiling=ceiling)
-    return [
-        replace(found[question.memory_of(each), each.vcpus], instance_class=each)
-        for each in ordered
-    ]
+        if question.alike(each) not in found:
+            found[question.alike(each)] = on_class(values, question, each, ceiling=ceiling)
+    return [replace(found[question.alike(each)], instance_class=each) for each in ordered]
 
 
 def on_class(
@@ -77,16 +87,19 @@ def on_class(
     memory = question.memory_of(each)
     budgets, outside = [], []
     for size in dict.fromkeys((memory.low, memory.value, memory.high)):
-        running, _ = in_force(question.family, question.machine(each, size), values)
+        running, _ = question.in_force(each, size, values)
         budgets.append(_budget(running, question, each, size, ceiling))
         outside += _outside(running, values, question)
-    running, _ = in_force(question.family, question.machine(each, memory.value), values)
+    running, _ = question.in_force(each, memory.value, values)
+    tightest = max(budgets, key=lambda budget: Fraction(budget.total, budget.ceiling))
     return Size(
         instance_class=each,
         memory=memory,
         values={name: running[name] for name in values if name in running},
-        budget=max(budgets, key=lambda budget: Fraction(budget.total, budget.ceiling)),
+        budget=tightest,
         outside=tuple(dict.fromkeys(outside)),
+        shared=max(Fraction(budget.shared, budget.memory) for budget in budgets),
+        reckoned=question.reckoned(each, tightest.memory),
     )
 
 
@@ -97,12 +110,17 @@ def _budget(
     memory: Bytes,
     ceiling: float,
 ) -> Budget:
+    reckoned = question.reckoned(each, memory)
+    if reckoned is not None:
+        running = {**running, "max_connections": str(reckoned.open)}
     budget = draw_up(
         _chosen(running, question.family.major),
         major=question.family.major,
         workload=question.workload,
         share=ceiling,
         machine={"memory": memory, "cpus": each.vcpus},
+        huge_pages=question.huge_pages(each, running.get("huge_pages")),
+        active=reckoned.active if reckoned else None,
     )
     if budget is None:
         raise BadValue("a budget needs the machine's memory", "Name an instance class.")
@@ -112,15 +130,30 @@ def _budget(
 def _chosen(running: Mapping[str, str], major: int) -> Chosen:
     """The values in force, as the main job's budget counts them."""
     chosen = Chosen()
-    for name, parameter in parameters(major).items():
-        if parameter.vartype not in {"integer", "real"} or not running.get(name):
+    for name, is_real, unit in _numbers(major):
+        if not running.get(name):
             continue
-        number = float(running[name]) if parameter.vartype == "real" else int(running[name])
+        number = float(running[name]) if is_real else int(running[name])
         chosen.plain[name] = number
-        unit = memory_unit(parameter.unit) if parameter.unit else None
         if unit is not None:
-            chosen.sizes[name] = chosen.actual[name] = Constant(int(number) * unit)
+            chosen.sizes[name] = chosen.actual[name] = _constant(int(number) * unit)
     return chosen
+
+
+@lru_cache(maxsize=4096)
+def _constant(size: int) -> Constant:
+    """Most parameters have their default on most classes."""
+    return Constant(size)
+
+
+@cache
+def _numbers(major: int) -> tuple[tuple[str, bool, int | None], ...]:
+    """The parameters that are numbers: name, whether it has decimals, bytes in its unit."""
+    return tuple(
+        (name, one.vartype == "real", memory_unit(one.unit) if one.unit else None)
+        for name, one in parameters(major).items()
+        if one.vartype in {"integer", "real"}
+    )
 
 
 def _outside(

@@ -35,9 +35,14 @@ class Machine:
         """Its likely memory [bytes]."""
         return self.points[len(self.points) // 2][MEMORY]
 
+    @property
+    def middle(self) -> Mapping[str, int]:
+        """The class with its likely memory."""
+        return self.points[len(self.points) // 2]
+
     def likely(self, formula: Formula) -> int:
         """What a formula probably gives here."""
-        return formula.evaluate(self.points[len(self.points) // 2])
+        return formula.evaluate(self.middle)
 
     def values(self, formula: Formula) -> list[int]:
         """What it may give here."""
@@ -54,6 +59,13 @@ class Subject:
     parameter: Parameter | None  # of PostgreSQL
     machines: Sequence[Machine]  # smallest memory first
     cluster: bool
+    nowhere: bool = False  # no family is said, and none that is known has such a parameter
+    #: Whether another value keeps the group's budget on every class on which it holds now.
+    safe: Callable[[str], bool] = lambda _: True
+
+    def write(self, better: str | None) -> str:
+        """A remedy that names another value; none where that would break the budget somewhere."""
+        return f"Write {better}" if better and self.safe(better) else ""
 
     @property
     def text(self) -> str:
@@ -159,13 +171,25 @@ class Subject:
 
 def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | None:
     """How to say that the classes refused are not used; None where they are not the smallest."""
-    memory = {machine.instance_class.name: machine.instance_class.memory for machine in machines}
-    most = max(memory[name] for name in refused)
-    others = [each for each in machines if each.instance_class.name not in set(refused)]
+    without = set(refused)
+    classes = [machine.instance_class for machine in machines]
+    most = max(each.memory for each in classes if each.name in without)
+    others = [each for each in machines if each.instance_class.name not in without]
     larger = [each for each in others if each.instance_class.memory > most]
     if not larger or len(others) - len(larger) > len(refused):
         return None
     return f"Where only larger classes are used, say --smallest {larger[0].instance_class.name}."
+
+
+def sized_for_larger(
+    larger: str | None, refused: Sequence[str], machines: Sequence[Machine]
+) -> Severity:
+    """A warning; only worth knowing where the lesser half of the classes is too small.
+
+    Nobody said which classes count: a group is drawn up for the class it is used on.
+    """
+    few = larger is not None and 2 * len(refused) <= len(machines)
+    return Severity.INFO if few else Severity.WARNING
 
 
 def sure(yes: bool) -> Severity:

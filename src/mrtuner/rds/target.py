@@ -44,6 +44,8 @@ class Target:
     members: tuple[Instance, ...]  # the writer first; an instance alone has one
     statuses: Mapping[str, str]  # ParameterApplyStatus of the group, by instance
     own_status: str  # of the instance or cluster
+    host: str | None = None  # a cluster's own endpoint, which leads to its writer
+    port: int | None = None
 
     @property
     def writer(self) -> Instance:
@@ -177,6 +179,8 @@ def _of_cluster(client: Any, cluster: Cluster) -> Target:
         members=tuple(rds.instance(client, one.identifier) for one in ordered),
         statuses={one.identifier: one.group_status for one in ordered},
         own_status=cluster.status,
+        host=cluster.host,
+        port=cluster.port,
     )
 
 

@@ -21,7 +21,7 @@ from mrtuner.journal.steps import Observer, Steps
 from mrtuner.journal.store import Journal
 from mrtuner.rds.batches import Direction, batches, send, value
 from mrtuner.rds.plan import user_values
-from mrtuner.rds.target import CHANGEABLE, Target, read_target, users
+from mrtuner.rds.target import CHANGEABLE, INCOMPATIBLE, Target, read_target, users
 from mrtuner.rds.watch import Pace, refuse_failure, wait
 
 _APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
@@ -72,7 +72,7 @@ class Transaction(Steps):
             with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
                 self._attach(self.group.attached_after)
         with self._step(State.RELOADING, "wait until RDS has taken it"):
-            self._settle(self.group.attached_after)
+            self._settle(self.group.attached_after, revived=bool(broken.incompatible))
         self.complete()
 
     def complete(self) -> None:
@@ -151,13 +151,15 @@ class Transaction(Steps):
             if error.code != "InvalidDBInstanceState":
                 raise
             # RDS is trying by itself already.
-        wait(
-            self.client,
-            name,
-            lambda one: one.member(name).status in CHANGEABLE,
-            self.pace,
-            strict=False,
-        )
+        began = self.pace.clock()
+
+        def up_or_down_again(target: Target) -> bool:
+            """A moment passes before a status is the one after the reboot."""
+            late = self.pace.clock() - began > self.pace.grace
+            status = target.member(name).status
+            return status in CHANGEABLE or (late and status == INCOMPATIBLE)
+
+        wait(self.client, name, up_or_down_again, self.pace, strict=False)
 
     def _reboot_back(self) -> tuple[str, ...]:
         """Reboot again what was rebooted with our values, if this run may."""
@@ -241,11 +243,13 @@ class Transaction(Steps):
         else:
             rds.attach_group(self.client, self.group.identifier, name)
 
-    def _settle(self, attached: str) -> Target:
-        """Until RDS has taken the group's values as far as it does without a reboot."""
-        waits = attached != self.group.attached_before or any(
-            one.restart for one in self.change.entries
-        )
+    def _settle(self, attached: str, *, revived: bool = False) -> Target:
+        """Until RDS has taken the group's values as far as it does without a reboot.
+
+        `revived`: the instance was down and has been rebooted with them already.
+        """
+        static = any(one.restart for one in self.change.entries)
+        waits = attached != self.group.attached_before or (static and not revived)
         began = self.pace.clock()
 
         def done(target: Target) -> bool:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+#: From this version on the first number alone is the major version.
+_ONE_NUMBER: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +22,30 @@ class Entry:
     method: str | None = None  # immediate, pending-reboot; None where the format has no place
     line: int | None = None
     unknown: str = ""
+    either: tuple[str, ...] = ()  # what an unknown value may be: a ternary's literals
     apply_type: str | None = None
     allowed: str | None = None
     modifiable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """An instance or a cluster of the same file that is given the group."""
+
+    name: str
+    class_names: tuple[str, ...] = ()  # what its class is, or may be; none where that is unknown
+    engine: str | None = None
+    version: str | None = None
+    line: int | None = None
+
+    @property
+    def family(self) -> str | None:
+        """The family that its engine and version need; None where the file does not say it."""
+        first, _, rest = (self.version or "").partition(".")
+        if self.engine is None or not first.isdigit():
+            return None
+        old = int(first) < _ONE_NUMBER
+        return f"{self.engine}{first}.{rest.partition('.')[0]}" if old else f"{self.engine}{first}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +59,7 @@ class WrittenGroup:
     cluster: bool = False  # a DB cluster parameter group
     line: int | None = None
     unread: tuple[str, ...] = ()  # what stands there and cannot be known without running it
+    users: tuple[User, ...] = ()
 
     def at(self, line: int | None) -> str:
         """A place to jump to: ``main.tf:12``."""

@@ -12,7 +12,7 @@ import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.rds import changing
-from mrtuner.errors import BadValue, MrTunerError
+from mrtuner.errors import BadValue, MrTunerError, Refused
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -78,6 +78,7 @@ def command(
     options.careful(dsn)
     client, account = changing.connected(region, profile)
     with terminal.gentle_end(), Journal(journal) as book:
+        changing.prove(client, instance, dsn)
         recovered = changing.clean_up(client, instance, book, reboot, poll)
         prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
@@ -118,13 +119,15 @@ def _prepare(
     from mrtuner.rds.advise import advise, refuse_overflow
     from mrtuner.rds.diff import machine_of
     from mrtuner.rds.plan import make
-    from mrtuner.rds.target import read_target
+    from mrtuner.rds.rescue import of_target, refuse_other_group
 
-    target = read_target(client, instance)
+    target = changing.prove(client, instance, dsn, down=False)
+    refuse_other_group(target, group or target.group)
     if source is not None:
         return _from_file(client, account, target, group, source, dsn)
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
-    plan = make(client, target, advised.settings, group)
+    repairs = of_target(client, target, advised.settings, advised.design.instance_class)
+    plan = make(client, target, [*advised.settings, *repairs], group)
     tight = refuse_overflow(advised.design, plan)
     here = machine_of(client, target, advised.design.instance_class, dsn)
     return Prepared(plan, here, (*advised.notes, *([tight] if tight else [])))
@@ -142,12 +145,16 @@ def _from_file(
     from mrtuner.rds.advise import class_of, refuse_mistakes
     from mrtuner.rds.diff import machine_of
     from mrtuner.rds.plan import make
+    from mrtuner.rds.rescue import of_target
 
-    plan = make(client, target, _written(source), group)
+    wanted = _written(source, target.family)
+    plan = make(client, target, wanted, group)
     try:
         known, notes = class_of(target, account)
     except BadValue as error:
         return Prepared(plan, None, (f"{error.message}: what formulas give is not checked",))
+    if repairs := of_target(client, target, wanted, known):
+        plan = make(client, target, [*wanted, *repairs], group)
     mistakes = refuse_mistakes(plan, known, str(source))
     return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *mistakes))
 
@@ -158,14 +165,23 @@ class _Written:
     value: str
 
 
-def _written(source: Path) -> list[_Written]:
-    """The one group in a file. BadValue when there are several, or values nobody can know."""
+def _written(source: Path, family: str) -> list[_Written]:
+    """The one group in a file. BadValue when there are several, or values nobody can know.
+
+    Refused when the file says another family than the instance needs.
+    """
     from mrtuner.rds.files import read
 
     groups = read(source)
     if len(groups) != 1:
         names = ", ".join(one.name or "unnamed" for one in groups)
         raise BadValue(f"{source} holds {len(groups)} groups: {names}", "Give a file with one.")
+    if groups[0].family not in {None, family}:
+        raise Refused(
+            f"the group in {source} is of family {groups[0].family}, the instance needs {family}",
+            f"Check the values for {family} and change the family there, or draw the group up anew:"
+            " rdstune render.",
+        )
     unknown = [entry.name for entry in groups[0].entries if entry.value is None]
     if unknown or groups[0].unread:
         what = ", ".join([*unknown, *groups[0].unread])
@@ -260,7 +276,7 @@ def _shown(prepared: Prepared) -> Iterator[str]:
     yield from heading("the plan", look)
     yield from paragraph(_where(plan), look)
     if plan.steps:
-        header = ("parameter", "in force", "which gives", "now and then")
+        header = ("parameter", "takes effect", "which gives", "before -> after")
         yield from table(header, [_cells(step, prepared) for step in plan.steps], look)
     for left in plan.left_alone:
         yield from paragraph(f"left alone: {left.name} = {left.value}: {left.why}", look)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def command(
     from mrtuner.rds.audit import audit
     from mrtuner.tuning.situation import Workload
 
+    needs.first("boto3")
     asked = _regions(all_regions, regions, profile)
     found = Fleet()
     with _shown(len(asked)) as tell:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.journal.steps import Observer
     from mrtuner.journal.store import Journal
     from mrtuner.rds.apply import Outcome, Reboot
+    from mrtuner.rds.target import Target
     from mrtuner.rds.watch import Pace
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,10 +47,27 @@ workload_option = click.option(
     help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.",
 )
 connections_option = click.option(
-    "--connections", type=options.CONNECTIONS, metavar="N", help="Sessions wanted at once."
+    "--connections",
+    type=options.CONNECTIONS,
+    metavar="N",
+    help="Sessions of applications; what the server reserves comes on top.",
 )
+
+
+def named(_context: click.Context, _option: click.Parameter, dsn: str | None) -> str | None:
+    """A connection string that says something: `--dsn "$UNSET"` must not mean this machine."""
+    if dsn is not None:
+        from mrtuner.rds.identity import require_named
+
+        require_named(dsn)
+    return dsn
+
+
 dsn_option = click.option(
-    "--dsn", metavar="DSN", help="Connect to the instance and compare what it runs."
+    "--dsn",
+    metavar="DSN",
+    callback=named,
+    help="Connect to the instance, once that is proved, and compare what it runs.",
 )
 poll_option = click.option(
     "--poll",
@@ -122,6 +140,26 @@ def _short(text: str) -> str:
 
 def _waited(state: str) -> None:
     terminal.talk(f"    {state}")
+
+
+def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
+    """The instance, once the connection string is proved to lead to it, or there is none.
+
+    `down`: an instance that is not up may be one that an interrupted change left so. It is
+    cleaned up first, which asks nothing of the connection string; then prove again without.
+    """
+    from mrtuner.errors import ConnectError
+    from mrtuner.rds import identity
+    from mrtuner.rds.target import read_target
+
+    target = read_target(client, instance)
+    if dsn is not None:
+        try:
+            identity.require(dsn, target)
+        except ConnectError:
+            if not down or target.changeable:
+                raise
+    return target
 
 
 def clean_up(

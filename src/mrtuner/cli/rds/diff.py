@@ -63,7 +63,7 @@ def command(
     else:
         for line in _screen(found, notes, everything=everything):
             click.echo(line)
-    if check and (found.differing or found.advised or found.waiting):
+    if check and (found.differing or found.advised or found.waiting or found.down):
         ctx.exit(_FOUND_SOMETHING)
 
 
@@ -78,10 +78,9 @@ def _compared(
 ) -> tuple[Diff, tuple[str, ...]]:
     from mrtuner.rds.advise import advise
     from mrtuner.rds.diff import diff
-    from mrtuner.rds.target import read_target
 
     client, account = changing.connected(region, profile)
-    target = read_target(client, instance)
+    target = changing.prove(client, instance, dsn, down=False)
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
     found = diff(
         client,
@@ -108,10 +107,24 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
     for title, some in (("differs", found.differing), ("waits for a reboot", found.waiting)):
         if some:
             yield from paragraph(f"{title}: {', '.join(line.name for line in some)}", look)
+    if found.down:
+        yield from paragraph(_why_down(found), look, style="warning")
     for note in notes:
         yield from paragraph(note, look, style="warning")
     if not lines:
         yield "nothing to change"
+
+
+def _why_down(found: Diff) -> str:
+    down = ", ".join(found.target.incompatible)
+    if not found.culprits:
+        return f"{down} does not start (incompatible-parameters): nothing in its group tells us why"
+    by = {line.name: line.value for line in found.lines}
+    named = ", ".join(f"{name} = {by.get(name)}" for name in found.culprits)
+    return (
+        f"{down} does not start (incompatible-parameters) because of {named}: "
+        f"rdstune apply {found.target.identifier} repairs the group and reboots it"
+    )
 
 
 def _worth_telling(line: Line) -> bool:
@@ -147,6 +160,8 @@ def _document(found: Diff, notes: Sequence[str]) -> dict[str, Any]:
             "source": memory.source,
         },
         "waiting": list(found.target.waiting),
+        "down": list(found.target.incompatible),
+        "culprits": list(found.culprits),
         "parameters": [line_document(line) for line in found.lines],
         "notes": list(notes),
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.cli.rds import changing
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ _WIDE: Final = 140
 @click.option(
     "--memory", metavar="BYTES", help="DBInstanceClassMemory itself: bytes, or such as 15GB."
 )
-@click.option("--dsn", metavar="DSN", help="Read the memory off this running instance.")
+@click.option(
+    "--dsn",
+    metavar="DSN",
+    callback=changing.named,
+    help="Read the memory off this running instance.",
+)
 @click.option("--all-classes", is_flag=True, help="A table of every class of the engine.")
 @click.option("--vcpus", type=click.IntRange(1), metavar="N", help="DBInstanceVCPU.")
 @click.option("--storage", type=click.IntRange(1), metavar="GIB", help="AllocatedStorage, in GiB.")

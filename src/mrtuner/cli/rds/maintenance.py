@@ -177,7 +177,7 @@ def _lines(
 @command.command(_REHEARSE, cls=Command)
 @click.argument("instance")
 @click.option(
-    "--dsn", required=True, metavar="DSN",
+    "--dsn", required=True, metavar="DSN", callback=changing.named,
     help="How clients reach it. What is measured is what these settings give.",
 )  # fmt: skip
 @click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
@@ -240,7 +240,7 @@ def rehearse(
     from mrtuner.rds import rehearse as rehearsal
 
     options.careful(dsn)
-    needs.page(report)
+    needs.first("boto3", page=report)
     aws = client("rds", Account(region, profile))
     drawn = rehearsal.plan(
         aws, instance,

@@ -108,8 +108,11 @@ def _notes(made: Design) -> list[str]:
     if made.too_small:
         few = ", ".join(made.too_small[:5])
         more = f" and {len(made.too_small) - 5} more" if len(made.too_small) > 5 else ""
-        notes.append(f"Too small for these connections, whatever the values: {few}{more}.")
+        notes.append(f"Too small for these sessions: {few}{more}.")
     notes += [f"{name} is left alone: {why}." for name, why in made.without.items()]
+    if made.sessions is not None:
+        notes.append(f"{made.sessions.promise}.")
+        notes.append(made.sessions.buys(f"--connections {made.sessions.reckoned.active}"))
     return notes
 
 

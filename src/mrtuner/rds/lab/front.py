@@ -21,7 +21,7 @@ from mrtuner.errors import UsageError
 from mrtuner.rds.lab.faults import Fault
 from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.lab.recognise import Recogniser, Signed, signed
-from mrtuner.rds.lab.trouble import Calls, Trouble, Unreachable
+from mrtuner.rds.lab.trouble import Calls, Garbled, Trouble, Unreachable
 from mrtuner.rds.lab.wire import Protocol
 from mrtuner.rds.lab.world import World
 
@@ -76,6 +76,9 @@ class Front:
             if caller is None and self._rds.knows(self._rds.action(body)):
                 return self._unsigned().send(start)
             return self._pass_on(environ, start, caller, body)
+        except Garbled as garbled:
+            start(garbled.status, [("Content-Type", "text/html")])
+            return [garbled.body]
         except Unreachable:
             _hang_up(environ)
             raise ConnectionAbortedError from None  # which the HTTP server takes in silence
@@ -99,7 +102,7 @@ class Front:
             return Reply(200, self._operate(caller, body, request), request)
         except Fault as fault:
             return Reply(self._rds.status(fault), self._rds.refusal(fault, request), request)
-        except Unreachable:
+        except (Garbled, Unreachable):
             raise
         except Exception as error:
             _LOG.exception("an RDS call")

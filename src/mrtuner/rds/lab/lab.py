@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from mrtuner.errors import MissingPart, MrTunerError, UsageError
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.extras import require
 from mrtuner.rds.lab import maintenance, snapshots
 from mrtuner.rds.lab.clock import Clock
 from mrtuner.rds.lab.front import Front, serve
@@ -64,12 +65,8 @@ class Lab:
         """Listen, and let the clock run."""
         if self._server is not None:
             return self
-        try:
-            self._server = serve(self._front, self._port)
-        except ImportError as error:
-            raise MissingPart(
-                f"the lab needs {error.name}", "Run: pip install 'mrtuner[lab]'."
-            ) from error
+        require("boto3", "flask", "moto", "werkzeug")
+        self._server = serve(self._front, self._port)
         self._run(self._server.serve_forever, "lab-http")
         self._run(self._tick, "lab-clock")
         return self
@@ -176,7 +173,10 @@ class Lab:
         self._trouble.denied -= set(named or self._trouble.denied)
 
     def fail_region(self, region: str, how: Failure = "unavailable") -> None:
-        """Make a region "closed" to the account, "unavailable" (503) or "unreachable"."""
+        """Make a region "closed" to the account, "unavailable" (503) or "unreachable".
+
+        Or let something in between answer for it: "empty" (403 and nothing), a "page" (200, HTML).
+        """
         self._trouble.failing[region] = how
 
     def heal_region(self, region: str) -> None:

@@ -14,6 +14,7 @@ from mrtuner.rds.memory import class_memory
 from mrtuner.units import GiB
 
 _PAGE: Final = 8192
+_MOST_SHARED: Final = 90  # percent of memory
 
 
 def known_class(name: str, engine: str) -> InstanceClass:
@@ -81,13 +82,14 @@ def sharing(region: Region, instance: Instance) -> list[Instance]:
 
 
 def cannot_start(region: Region, instance: Instance) -> str | None:
-    """Why the instance would not start: shared buffers beyond its memory. Else None.
+    """Why the instance would not start: shared buffers of more than 90 % of memory. Else None.
 
-    Source: RDS User Guide, RDS-EVENT-0035, "a memory-related parameter is set too high"; where
-    exactly RDS draws the line is not documented: ours is all of DBInstanceClassMemory.
+    Source: RDS User Guide, "Huge pages for RDS for PostgreSQL": shared memory of "more than 90
+    percent of the DB instance memory". The lab takes DBInstanceClassMemory for that, and counts
+    the buffers alone.
     """
     pages = evaluated(region, instance, instance.running.get("shared_buffers"))
     memory = machine(region, instance)["DBInstanceClassMemory"]
-    if pages is not None and pages * _PAGE > memory:
+    if pages is not None and pages * _PAGE * 100 > memory * _MOST_SHARED:
         return f"shared_buffers asks for {pages * _PAGE} bytes of {memory}"
     return None

@@ -25,6 +25,7 @@ from typing import Any, Final
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.rds.lab.faults import Fault
 from mrtuner.rds.lab.lab import Lab
+from mrtuner.rds.text_files import read_file
 
 Step = Mapping[str, Any]
 
@@ -35,11 +36,11 @@ _SETTLED: Final = frozenset({"available", "stopped", "incompatible-parameters"})
 def read(path: Path) -> list[Step]:
     """The steps of a file; UsageError when it is not a list of them."""
     try:
-        steps = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "Name a file of steps.") from None
+        steps = json.loads(read_file(path))
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}", "Write a list of steps.") from None
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply", "Write a list of steps.") from None
     if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
         raise UsageError(
             f"{path} is not a list of steps", 'A step is {"action": "…", "parameters": {…}}.'

@@ -11,12 +11,22 @@ from typing import Literal
 from mrtuner.rds.lab.faults import Fault, denied, throttled
 from mrtuner.rds.lab.world import ACCOUNT
 
-#: A region can be closed to the account, out of order, or not to be reached at all.
-Failure = Literal["closed", "unavailable", "unreachable"]
+#: A region can be closed to the account, out of order, or not to be reached at all; or something
+#: in between answers for it: with nothing (403), or with a page for people (200).
+Failure = Literal["closed", "unavailable", "unreachable", "empty", "page"]
 
 
 class Unreachable(Exception):
     """The connection is to be closed without an answer."""
+
+
+class Garbled(Exception):
+    """The answer is not one of AWS."""
+
+    def __init__(self, status: str, body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
 
 
 class Calls:
@@ -105,6 +115,10 @@ class Trouble:
                 raise Fault("ServiceUnavailable", "Service is unavailable", 503)
             case "unreachable":
                 raise Unreachable
+            case "empty":
+                raise Garbled("403 Forbidden", b"")
+            case "page":
+                raise Garbled("200 OK", b"<html><body>Please sign in</body></html>")
 
     def _in_time(self, region: str) -> bool:
         with self._lock:
