@@ -120,3 +120,23 @@ def test_more_columns_at_the_end_change_nothing() -> None:
 
 def test_an_empty_log_has_nothing() -> None:
     assert digest([]) == Log(None, ())
+
+
+def ended(second: int, microsecond: int, time: int = 100, number: int = 2) -> bytes:
+    return f"0 {number} {time} 0 {second} {microsecond}\n".encode()
+
+
+def test_the_pause_is_the_longest_time_in_which_nobody_was_served() -> None:
+    """Ends at 7.0, 7.2, 9.95 and 10.0 s, from several clients and out of order: 2.75 s."""
+    lines = [ended(9, 950_000), ended(7, 0), ended(10, 0), ended(7, 200_000)]
+    assert digest(lines).pause == 2.75
+
+
+def test_a_pause_before_the_first_answer_counts() -> None:
+    """The client's first transaction began 3 s before it ended at 10.0."""
+    assert digest([ended(10, 0, 3_000_000, number=1), ended(10, 500_000)]).pause == 3.0
+
+
+def test_what_was_skipped_does_not_end_a_pause() -> None:
+    lines = [ended(7, 0), b"0 2 skipped 0 8 0\n", ended(9, 0)]
+    assert digest(lines).pause == 2.0

@@ -14,7 +14,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.units import Bytes
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
+_HUGE_PAGES: Final = Path("/proc/sys/vm/nr_hugepages")
 _SCRATCH: Final = "/var/tmp"  # noqa: S108 - mkdtemp makes a name of its own there
 _HINT: Final = "Leave out memory, iops and disk, or run as root on Linux with cgroups."
 
@@ -41,12 +42,22 @@ class Volume:
         known = self.device.stat().st_rdev
         return f"{os.major(known)}:{os.minor(known)}"
 
-    def throttle(self, iops: int, cgroup: Path = _CGROUP) -> None:
-        """Cap reads and writes a second, each; 0 lifts the cap. On cgroup v2 see `limits`."""
+    def throttle(self, iops: int, cgroup: Path = _CGROUP, *, bandwidth: int = 0) -> None:
+        """Cap reads and writes a second, and their bytes a second, each; 0 lifts a cap.
+
+        On cgroup v2 see `limits`.
+        """
         if unified(cgroup):
             return
         for kind in ("read", "write"):
-            _write(cgroup / f"blkio/blkio.throttle.{kind}_iops_device", f"{self.number} {iops}")
+            for unit, most in (("iops", iops), ("bps", bandwidth)):
+                file = cgroup / f"blkio/blkio.throttle.{kind}_{unit}_device"
+                _write(file, f"{self.number} {most}")
+
+    def lifting(self, cgroup: Path = _CGROUP) -> list[list[str]]:
+        """Commands that lift the cap, for the case that we are killed."""
+        files = [cgroup / f"blkio/blkio.throttle.{kind}_iops_device" for kind in ("read", "write")]
+        return [["sh", "-c", f"echo '{self.number} 0' > {file}"] for file in files]
 
     def admit(self, processes: Iterable[int], cgroup: Path = _CGROUP) -> None:
         """Let the caps hold for a server that is in another group, as an engine's containers are.
@@ -78,6 +89,19 @@ def volume(size: Bytes) -> Iterator[Volume]:
             Volume(place, Path(device)).throttle(0)
             subprocess.run(["umount", str(place)], check=False, capture_output=True)
             subprocess.run(["losetup", "--detach", device], check=False)
+
+
+@contextmanager
+def throttled(volume: Volume, iops: int) -> Iterator[None]:
+    """The cap holds meanwhile, and is lifted at the end however that comes."""
+    with ExitStack() as stack:
+        for command in () if unified() else volume.lifting():
+            stack.enter_context(guard.command_run(command))
+        volume.throttle(iops)
+        try:
+            yield
+        finally:
+            volume.throttle(0)
 
 
 @contextmanager
@@ -144,6 +168,41 @@ def inside(group: Path | None, cgroup: Path = _CGROUP) -> Iterator[None]:
         yield
     finally:
         _write(before / "cgroup.procs", str(os.getpid()))
+
+
+@contextmanager
+def huge_pages(count: int, knob: Path = _HUGE_PAGES) -> Iterator[int]:
+    """Reserve so many further huge pages meanwhile; how many were to be had: all or none.
+
+    None without the right to reserve them, or where memory is too much in pieces. What was there
+    before is there again afterwards. Source: Linux, admin-guide/mm/hugetlbpage.rst.
+    """
+    before = _reserved(knob)
+    if before is None or count < 1 or not os.access(knob, os.W_OK):
+        yield 0
+        return
+    back = ["sh", "-c", f"echo {before} > {knob}"]
+    with guard.command_run(back):
+        try:
+            got = _reserve(knob, before + count) - before
+            if got < count:
+                _reserve(knob, before)
+            yield count if got >= count else 0
+        finally:
+            _reserve(knob, before)
+
+
+def _reserved(knob: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(knob.read_text(encoding="ascii"))
+    return None
+
+
+def _reserve(knob: Path, count: int) -> int:
+    """How many there are then; the kernel takes what it finds."""
+    with suppress(OSError):
+        knob.write_text(str(count), encoding="ascii")
+    return _reserved(knob) or 0
 
 
 def require(*, memory: bool, volume: bool, cgroup: Path = _CGROUP) -> None:

@@ -161,6 +161,25 @@ def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[st
     return [(name, share) for name, share in ranked[:count] if share >= 0.05]
 
 
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What others use of this machine just now."""
+
+    share: float  # of all its CPUs, 0 to 1
+    who: str  # the busiest programs, in words; empty where none stands out
+
+
+def others(seconds: float) -> Others | None:
+    """Listen for so long, with nothing of ours running; None where nothing can be told."""
+    before = read(os.getpid())
+    ranked = busiest(seconds)
+    noise = noise_between(before, read(os.getpid()))
+    if noise.foreign is None:
+        return None
+    share = noise.foreign + (noise.steal or 0.0)
+    return Others(share, ", ".join(f"{name} {used:.1f} CPUs" for name, used in ranked))
+
+
 def canary() -> float:
     """Seconds that a fixed piece of work takes now: a machine that changed its pace shows here."""
     began = time.perf_counter()

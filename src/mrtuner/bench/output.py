@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from mrtuner.errors import MrTunerError
@@ -19,6 +20,11 @@ from mrtuner.stats.histogram import Histogram, histogram
 
 #: What stands in place of a time for a transaction that was given up, or never begun.
 _NEVER_RAN: Final = frozenset({b"skipped", b"failed"})
+#: A client's first transaction has number 0 in some versions and 1 in others.
+_FIRST: Final = frozenset({b"0", b"1"})
+_MICROSECONDS: Final = 1_000_000
+#: Ends of transactions are kept to 10 ms: what is shorter nobody calls a pause.
+_TICK: Final = 10_000
 _UNREADABLE_HINT: Final = "Run pgbench by hand with the same options and look at what it prints."
 
 
@@ -53,6 +59,7 @@ class Log:
     per_second: tuple[int, ...]  # transactions that ended in each whole second, stalls as 0
     times: Histogram = field(default_factory=Histogram)  # of all of them
     slowest: tuple[int, ...] = ()  # the longest time [µs] that ended in each whole second
+    pause: float = 0.0  # the longest time [s] in which no transaction ended, to 10 ms
 
 
 def read_summary(text: str) -> Summary:
@@ -104,10 +111,16 @@ def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
     times: Counter[bytes] = Counter()
     seconds: Counter[bytes] = Counter()
     slowest: dict[bytes, int] = {}
+    ends: set[int] = set()
+    begins: list[int] = []
     for line in lines:
-        _, _, time, _, second, _ = line.split(b" ", 5)
+        _, number, time, _, second, rest = line.split(b" ", 5)
         if time in _NEVER_RAN:
             continue
+        end = int(second) * _MICROSECONDS + int(rest.split(b" ", 1)[0])
+        ends.add(end // _TICK)
+        if number in _FIRST:
+            begins.append(end - int(time))
         times[time] += 1
         seconds[second] += 1
         if int(time) > slowest.get(second, -1):
@@ -118,7 +131,15 @@ def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
         per_second=tuple(round(seconds[second] / sampling) for second in whole),
         times=histogram({int(time): count for time, count in times.items()}),
         slowest=tuple(slowest.get(second, 0) for second in whole),
+        pause=_pause(ends | {begin // _TICK for begin in begins}),
     )
+
+
+def _pause(ticks: Collection[int]) -> float:
+    """The longest time [s] between two neighbours."""
+    ordered = sorted(ticks)
+    gaps = (later - earlier for earlier, later in pairwise(ordered))
+    return max(gaps, default=0) * _TICK / _MICROSECONDS
 
 
 def _whole_seconds(seconds: Counter[bytes]) -> list[bytes]:

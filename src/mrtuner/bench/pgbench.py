@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
+from mrtuner.bench import guard
 from mrtuner.bench.output import Latency, complaint, digest, read_summary
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Binaries
@@ -38,6 +39,7 @@ class Load:
     threads: int = 1
     seconds: int = 60
     protocol: Protocol = "prepared"
+    reads: bool = False  # a script of one's own only reads: its sessions are read-only
 
     def __post_init__(self) -> None:
         for name in ("scale", "clients", "threads", "seconds"):
@@ -62,7 +64,7 @@ class Load:
     @property
     def reads_only(self) -> bool:
         """Whether it surely leaves the tables as they were; a script of one's own may write."""
-        return self.script == "select"
+        return self.script == "select" or self.reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class Logged:
     times: Histogram  # of single transactions; from the scheduled start at a given rate
     slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
     skipped: int  # transactions that were too late to be begun
+    pause: float | None = None  # longest time [s] in which no transaction ended
 
 
 def find_pgbench(binaries: Binaries | None = None) -> Path:
@@ -176,7 +179,10 @@ def run_logged(
         options.append(f"--random-seed={seed}")
     if sampling < 1:
         options.append(f"--sampling-rate={sampling}")
-    with TemporaryDirectory(prefix="mrtuner-pgbench-") as logs:
+    with (
+        TemporaryDirectory(prefix="mrtuner-pgbench-") as logs,
+        guard.directory_removed(Path(logs)),
+    ):
         options.append(f"--log-prefix={logs}/log")
         began, cpu_before = time.monotonic(), children_cpu()
         patience = load.seconds + _PATIENCE_S
@@ -194,7 +200,7 @@ def run_logged(
         wall=wall,
         client_cpu=cpu,
     )
-    return measured, Logged(log.times, log.slowest, summary.skipped)
+    return measured, Logged(log.times, log.slowest, summary.skipped, log.pause)
 
 
 def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:

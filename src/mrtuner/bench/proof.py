@@ -6,14 +6,15 @@ a database of the name that the plan gives, an end at the first error, and every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mrtuner.bench import guard
 from mrtuner.bench.events import Progress
-from mrtuner.bench.grid.archive import Archive, load
+from mrtuner.bench.grid.archive import Archive, contents, load
 from mrtuner.bench.grid.campaign import carry_out
 from mrtuner.bench.grid.cells import again, blocks
 from mrtuner.bench.grid.cells import seconds_expected as seconds_of_grid
@@ -23,6 +24,7 @@ from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload
 from mrtuner.bench.grid.runner import head
 from mrtuner.bench.pgbench import Load, find_pgbench
 from mrtuner.bench.record import Order, Phase, Plan, Record, now
+from mrtuner.bench.series import Measured, Task
 from mrtuner.errors import BadValue
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
@@ -58,14 +60,53 @@ def prove(
     Raises Refused for a standby and for arms of unequal durability, MissingPart without the
     right to create databases or to run CHECKPOINT, MrTunerError when a run fails.
     """
-    names = [arm.name for arm in arms]
-    if len(arms) < 2 or len({*names, again(names[0])}) <= len(names):
-        raise BadValue("a proof needs two arms or more, of different names", "Name each once.")
-    grid, program = _grid(plan, names), program or find_pgbench()
+    grid, program = _grid(plan, _names(arms)), program or find_pgbench()
     conduct = Conduct(
         what="proof", database=plan.database, fillfactor=plan.fillfactor, theirs=True, force=True
     )
-    with translated(), TemporaryDirectory(prefix="mrtuner-proof-") as name:
+    with _carried_out(arms, grid, conduct, progress, program, host) as (place, ground):
+        return _record(plan, load(place).of_cell(blocks(grid)[0].cell), grid, ground)
+
+
+def prove_load(
+    arms: Sequence[Arm],
+    task: Task,
+    *,
+    database: str,
+    progress: Progress | None = None,
+    program: Path | None = None,
+    host: Host | None = None,
+) -> Measured:
+    """The same for a load of a series, with all that the collectors see.
+
+    Where the task's plan says that its data stand, `database` is somebody's: it is used as it is
+    and not dropped. Raises what `prove` raises.
+    """
+    _names(arms)
+    conduct = Conduct(what="proof", database=database, theirs=True, force=True)
+    program = program or find_pgbench()
+    with _carried_out(arms, task.plan, conduct, progress, program, host) as (place, _):
+        return Measured(title=task.title, why=task.why, contents=contents(place))
+
+
+def _names(arms: Sequence[Arm]) -> list[str]:
+    names = [arm.name for arm in arms]
+    if len(arms) < 2 or len({*names, again(names[0])}) <= len(names):
+        raise BadValue("a proof needs two arms or more, of different names", "Name each once.")
+    return names
+
+
+@contextmanager
+def _carried_out(
+    arms: Sequence[Arm], grid: GridPlan, conduct: Conduct, progress: Progress | None,
+    program: Path, host: Host | None,
+) -> Iterator[tuple[Path, Ground]]:  # fmt: skip
+    """Measured into a directory, which goes with the block; and what it stood on."""
+    with (
+        translated(),
+        TemporaryDirectory(prefix="mrtuner-proof-") as name,
+        guard.directory_removed(Path(name)),
+    ):
         place = Path(name)
         archive = Archive.create(
             place / "record", head(grid, host, program, local=True, forced=False)
@@ -73,7 +114,7 @@ def prove(
         files = RunFiles(grid, place, program, patience=0)  # its warm-up is as long as it says
         ground = Ground(grid, _servers(arms), archive, files, conduct, progress)
         carry_out(ground, host)
-        return _record(plan, load(place / "record").of_cell(blocks(grid)[0].cell), grid, ground)
+        yield place / "record", ground
 
 
 def seconds_expected(arms: int, plan: Plan) -> float:

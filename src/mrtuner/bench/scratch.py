@@ -53,6 +53,14 @@ def in_database(dsn: str, name: str) -> str:
     return make_conninfo(dsn, dbname=name)
 
 
+def read_only(dsn: str) -> str:
+    """The same connection, but its transactions may not write."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    said = conninfo_to_dict(dsn).get("options") or ""
+    return make_conninfo(dsn, options=f"{said} -c default_transaction_read_only=on".strip())
+
+
 def require_rights(session: Connection) -> None:
     """Refuse a standby; MissingPart unless the role may create databases and run CHECKPOINT."""
     standby, superuser, creates, version = one_row(

@@ -20,7 +20,8 @@ from itertools import accumulate, combinations_with_replacement
 from statistics import NormalDist, fmean, median, stdev
 from typing import Final
 
-from mrtuner.errors import BadValue, MissingPart
+from mrtuner.errors import BadValue
+from mrtuner.extras import without
 
 POWER: Final = 0.80
 #: Below this a verdict would rest on a t quantile of 12.7 and a guessed spread.
@@ -303,7 +304,7 @@ def _student(probability: float, freedom: int) -> float:
     try:
         from scipy.special import stdtrit
     except ImportError as missing:
-        raise _without_scipy() from missing
+        raise without("scipy") from missing
     return float(stdtrit(freedom, probability))
 
 
@@ -312,11 +313,5 @@ def _student_below(value: float, freedom: int) -> float:
     try:
         from scipy.special import stdtr
     except ImportError as missing:
-        raise _without_scipy() from missing
+        raise without("scipy") from missing
     return float(stdtr(freedom, value))
-
-
-def _without_scipy() -> MissingPart:
-    return MissingPart(
-        "the package scipy is not there", "Install it with: pip install 'mrtuner[prove]'"
-    )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import MissingPart
+from mrtuner.extras import without
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,9 +83,7 @@ def numpy() -> Any:
     try:
         import numpy as np
     except ImportError:
-        raise MissingPart(
-            "the package numpy is not there", "Install it with: pip install 'mrtuner[limits]'"
-        ) from None
+        raise without("numpy") from None
     return np
 
 

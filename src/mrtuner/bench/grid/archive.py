@@ -25,6 +25,8 @@ from mrtuner.bench.grid.record import SCHEMA, GridRecord, Taken, assembled
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
 _HEAD, _LINES, _SEAL, _LOCK = "run.json", "lines.jsonl", "seal.json", "lock"
+#: Lines that took a run of the load: a failed one is worth keeping, too.
+_MEASURED = frozenset({"sample", "failure"})
 
 
 class Archive:
@@ -110,9 +112,15 @@ class Archive:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep every other runner out of this directory; Refused when one is in it."""
+    """Keep every other runner out of this directory; Refused when one is in it.
+
+    A run that begins here and is refused before anything was measured leaves nothing behind, so
+    that the hint of its refusal can be followed with the same name.
+    """
+    made = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        begins = all(path.name == _LOCK for path in directory.iterdir())
         file = (directory / _LOCK).open("w")
     except OSError as error:
         raise _unwritable(directory, error) from error
@@ -123,7 +131,23 @@ def locked(directory: Path) -> Iterator[None]:
             raise Refused(
                 f"another runner is at work in {directory}", "Wait for it, or name another with -o."
             ) from None
-        yield
+        try:
+            yield
+        except MrTunerError:
+            if begins and not _anything_measured(directory):
+                _take_back(directory, made)
+            raise
+
+
+def _anything_measured(directory: Path) -> bool:
+    return any(line["kind"] in _MEASURED for line in _read_lines(directory / _LINES))
+
+
+def _take_back(directory: Path, made: bool) -> None:
+    for name in (_HEAD, _LINES, _LOCK):
+        (directory / name).unlink(missing_ok=True)
+    if made:
+        directory.rmdir()
 
 
 def load(directory: Path) -> GridRecord:
@@ -140,6 +164,11 @@ def load(directory: Path) -> GridRecord:
         raise BadValue(
             f"the run in {directory} is damaged: {error!r}", "Use the files as they were written."
         ) from error
+
+
+def contents(directory: Path) -> dict[str, Any]:
+    """Head and lines of the run in a directory, for a document that holds several."""
+    return {"head": _read_head(directory), "lines": list(_read_lines(directory / _LINES))}
 
 
 def _read_head(directory: Path) -> dict[str, Any]:

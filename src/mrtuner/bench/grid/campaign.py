@@ -133,7 +133,8 @@ class _Campaign:
             try:
                 one = self.measure(place)
             except MrTunerError as error:
-                if self.ground.conduct.theirs or isinstance(error, Refused):
+                fatal = self.ground.conduct.theirs or self.plan.standing
+                if fatal or isinstance(error, Refused):
                     raise
                 where = {"phase": block.phase, "block": block.number, "attempt": attempt}
                 self.archive.failure(block.cell, {**where, "label": label}, error.message)
@@ -143,7 +144,7 @@ class _Campaign:
             taken.append(one)
             reasons += self.ground.files.rules.disturbances(one.sample.steal, one.sample.foreign)
             self.teller.tell(
-                Stage.MEASURED, f"{self.cell(block)}{label}: {one.sample.run.tps:.0f} tps",
+                Stage.MEASURED, f"{self.cell(block)}{label}: {_pace(one.sample.run.tps)} tps",
                 one.sample,
             )  # fmt: skip
         reasons += unbalanced(taken, self.ground.settings)
@@ -181,8 +182,11 @@ class _Campaign:
         return taken
 
     def fresh(self, server: Server, template: str, cell: Cell) -> str:
-        """A copy of the template for what writes; the frozen template itself for what reads."""
-        if self.plan.by_name[cell.workload].reads_only:
+        """A copy of the template for what writes; the frozen template itself for what reads.
+
+        On data that stand already every run goes on where the last one of its server ended.
+        """
+        if self.plan.by_name[cell.workload].reads_only or self.plan.standing:
             return template
         with connect(server.dsn) as session:
             return scratch.fresh_copy(session, template)
@@ -232,6 +236,11 @@ def unbalanced(taken: Sequence[Taken], known: Mapping[str, Settings]) -> list[st
         for met in groups.values()
         if max(met) - min(met) > 1
     ]
+
+
+def _pace(tps: float) -> str:
+    """Three figures, for queries of seconds too."""
+    return f"{tps:,.0f}" if tps >= 100 else f"{tps:.3g}"
 
 
 def _drop(server: Server, database: str) -> None:

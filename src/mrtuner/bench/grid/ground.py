@@ -62,8 +62,9 @@ class Ground:
         self._made: list[tuple[Server, str]] = []
         self._noted: dict[str, None] = {}
         runs = sum(len(block.labels) for block in blocks(plan))
-        templates = sum(len(self.templates(scale)) for scale in plan.scales)
-        self.teller = Teller(progress, len(self.sites()) * templates + runs * STEPS_OF_A_RUN + 1)
+        made = 0 if plan.standing else len(self.sites())
+        templates = made * sum(len(self.templates(scale)) for scale in plan.scales)
+        self.teller = Teller(progress, templates + runs * STEPS_OF_A_RUN + 1)
 
     def prepare(self, host: Host | None, known: Mapping[str, Settings]) -> None:
         """Refuse what cannot be measured before anything is made, then fill every site.
@@ -76,6 +77,8 @@ class Ground:
         self._require_equal_durability("are not")
         for text in unequal_delays(self.settings):
             self.note(text)
+        if self.plan.standing:
+            return
         self._check_space(host)
         for number, server in enumerate(self.sites()):
             with started(server):
@@ -173,7 +176,8 @@ class Ground:
                 # Over a container's network the two ends have different addresses.
                 self.local = self.local and (server.data is not None or is_local(session))
             # On the first server of ours, before the others are even started.
-            if name == self.plan.baseline.name and not self.conduct.theirs:
+            ours = not (self.conduct.theirs or self.plan.standing)
+            if name == self.plan.baseline.name and ours:
                 self._try_scripts(server)
         before = known.get("server_version")
         if before not in (None, found.get("server_version")):

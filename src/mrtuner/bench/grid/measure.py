@@ -16,6 +16,7 @@ from mrtuner.bench.grid.record import Taken
 from mrtuner.bench.machine import canary, noise_between, postmaster_of, read
 from mrtuner.bench.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.record import Plan, Sample, now
+from mrtuner.bench.scratch import read_only
 from mrtuner.bench.server import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.postgres.connect import connect
 from mrtuner.stats.steady import mser5
@@ -70,6 +71,10 @@ class RunFiles:
             return CommandDriver(known.command, cell, self.plan.threads)
         return PgbenchDriver(self.program, self.load(cell), self.options(cell, rate))
 
+    def dsn(self, cell: Cell, dsn: str) -> str:
+        """Where the load connects: what says that it only reads is held to it."""
+        return read_only(dsn) if self.plan.by_name[cell.workload].reads else dsn
+
     def script(self, workload: str, scale: int) -> list[str]:
         """pgbench's options for what is to run."""
         known = self.plan.by_name[workload]
@@ -97,7 +102,7 @@ class RunFiles:
         known = self.plan.by_name[cell.workload]
         return Load(
             script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
-            seconds=self.plan.seconds, protocol=known.protocol,
+            seconds=self.plan.seconds, protocol=known.protocol, reads=known.reads,
         )  # fmt: skip
 
 
@@ -130,13 +135,13 @@ def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
         touch = first_touch(target.dsn, writing=not files.plan.by_name[cell.workload].reads_only)
     if not length:
         return WarmUp(touch)
-    driver = files.driver(cell, target.rate)
+    driver, dsn = files.driver(cell, target.rate), files.dsn(cell, target.dsn)
     series: list[int] = []
     tps = 0.0
     for turn in range(1 + files.patience):
         # Another seed each time: the same draws would touch the same rows again.
         seed = (~files.seed(place) & 0x7FFFFFFF) ^ turn
-        run, _ = driver.run(target.dsn, length, seed)
+        run, _ = driver.run(dsn, length, seed)
         tps = run.tps
         series += run.per_second
         telling = length >= _TELLING_S and bool(series)
@@ -172,9 +177,9 @@ def measured(
     if files.plan.variant(place.variant).collect:
         collector.start()
     try:
-        outcome, log = driver.run(
-            target.dsn, seconds, files.seed(place), sampling_for((warm.tps or 0) * seconds)
-        )
+        sampling = sampling_for((warm.tps or 0) * seconds)
+        dsn = files.dsn(cell, target.dsn)
+        outcome, log = driver.run(dsn, seconds, files.seed(place), sampling)
     finally:
         collected = collector.finish()
     noise = noise_between(reading, read(postmaster, companions=target.companions))
@@ -191,5 +196,5 @@ def measured(
         cell=cell, sample=sample, times=log.times, slowest=log.slowest, skipped=log.skipped,
         rate=target.rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
         series=collected.series, deltas=moved, waits=collected.waits, backends=collected.backends,
-        collector_cpu=collected.cost, first_touch=warm.first_touch,
+        collector_cpu=collected.cost, first_touch=warm.first_touch, pause=log.pause,
     )  # fmt: skip

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mrtuner.bench.grid.record import GridRecord, Taken
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.errors import MrTunerError
+from mrtuner.extras import without
 
 
 def write_parquet(record: GridRecord, file: Path) -> None:
@@ -19,9 +20,7 @@ def write_parquet(record: GridRecord, file: Path) -> None:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingPart(
-            "Parquet needs the package pyarrow", "Install it with: pip install 'mrtuner[parquet]'."
-        ) from None
+        raise without("pyarrow") from None
     table = pyarrow.Table.from_pylist([_row(taken) for taken in record.taken])
     try:
         parquet.write_table(table, file)

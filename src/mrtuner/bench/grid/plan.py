@@ -57,6 +57,7 @@ class Workload:
     command: Command | None = None
     protocol: Protocol = "prepared"
     setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
+    reads: bool = False  # its scripts only read: their sessions are read-only
 
     def __post_init__(self) -> None:
         _check_name("workload", self.name)
@@ -103,7 +104,7 @@ class Workload:
     @property
     def reads_only(self) -> bool:
         """Whether it surely leaves the tables as they were; scripts of one's own may write."""
-        return self.builtin == "select"
+        return self.builtin == "select" or self.reads
 
     @property
     def script(self) -> str:
@@ -239,6 +240,9 @@ class GridPlan:
     foreign_limit: float = 0.03
     seed: int = field(default_factory=fresh_seed)
     skipped: Mapping[str, str] = field(default_factory=dict)  # variants that cannot run, and why
+    #: The servers run on, warm, on data that are there already: nothing is copied or dropped, and
+    #: an error ends everything.
+    standing: bool = False
 
     def __post_init__(self) -> None:
         for name in ("workloads", "variants", "scales", "clients", "rates"):

@@ -38,6 +38,7 @@ class Taken:
     backends: tuple[tuple[str, int, int], ...] = ()  # kind, voluntary and forced context switches
     collector_cpu: float = 0.0  # seconds that collecting took
     first_touch: float | None = None  # seconds that the very first statement took
+    pause: float | None = None  # the longest time [s] in which no transaction ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ class GridRecord:
         load = Load(
             script=workload.script, scale=cell.scale, clients=cell.clients,
             threads=workload.threads(self.plan.threads, cell.clients),
-            seconds=self.plan.seconds, protocol=workload.protocol,
+            seconds=self.plan.seconds, protocol=workload.protocol, reads=workload.reads,
         )  # fmt: skip
         plan = Plan(
             load=load, warmup=self.plan.warmup_seconds, blocks=self.plan.blocks,

@@ -25,6 +25,8 @@ PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
 _SATURATED: Final = 0.9
 #: Between two runs of a block the canary may differ by so much.
 _CANARY: Final = 0.25
+#: With fewer transactions in a run, the halves differ by chance and by where a second ends.
+_FEWEST_FOR_DRIFT: Final = 200
 
 Measure = Callable[[Taken], float | None]
 
@@ -64,6 +66,7 @@ class Side:
     skipped: int
     times: Histogram  # of all runs together
     first_touch: float | None = None  # seconds of the very first statement, apart from all this
+    pause: float | None = None  # the longest time [s] of all runs in which no transaction ended
 
     @property
     def percentiles(self) -> dict[str, int | None]:
@@ -80,6 +83,7 @@ class Side:
 class _Tested:
     """One comparison before the others are known."""
 
+    record: GridRecord
     cell: Cell
     variant: Variant
     measure: str
@@ -90,20 +94,27 @@ class _Tested:
 
 def verdicts(record: GridRecord) -> list[CellVerdict]:
     """Every further variant against the first, in every cell with a finished block of both."""
+    return verdicts_among([record])[0]
+
+
+def verdicts_among(records: Sequence[GridRecord]) -> list[list[CellVerdict]]:
+    """The same for each of several records that answer one question together."""
     tested = [
         one
+        for record in records
         for cell in record.cells()
         for variant in record.plan.variants[1:]
         if (one := _tested(record, cell, variant)) is not None
     ]
-    seen = [_compared(one, one.pairs, record, ALPHA) for one in tested]
-    charged = [_compared(one, one.charged, record, ALPHA) for one in tested]
+    seen = [_compared(one, one.pairs, ALPHA) for one in tested]
+    charged = [_compared(one, one.charged, ALPHA) for one in tested]
     adjusted = holm([comparison.p_value for comparison in seen])
     paid = holm([comparison.p_value for comparison in charged])
-    return [
-        _cell_verdict(record, one, comparison, p, p_charged, len(tested))
+    found = [
+        (one.record, _cell_verdict(one, comparison, p, p_charged, len(tested)))
         for one, comparison, p, p_charged in zip(tested, seen, adjusted, paid, strict=True)
     ]
+    return [[verdict for of, verdict in found if of is record] for record in records]
 
 
 def sides(record: GridRecord) -> list[Side]:
@@ -135,7 +146,7 @@ def _tested(record: GridRecord, cell: Cell, variant: Variant) -> _Tested | None:
         return None
     reads_only = record.plan.by_name[cell.workload].reads_only
     charged = pairs if reads_only or cell.rate else _pairs(record, cell, variant.name, _charged)
-    return _Tested(cell, variant, measure, pairs, charged, higher)
+    return _Tested(record, cell, variant, measure, pairs, charged, higher)
 
 
 def _headline(record: GridRecord, cell: Cell) -> tuple[str, Measure, bool]:
@@ -185,24 +196,25 @@ def _latency(share: float) -> Measure:
     return lambda taken: taken.times.percentile(share)
 
 
-def _compared(one: _Tested, pairs: Sequence[Pair], record: GridRecord, alpha: float) -> Comparison:
+def _compared(one: _Tested, pairs: Sequence[Pair], alpha: float) -> Comparison:
     return compare(
-        pairs, delta=record.plan.delta, alpha=alpha, higher_is_better=one.higher_is_better
+        pairs, delta=one.record.plan.delta, alpha=alpha, higher_is_better=one.higher_is_better
     )
 
 
 def _cell_verdict(
-    record: GridRecord, one: _Tested, seen: Comparison, p: float, p_charged: float, tests: int
+    one: _Tested, seen: Comparison, p: float, p_charged: float, tests: int
 ) -> CellVerdict:
+    record = one.record
     proof = record.of_cell(one.cell)
     judgement = judge(proof, one.variant.name)
     refused = tuple(_refusals(record, one))
-    verdict = _settled(one, one.pairs, record, p, tests)
+    verdict = _settled(one, one.pairs, p, tests)
     first = record.plan.baseline.name
     paid = one.charged is one.pairs or all(
         covers_a_cycle(proof, name) for name in (first, one.variant.name)
     )
-    if refused or (not paid and verdict != _settled(one, one.charged, record, p_charged, tests)):
+    if refused or (not paid and verdict != _settled(one, one.charged, p_charged, tests)):
         verdict = Verdict.UNDECIDED
     return CellVerdict(
         cell=one.cell,
@@ -217,11 +229,9 @@ def _cell_verdict(
     )
 
 
-def _settled(
-    one: _Tested, pairs: Sequence[Pair], record: GridRecord, p: float, tests: int
-) -> Verdict:
+def _settled(one: _Tested, pairs: Sequence[Pair], p: float, tests: int) -> Verdict:
     """The verdict that holds among so many: Holm for a difference, Bonferroni for equivalence."""
-    strict = _compared(one, pairs, record, ALPHA / tests)
+    strict = _compared(one, pairs, ALPHA / tests)
     if strict.verdict is Verdict.EQUIVALENT:
         return Verdict.EQUIVALENT
     if p >= ALPHA or strict.pairs < FEWEST_PAIRS:
@@ -259,7 +269,7 @@ def _cautions(
         cv = _scatter(one.cell, runs)
         if cv is not None and CV_WARN <= cv < CV_REFUSE:
             yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV)"
-        yield from _on_steadiness(name, runs)
+        yield from _on_steadiness(name, runs, warm=record.plan.standing)
     yield from _on_checkpoints(record, one)
     yield from _on_the_canary(record, one)
     skipped = sum(taken.skipped for taken in record.of(one.cell))
@@ -308,8 +318,12 @@ def _scatter(cell: Cell, runs: Sequence[Taken]) -> float | None:
     return None if cell.rate else robust_cv([taken.sample.run.tps for taken in runs])
 
 
-def _on_steadiness(name: str, runs: Sequence[Taken]) -> Iterator[str]:
-    drifts = [half_run_drift(taken.sample.run.per_second) for taken in runs]
+def _on_steadiness(name: str, runs: Sequence[Taken], *, warm: bool) -> Iterator[str]:
+    drifts = [
+        half_run_drift(taken.sample.run.per_second)
+        for taken in runs
+        if taken.sample.run.transactions >= _FEWEST_FOR_DRIFT
+    ]
     moving = [drift for drift in drifts if drift is not None and abs(drift) > HALF_RUN_DRIFT]
     if moving:
         yield (
@@ -317,7 +331,7 @@ def _on_steadiness(name: str, runs: Sequence[Taken]) -> Iterator[str]:
             f" from the first by up to {max(map(abs, moving)) * 100:.0f} %"
         )
     unsettled = sum(1 for taken in runs if not taken.settled)
-    if unsettled:
+    if unsettled and not warm:
         yield f"the warm-up of {unsettled} of {len(runs)} runs of {name} is not known to have ended"
 
 
@@ -328,6 +342,7 @@ def _side(cell: Cell, name: str, runs: Sequence[Taken]) -> Side | None:
     drifts = [half_run_drift(taken.sample.run.per_second) for taken in runs]
     known = [drift for drift in drifts if drift is not None]
     worst = [taken.sample.run.worst_second for taken in runs]
+    pauses = [taken.pause for taken in runs if taken.pause is not None]
     touches = [taken.first_touch for taken in runs if taken.first_touch is not None]
     return Side(
         cell=cell,
@@ -341,6 +356,7 @@ def _side(cell: Cell, name: str, runs: Sequence[Taken]) -> Side | None:
         skipped=sum(taken.skipped for taken in runs),
         times=merged(taken.times for taken in runs),
         first_touch=median(touches) if touches else None,
+        pause=max(pauses, default=None),
     )
 
 

@@ -1,0 +1,81 @@
+"""How often is each load of the demo decided? `make bench-demo`, or:
+
+    python bench/demo.py --runs 10 --output demo-runs
+
+Runs `mrtuner demo` again and again on a machine that does nothing else (some eight minutes each),
+keeps every report.json in the directory, and prints a table for docs/proof.md. Runs that are there
+already count, so that an interrupted series goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+DECIDED = ("better", "worse", "equivalent")
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = _options().parse_args(arguments)
+    given.output.mkdir(parents=True, exist_ok=True)
+    for number in range(1, given.runs + 1):
+        place = given.output / f"run-{number:02}"
+        if not (place / "report.json").is_file():
+            command = [sys.executable, "-c", "from mrtuner.cli import main; main()", "demo"]
+            subprocess.run([*command, "-o", str(place)], check=True, stdout=subprocess.DEVNULL)
+    reports = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(given.output.glob("run-*/report.json"))
+    ]
+    for line in table(reports):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def table(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """One row a load: how often which verdict, the median ratio and its range, the pauses."""
+    runs = f"{len(reports)} run{'s' * (len(reports) != 1)}"
+    yield f"| Load, {runs} | decided | verdicts | ratio, median (range) | longest pause |"
+    yield "|:--|--:|:--|:--|:--|"
+    for title in dict.fromkeys(load["title"] for report in reports for load in report["loads"]):
+        yield _row([one for report in reports for one in report["loads"] if one["title"] == title])
+
+
+def _row(loads: Sequence[Mapping[str, Any]]) -> str:
+    verdicts = Counter(load["verdict"] for load in loads)
+    decided = sum(verdicts[name] for name in DECIDED)
+    ratios = sorted(load["ratio"] for load in loads)
+    words = ", ".join(f"{name} {count}" for name, count in verdicts.most_common())
+    return (
+        f"| {loads[0]['title']} ({loads[0]['measure']}) | {decided} of {len(loads)} | {words} |"
+        f" {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {_pauses(loads)} |"
+    )
+
+
+def _pauses(loads: Sequence[Mapping[str, Any]]) -> str:
+    """Of the advised side against the default's, each from the shortest to the longest run."""
+    sides = [
+        sorted(load["sides"][place]["longest_pause_s"] or 0.0 for load in loads) for place in (1, 0)
+    ]
+    if max(sides[0][-1], sides[1][-1]) < 1:
+        return "–"
+    ours, theirs = (f"{side[0]:.2g} to {side[-1]:.2g} s" for side in sides)
+    return f"{ours} against {theirs}"
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--output", type=Path, default=Path("demo-runs"))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,322 @@
+"""A series of loads that answers one question together: what did the advice gain, and where not?
+
+Every load is a grid of one workload, measured on servers that run side by side, and recorded like
+any other (schema "mrtuner.bench.run/1"). What is judged, and in which lengths, is fixed before the
+first run; p values are adjusted by Holm over all loads. JSON form: schema "mrtuner.series/1".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from mrtuner.bench import guard, scratch
+from mrtuner.bench.bound import Bound, bound
+from mrtuner.bench.events import STEPS_OF_A_RUN, Event, Progress, Stage
+from mrtuner.bench.grid.archive import Archive, contents, load
+from mrtuner.bench.grid.campaign import carry_out
+from mrtuner.bench.grid.cells import blocks
+from mrtuner.bench.grid.ground import Conduct, Ground
+from mrtuner.bench.grid.meanwhile import meanwhile
+from mrtuner.bench.grid.measure import RunFiles
+from mrtuner.bench.grid.plan import Cell, GridPlan
+from mrtuner.bench.grid.record import GridRecord, assembled
+from mrtuner.bench.grid.runner import head
+from mrtuner.bench.grid.servers import Server
+from mrtuner.bench.grid.verdicts import CellVerdict, Side, sides, verdicts_among
+from mrtuner.bench.record import now
+from mrtuner.bench.standing import DATABASE
+from mrtuner.errors import BadValue
+from mrtuner.host.model import Host
+from mrtuner.postgres.connect import translated
+from mrtuner.stats.paired import Verdict
+
+SCHEMA: Final = "mrtuner.series/1"
+#: CPU that others took from the machine while it was measured: above this it is said aloud.
+BUSY: Final = 0.05
+#: A pause is told of where transactions are short beside it.
+_PAUSE_MEDIANS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One load: what runs, why, and how long; fixed before the first run."""
+
+    title: str  # cached reads
+    why: str  # who meets this load, and what may differ in it
+    plan: GridPlan  # of one workload and two variants, the one to beat first
+    lead_in: int = 0  # seconds of the load on each side before the first block, dropped
+    #: At a fixed rate: this share of what the faster side did in the task before.
+    share: float | None = None
+
+    @property
+    def seconds(self) -> int:
+        """Of measuring and of warming up before."""
+        runs = sum(len(block.labels) for block in blocks(self.plan))
+        run = self.plan.seconds + self.plan.warmup_seconds
+        return runs * run + len(self.plan.variants) * self.lead_in
+
+    @property
+    def measuring(self) -> int:
+        """Of measuring alone [s]."""
+        return sum(len(block.labels) for block in blocks(self.plan)) * self.plan.seconds
+
+    @property
+    def steps(self) -> int:
+        """For a progress bar."""
+        return sum(len(block.labels) for block in blocks(self.plan)) * STEPS_OF_A_RUN + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A load that was measured, with its record."""
+
+    title: str
+    why: str
+    contents: Mapping[str, Any] = field(repr=False)  # head and lines of the record, JSON types
+
+    @property
+    def record(self) -> GridRecord:
+        """The record that the contents tell of."""
+        return assembled(self.contents["head"], self.contents["lines"], sealed=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A load that could not be measured here, and what would make it possible."""
+
+    title: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one load showed: the second side against the first."""
+
+    title: str
+    why: str
+    verdict: CellVerdict
+    record: GridRecord
+    a: Side
+    b: Side
+    bounds: tuple[Bound, Bound]
+
+    @property
+    def rated(self) -> bool:
+        """Whether a rate was asked for, so that latency is judged."""
+        return bool(self.verdict.cell.rate)
+
+    @property
+    def pauses(self) -> tuple[float, float] | None:
+        """The longest time [s] in which nobody was served, of either side over all its runs.
+
+        None for a single session, and where single transactions take about as long as that.
+        """
+        if self.verdict.cell.clients == 1:
+            return None
+        a, b = self.a.pause, self.b.pause
+        medians = [side.times.percentile(0.5) or 0 for side in (self.a, self.b)]
+        if a is None or b is None or _PAUSE_MEDIANS * max(medians) / 1e6 > max(a, b):
+            return None
+        return a, b
+
+    @property
+    def pauses_by_block(self) -> list[tuple[float, float]]:
+        """The pauses [s] of both sides in every block that counts."""
+        found = [
+            {taken.sample.block: taken.pause for taken in self.record.accepted(*place)}
+            for place in ((self.verdict.cell, self.a.variant), (self.verdict.cell, self.b.variant))
+        ]
+        blocks = sorted(found[0].keys() & found[1].keys())
+        pairs = ((found[0][block], found[1][block]) for block in blocks)
+        return [(a, b) for a, b in pairs if a is not None and b is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """All loads of one question, those that could not be measured too."""
+
+    measured: tuple[Measured, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    conditions: tuple[str, ...] = ()  # what holds for all of it: sizes, limits, huge pages
+    busy: str | None = None  # who used the machine just before, where somebody did
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of every load with a finished block, in order; among all of them (Holm)."""
+        return tuple(_findings(self.measured))
+
+    @property
+    def verdict(self) -> Verdict:
+        """All together: better where a load is and none is worse; worse the same way round."""
+        seen = {one.verdict.verdict for one in self.findings}
+        if Verdict.BETTER in seen and Verdict.WORSE not in seen:
+            return Verdict.BETTER
+        if Verdict.WORSE in seen and Verdict.BETTER not in seen:
+            return Verdict.WORSE
+        return Verdict.EQUIVALENT if seen == {Verdict.EQUIVALENT} else Verdict.UNDECIDED
+
+    @property
+    def foreign(self) -> float | None:
+        """The median share of the CPU time that others used during a run; None where unknown."""
+        shares = [
+            taken.sample.foreign
+            for one in self.measured
+            for taken in one.record.taken
+            if taken.sample.foreign is not None and taken.sample.rejected is None
+        ]
+        return median(shares) if shares else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A document of JSON types."""
+        return {
+            "schema": SCHEMA,
+            "loads": [
+                {"title": one.title, "why": one.why, **one.contents} for one in self.measured
+            ],
+            "left_out": [
+                {"title": one.title, "why": one.why, "remedy": one.remedy} for one in self.left_out
+            ],
+            "conditions": list(self.conditions),
+            "busy": self.busy,
+        }
+
+
+def from_dict(document: Mapping[str, Any]) -> Series:
+    """The series back from `to_dict`, also after JSON; BadValue for any other document."""
+    if document.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not a series of loads: schema {document.get('schema')!r}",
+            f"Give a document with schema {SCHEMA!r}.",
+        )
+    try:
+        found = Series(
+            measured=tuple(_measured(one) for one in document["loads"]),
+            left_out=tuple(LeftOut(**one) for one in document["left_out"]),
+            conditions=tuple(document["conditions"]),
+            busy=document["busy"],
+        )
+        for one in found.measured:
+            _ = one.record
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadValue(
+            f"the series of loads is damaged: {error!r}", "Use the file as it was written."
+        ) from error
+    return found
+
+
+def _measured(document: Mapping[str, Any]) -> Measured:
+    kept = {name: document[name] for name in ("head", "lines")}
+    return Measured(title=document["title"], why=document["why"], contents=kept)
+
+
+def measure(
+    task: Task,
+    servers: Mapping[str, Server],
+    *,
+    program: Path,
+    host: Host | None = None,
+    progress: Progress | None = None,
+    database: str = DATABASE,
+) -> Measured:
+    """Measure one load on servers that stand; `database` is there, and stays as the load leaves it.
+
+    Raises Refused for unequal durability and MrTunerError when a run fails.
+    """
+    conduct = Conduct(database=database, force=True)
+    with (
+        translated(),
+        TemporaryDirectory(prefix="mrtuner-series-") as name,
+        guard.directory_removed(Path(name)),
+    ):
+        place = Path(name)
+        archive = Archive.create(
+            place / "record", head(task.plan, host, program, local=True, forced=False)
+        )
+        files = RunFiles(task.plan, place, program, patience=0)  # the servers are warm
+        _lead_in(task, servers, files, database, progress)
+        carry_out(Ground(task.plan, servers, archive, files, conduct, progress), host)
+        archive.seal(now())
+        load(place / "record")  # what cannot be read again is no record
+        return Measured(title=task.title, why=task.why, contents=contents(place / "record"))
+
+
+def paced(task: Task, before: Measured | None) -> Task:
+    """The task with its rate, where that depends on the task before."""
+    if task.share is None or before is None:
+        return task
+    record = before.record
+    speeds = [side.tps for side in sides(record) if not side.cell.rate]
+    return replace(task, plan=replace(task.plan, rates=(f"{max(speeds) * task.share:.0f}",)))
+
+
+def _lead_in(
+    task: Task, servers: Mapping[str, Server], files: RunFiles, database: str,
+    progress: Progress | None,
+) -> None:  # fmt: skip
+    workload, plan = task.plan.workloads[0], task.plan
+    cell = Cell(workload.name, plan.scales[0], plan.clients[0])
+    driver = files.driver(cell)
+    for name, server in servers.items():
+        if task.lead_in:
+            if progress is not None:
+                progress(Event(Stage.WARMING_UP, 0, task.steps, name))
+            dsn = files.dsn(cell, scratch.in_database(server.dsn, database))
+            driver.run(dsn, task.lead_in, plan.seed)
+
+
+def among(progress: Progress, tasks: Sequence[Task]) -> Callable[[int], Progress]:
+    """One progress over all tasks: the teller of the task with a number."""
+    total = sum(task.steps for task in tasks)
+
+    def of(number: int) -> Progress:
+        done = sum(task.steps for task in tasks[:number])
+
+        def tell(event: Event) -> None:
+            text = f"{tasks[number].title}, {event.text}"
+            progress(replace(event, step=done + event.step, steps=total, text=text))
+
+        return tell
+
+    return of
+
+
+def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
+    records = [one.record for one in measured]
+    judged = verdicts_among(records)
+    for one, record, of_it in zip(measured, records, judged, strict=True):
+        known = {(side.cell, side.variant): side for side in sides(record)}
+        seen = {(item.cell, item.variant): item for item in meanwhile(record)}
+        for verdict in of_it:
+            pair = (record.plan.baseline.name, verdict.variant.name)
+            a, b = (known[verdict.cell, name] for name in pair)
+            rated = bool(verdict.cell.rate)
+            cpus = _cpus(record)
+            yield Finding(
+                title=_title(one.title, verdict.cell, several=len(of_it) > 1),
+                why=one.why, verdict=verdict, record=record, a=a, b=b,
+                bounds=tuple(
+                    bound(seen[verdict.cell.key, name], cpus, rated=rated) for name in pair
+                ),  # type: ignore[arg-type]  # a pair stays a pair
+            )  # fmt: skip
+
+
+def _title(title: str, cell: Cell, *, several: bool) -> str:
+    """Where full speed and a rate were measured in one go, they are told apart."""
+    if not several:
+        return title
+    return f"{title}, {cell.rate} of capacity" if cell.rate else f"{title}, full speed"
+
+
+def _cpus(record: GridRecord) -> int:
+    """Of the machine; /proc/stat counts them all, whatever we may run on."""
+    import os
+
+    known = record.host.get("cpus", {}).get("value")
+    return int(known) if known else os.cpu_count() or 1

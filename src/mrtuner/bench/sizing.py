@@ -1,0 +1,74 @@
+"""How large, with how many sessions and how long a proof is to be, where nobody says.
+
+Chosen by the machine and by the data that its server holds, so that what binds there binds here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.units import Bytes, MiB, pretty_bytes
+
+_BYTES_PER_SCALE: Final = 15 * MiB
+#: Smaller data fit into anybody's buffers, larger ones take longer to fill than to measure.
+_SMALLEST_SCALE: Final = 50
+_LARGEST_SCALE: Final = 1000
+#: A template, a copy that is written to, and WAL: so much of the free disk goes to one of them.
+_SHARE_OF_DISK: Final = 4
+_SHARE_OF_MEMORY: Final = 8
+_SESSIONS_PER_CPU: Final = 4
+_MOST_SESSIONS: Final = 64
+#: What reads only is steady soon; what writes has to meet the checkpoints that its WAL starts.
+_READING_S: Final = 20
+_WRITING_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What was chosen, and why."""
+
+    scale: int
+    clients: int
+    seconds: int
+    why: tuple[str, ...]
+
+
+def size_for(
+    *,
+    memory: int | None,
+    cpus: int | None,
+    data: int | None,
+    disk_free: int | None,
+    reads_only: bool,
+) -> Size:
+    """From memory, data and free disk [bytes]; what is not known has no say.
+
+    Data as large as the server's own, else an eighth of memory: whether they fit into memory, and
+    into shared_buffers, decides what binds.
+
+    >>> from mrtuner.units import GiB
+    >>> size_for(memory=16 * GiB, cpus=4, data=3 * GiB, disk_free=None, reads_only=False).scale
+    204
+    """
+    if data is not None and data > _SMALLEST_SCALE * _BYTES_PER_SCALE:
+        wanted, why = data, f"as much data as the server has ({pretty_bytes(Bytes(data))})"
+    elif memory is not None:
+        wanted = memory // _SHARE_OF_MEMORY
+        why = f"an eighth of memory ({pretty_bytes(Bytes(memory))})"
+    else:
+        wanted, why = 0, "the least that tells anything"
+    scale = max(_SMALLEST_SCALE, min(_LARGEST_SCALE, wanted // _BYTES_PER_SCALE))
+    most = None if disk_free is None else max(1, disk_free // _SHARE_OF_DISK // _BYTES_PER_SCALE)
+    if most is not None and most < scale:
+        scale, why = most, f"a quarter of the free disk ({pretty_bytes(Bytes(disk_free or 0))})"
+    clients = min(_MOST_SESSIONS, _SESSIONS_PER_CPU * (cpus or 2))
+    seconds = _READING_S if reads_only else _WRITING_S
+    return Size(
+        scale, clients, seconds,
+        (
+            f"scale {scale}: {why}",
+            f"{clients} sessions: four for each CPU",
+            f"{seconds} s a run: " + ("it only reads" if reads_only else "it writes"),
+        ),
+    )  # fmt: skip
