@@ -84,26 +84,6 @@ def test_the_reader_s_colours_reach_the_pictures(
     assert opened.run(COLOUR_OF.format("svg text", "fill")) == ink
 
 
-def test_words_in_pictures_are_large_enough_and_inside(opened: Browser, file: Path) -> None:
-    for width in (390, 1280):
-        opened.show(file, width=width)
-        heights, outside = opened.run(
-            """(() => {
-                const texts = [...document.querySelectorAll('svg text')];
-                const size = one => one.getBoundingClientRect();
-                const frame = one => one.closest('svg').getBoundingClientRect();
-                const out = one => size(one).left < frame(one).left - 1
-                    || size(one).right > frame(one).right + 1
-                    || size(one).top < frame(one).top - 1
-                    || size(one).bottom > frame(one).bottom + 1;
-                return [texts.map(one => Math.min(size(one).height, size(one).width)),
-                        texts.filter(out).map(one => one.textContent)];
-            })()"""
-        )
-        assert min(heights) > 6  # a single digit is narrower than high
-        assert outside == []
-
-
 def test_words_in_pictures_do_not_overlap(opened: Browser, file: Path) -> None:
     opened.show(file, width=1280)
     overlaps = opened.run(

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 from xml.etree import ElementTree
 
@@ -38,6 +37,40 @@ def test_the_text_tells_every_cell_and_its_verdict(grid: GridRecord) -> None:
     assert text[5].startswith("  b against a: better, throughput 1.30 times (1.29 to 1.31), p ")
     assert sum("b against a: equivalent" in line for line in text) == 2
     assert sum("b against a: worse, throughput 0.800 times" in line for line in text) == 1
+
+
+def test_settings_that_differ_are_shown_with_their_units() -> None:
+    """16,384 pages of 8 kB are 128 MB, 65,536 are 512 MB; 900 of seconds are a quarter of an hour.
+
+    Programs go on reading base units.
+    """
+    known = {"shared_buffers": "16384", "checkpoint_timeout": "300", "custom.one": "7"}
+    other = {"shared_buffers": "65536", "checkpoint_timeout": "900", "custom.one": "8"}
+    settings = {"a": SETTINGS | known, "b": SETTINGS | other}
+    record = a_record(six_blocks(CELL, 1.0), settings=settings)
+    text = "\n".join(lines(record))
+    for line in ("shared_buffers: 128MB | 512MB", "checkpoint_timeout: 5min | 15min",
+                 "custom.one: 7 | 8"):  # fmt: skip
+        assert f"  - {line}\n" in text
+    assert '<td class="value">512MB</td>' in page(record) or ">512MB<" in page(record)
+    raw = {item["name"]: item["values"] for item in document(record)["settings_diff"]}
+    assert raw["shared_buffers"] == ["16384", "65536"]
+
+
+def headline(record: GridRecord) -> str:
+    found = re.search(r"<h1>(.*)</h1>", page(record))
+    assert found is not None
+    return found[1]
+
+
+def test_the_headline_says_what_came_out(grid: GridRecord) -> None:
+    assert headline(grid) == (
+        "b against a in 4 cells: 1 better, 1 worse, 2 without a difference that matters"
+    )
+    better = a_record(six_blocks(CELL, 1.3))
+    assert headline(better).startswith("b is better than a: throughput 1.30 times")
+    equal = a_record(six_blocks(CELL, 1.0))
+    assert headline(equal) == "No difference that matters between b and a"
 
 
 def test_the_document_is_json_and_has_the_same_verdicts(grid: GridRecord) -> None:
@@ -138,7 +171,7 @@ def test_the_page_is_the_same_every_time_and_loads_nothing(grid: GridRecord) -> 
 def test_every_picture_has_a_name_and_a_table_beside_it(grid: GridRecord) -> None:
     """Forest, heat map; in each of four cells pairs, percentiles and seconds, and what went on."""
     made = page(grid)
-    assert made.count("<svg") == 2 + 4 * 3
+    assert made.count('class="on-wide"') == made.count('class="on-narrow"') == 2 + 4 * 3
     assert made.count("<table") == 1 + 4 * 5
     start = made.index("<svg")
     picture = ElementTree.fromstring(made[start : made.index("</svg>") + 6])
@@ -159,7 +192,7 @@ def test_undecided_cells_are_blank_in_the_heat_map() -> None:
     ]  # fmt: skip
     made = page(replace(record, taken=tuple(few)))
     heat = made[made.index('aria-label="b, select"') :]
-    heat = heat[: heat.index("</svg>")]
+    heat = heat[: heat.index('class="on-narrow"')]
     assert heat.count("1.30") == 1
 
 
@@ -174,11 +207,12 @@ def test_names_and_settings_are_escaped_and_secrets_masked() -> None:
 
 
 @pytest.mark.skipif(program() is None, reason="no browser here")
-def test_a_browser_shows_the_page_without_complaint_at_every_width(grid: GridRecord) -> None:
-    folder = Path(mkdtemp(prefix="mrtuner-page-"))
-    file = folder / "page.html"
+def test_a_browser_shows_the_page_without_complaint_at_every_width(
+    grid: GridRecord, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
     file.write_text(page(grid), encoding="utf-8")
-    with browser(folder) as shown:
+    with browser(tmp_path) as shown:
         for width in (360, 1100):
             shown.show(file, width=width)
             assert shown.run("document.documentElement.scrollWidth") <= width

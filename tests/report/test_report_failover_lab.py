@@ -46,7 +46,7 @@ def page(told: dict[str, Any]) -> str:
 
 def test_the_page_has_a_picture_and_tables_for_each_scenario(page: str) -> None:
     number = 3
-    assert page.count("<svg") == number
+    assert page.count('class="on-wide"') == page.count('class="on-narrow"') == number
     assert page.count("<caption") == 2 * number
     assert "<h1>Clients hung as long as predicted</h1>" in page
     assert not re.search(r'(?:src|href)="https?:', page)

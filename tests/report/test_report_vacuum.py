@@ -31,7 +31,7 @@ def table(**given: Any) -> dict[str, Any]:
 def told(*tables: dict[str, Any], **given: Any) -> dict[str, Any]:
     plain = {
         "schema": "mrtuner.vacuum/1", "database": "app", "watched": 900.0,
-        "capacity": {"words": "vacuum needs 1 %", "keeps_up": True}, "settings": [],
+        "capacity": {"words": "vacuum needs 1 %", "used": 0.01, "keeps_up": True}, "settings": [],
         "tables": list(tables), "blockers": [], "wraparound": [], "proofs": [], "missing": [],
     }  # fmt: skip
     return {**plain, **given}
@@ -81,6 +81,18 @@ def test_a_vacuum_that_removes_nothing_does_not_keep_up() -> None:
             "remedy": "Ask.", "sql": None, "serious": True}  # fmt: skip
     assert "Vacuum is held back" in page(told(blockers=[lost]))
     assert "Vacuum keeps up" in page(told(blockers=[{**lost, "serious": False}]))
+
+
+def test_the_headline_says_whether_vacuum_keeps_up() -> None:
+    needs = {"words": "vacuum needs much", "used": 0.5, "keeps_up": True}
+    said = {
+        "Vacuum keeps up; 1 table should not wait for the defaults": told(table()),
+        "Vacuum keeps up": told(table(advice=[])),
+        "Vacuum does not keep up; with this advice it would": told(capacity=needs | {"used": 1.2}),
+        "Vacuum cannot keep up": told(capacity=needs | {"used": 9, "keeps_up": False}),
+    }
+    for headline, document in said.items():
+        assert f"<h1>{headline}</h1>" in page(document)
 
 
 def test_a_database_with_nothing_to_say_has_a_page_too() -> None:

@@ -5,6 +5,7 @@ Both are computed from the record alone. Schema "mrtuner.bench.report/1".
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -24,12 +25,22 @@ from mrtuner.bench.grid.verdicts import (
     sides,
     verdicts,
 )
+from mrtuner.catalog import MAJORS
 from mrtuner.errors import Refused
-from mrtuner.report.html import count, plural, ratio
+from mrtuner.report.html import as_written, count, plural, ratio
+from mrtuner.stats.paired import Verdict
 
 SCHEMA: Final = "mrtuner.bench.report/1"
 #: Columns of prose on a terminal.
 WIDE: Final = 100
+#: More variants than this are counted in the headline, not named.
+_NAMED: Final = 2
+_IN_WORDS: Final = {
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.EQUIVALENT: "without a difference that matters",
+    Verdict.UNDECIDED: "undecided",
+}
 
 
 def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, Any]:
@@ -122,9 +133,7 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         for side in found.get(cell, {}).values():
             yield f"  {_side_line(record, side, wide)}"
         yield from _cell_lines(record, [one for one in seen if one.cell == cell])
-    yield from _listed(
-        "settings that differ", [_setting(*item) for item in differing_settings(record)]
-    )
+    yield from _listed("settings that differ", [_setting(*item) for item in settings_shown(record)])
     yield from _listed("runs that failed", [_failure_line(one) for one in record.failures])
     yield from _listed(
         "variants that could not be run here",
@@ -138,6 +147,39 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
             "beside the other run (two sessions: no verdict, machines drift)",
             [_beside_line(item) for item in compared],
         )
+
+
+def answer(record: GridRecord, seen: Sequence[CellVerdict]) -> str:
+    """What came out, in one sentence that needs no table: the headline of the page."""
+    if not seen:
+        return "No two variants were measured in the same cell"
+    base, names = record.plan.baseline.name, dict.fromkeys(one.variant.name for one in seen)
+    if len(names) > _NAMED:
+        said = _counted(seen)
+        return f"Of {plural(len(seen), 'comparison')} with {base}: {said}"
+    by_name = ([one for one in seen if one.variant.name == name] for name in names)
+    return "; ".join(_answer(own, base) for own in by_name)
+
+
+def _answer(own: Sequence[CellVerdict], base: str) -> str:
+    """One variant against the first."""
+    name = own[0].variant.name
+    if len(own) > 1:
+        return f"{name} against {base} in {len(own)} cells: {_counted(own)}"
+    times = f"{own[0].measure} {ratio(own[0].comparison.ratio)} times"
+    match own[0].verdict:
+        case Verdict.BETTER | Verdict.WORSE as found:
+            return f"{name} is {found} than {base}: {times}"
+        case Verdict.EQUIVALENT:
+            return f"No difference that matters between {name} and {base}"
+        case Verdict.UNDECIDED:
+            return f"Undecided whether {name} differs from {base}"
+
+
+def _counted(seen: Sequence[CellVerdict]) -> str:
+    """``3 better, 1 worse, 2 without a difference that matters``; undecided ones last."""
+    times = Counter(one.verdict for one in seen)
+    return ", ".join(f"{times[one]} {word}" for one, word in _IN_WORDS.items() if times[one])
 
 
 def _title(record: GridRecord, tests: int) -> str:
@@ -200,6 +242,19 @@ def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
     )
     if one.more_blocks is not None and not one.refused:
         yield f"    about {plural(one.more_blocks, 'more block')} would decide it"
+
+
+def settings_shown(record: GridRecord) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The settings that differ, with each variant's value as people write it: ``128MB``."""
+    for name, values in differing_settings(record):
+        pairs = zip(record.plan.names, values, strict=True)
+        yield name, tuple(as_written(name, value, _major(record, one)) for one, value in pairs)
+
+
+def _major(record: GridRecord, variant: str) -> int:
+    version = record.settings.get(variant, {}).get("server_version", "")
+    number = re.match(r"\d+", version)
+    return int(number[0]) if number and int(number[0]) in MAJORS else MAJORS[-1]
 
 
 def _setting(name: str, values: Sequence[str]) -> str:

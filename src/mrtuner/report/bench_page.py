@@ -14,13 +14,12 @@ from mrtuner.bench.grid.verdicts import (
     Side,
     blocks_of,
     by_cell,
-    differing_settings,
     require_something,
     sides,
     verdicts,
 )
 from mrtuner.report import bench_charts, charts
-from mrtuner.report.bench import beside, collector_share
+from mrtuner.report.bench import answer, beside, collector_share, settings_shown
 from mrtuner.report.html import environment
 from mrtuner.stats.histogram import Histogram
 from mrtuner.stats.paired import Verdict
@@ -55,6 +54,7 @@ class Shown:
     runs: tuple[Taken, ...]  # every run, rejected ones too
 
 
+@charts.for_every_screen()
 def page(record: GridRecord, other: GridRecord | None = None) -> str:
     """The whole report as one HTML document; the same record gives the same text.
 
@@ -71,12 +71,13 @@ def page(record: GridRecord, other: GridRecord | None = None) -> str:
     return template.render(
         record=record,
         plan=record.plan,
+        answer=answer(record, seen),
         verdicts=seen,
         tests=len(seen),
         forest=_forest(seen, record.plan.delta),
         heats=list(_heats(seen)),
         cells=shown,
-        settings=list(differing_settings(record)),
+        settings=list(settings_shown(record)),
         against=beside(record, other) if other is not None else [],
         collector_share=collector_share(record),
         palette=charts.PALETTE,

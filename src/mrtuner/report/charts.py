@@ -10,13 +10,15 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
-from mrtuner.errors import MissingPart
+from mrtuner.extras import without
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ _LETTER: Final = 0.0085
 _MARGIN: Final = 0.03
 _LABELS: Final = 0.6
 WIDTH: Final = 760  # of every picture, in user units; text is set for about this width on screen
+#: On a page a picture stands twice, for a column of 1,120 px and for a phone of 390: at either
+#: width its text is read without a magnifying glass, and the style sheet shows one of them.
+_ON_PAGES: Final = (880, 480)
+_widths: Final[ContextVar[tuple[int, ...]]] = ContextVar("widths", default=(WIDTH,))
 _TEXT: Final = 13
 _SMALL: Final = 12
 _SVG: Final = "{http://www.w3.org/2000/svg}"
@@ -242,9 +248,7 @@ def canvas(height: int) -> Iterator[Figure]:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise MissingPart(
-            "the package matplotlib is not there", "Install it with: pip install 'mrtuner[report]'"
-        ) from missing
+        raise without("matplotlib") from missing
     with warnings.catch_warnings(), mpl.rc_context(_style(mpl.rcParamsDefault)):
         # The browser draws the text with its own fonts: a glyph missing from ours is no loss.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
@@ -268,8 +272,90 @@ def _height(figure: Figure) -> float:
     return float(figure.get_size_inches()[1]) * 72
 
 
+@contextmanager
+def for_every_screen() -> Iterator[None]:
+    """Inside, `finish` gives each picture for wide and for narrow screens; a decorator, too."""
+    before = _widths.set(_ON_PAGES)
+    try:
+        yield
+    finally:
+        _widths.reset(before)
+
+
 def finish(figure: Figure, key: str, *, title: str, desc: str) -> str:
     """The drawn figure as inline SVG; `key` becomes part of every id, `desc` is read aloud."""
+    first, *narrower = _widths.get()
+    _widen(figure, first)
+    drawn = _inline(figure, key, title, desc)
+    if not narrower:
+        return drawn
+    _widen(figure, narrower[0])
+    _stack(figure)
+    _fit_labels(figure)
+    small = _inline(figure, f"{key}-narrow", title, desc)
+    return f'<div class="on-wide">{drawn}</div>\n<div class="on-narrow">{small}</div>'
+
+
+def _widen(figure: Figure, width: int) -> None:
+    """Another width with the margins as they are, since text does not grow or shrink."""
+    before, height = (72 * float(size) for size in figure.get_size_inches())
+    for axes in figure.axes:
+        place = axes.get_position()
+        left, right = place.x0 * before / width, 1 - (1 - place.x1) * before / width
+        axes.set_position((left, place.y0, right - left, place.height))
+    figure.set_size_inches(width / 72, height / 72)
+
+
+def _stack(figure: Figure) -> None:
+    """Columns below each other, each as wide as all of them were."""
+    places = {axes: axes.get_position() for axes in figure.axes}
+    columns = sorted({round(place.x0, 6) for place in places.values()})
+    if len(columns) < 2:
+        return
+    width, height = (float(size) for size in figure.get_size_inches())
+    figure.set_size_inches(width, height * len(columns))
+    left, right = columns[0], max(place.x1 for place in places.values())
+    for axes, place in places.items():
+        below = len(columns) - 1 - columns.index(round(place.x0, 6))
+        axes.set_position((
+            left, (below + place.y0) / len(columns), right - left, place.height / len(columns)
+        ))  # fmt: skip
+
+
+def _fit_labels(figure: Figure) -> None:
+    """Below narrow axes: the title ends where they do, and of the ticks as many as find room."""
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        axes.xaxis.label.set_horizontalalignment("right")
+        axes.xaxis.label.set_x(1)
+        _thin_out(axes)
+
+
+def _thin_out(axes: Axes) -> None:
+    low, high = sorted(axes.get_xlim())
+    at, labels = axes.get_xticks(), axes.get_xticklabels()
+    if len(at) != len(labels):  # those of the axes below stand for both
+        return
+    shown = [
+        (place, label) for place, label in zip(at, labels, strict=True)
+        if low <= place <= high and label.get_text()
+    ]  # fmt: skip
+    boxes = [label.get_window_extent() for _, label in shown]
+    every = next((step for step in range(1, len(boxes)) if _apart(boxes[::step])), 1)
+    if every > 1:
+        axes.set_xticks(
+            [at for at, _ in shown[::every]],
+            [label.get_text() for _, label in shown[::every]],
+            ha=shown[0][1].get_horizontalalignment(),
+        )
+
+
+def _apart(boxes: Sequence[Any]) -> bool:
+    """Whether a letter has room between each two neighbours."""
+    return all(one.x1 + _LETTER * WIDTH < two.x0 for one, two in pairwise(boxes))
+
+
+def _inline(figure: Figure, key: str, title: str, desc: str) -> str:
     written = StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(written, format="svg", metadata=nothing)

@@ -22,6 +22,16 @@ _MATTERS: Final = 0.05
 #: Columns of prose on a terminal.
 WIDE: Final = 100
 
+#: In the verdict: what happens to more workers than that.
+_BEYOND: Final = {
+    "sibling threads": "two share one core",
+    "frequency or cache": "all slow down alike",
+    "saturation": "they wait for a free CPU",
+    "quota": "the CPU quota stops them",
+    "other work": "other programs want these CPUs too",
+    "steal": "the hypervisor gives the time to others",
+    "unknown": "something slows them down that was not seen",
+}
 _CAUSES: Final = {
     "sibling threads": "two workers share one core",
     "frequency or cache": "all workers get slower alike, whichever CPUs they are on",
@@ -33,6 +43,7 @@ _CAUSES: Final = {
 }
 
 
+@charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """The test as one HTML document; the same input gives the same text.
 
@@ -65,14 +76,20 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verdict(told: Mapping[str, Any]) -> str:
-    """One sentence: where throughput bends, and why."""
+    """Whether equal work takes equal time, up to how many workers, and why no further."""
     found = told["diagnosis"]
     if found["bends"]:
-        return f"Knee {'; '.join(_knee(bend) for bend in found['bends'])}."
+        first = found["bends"][0]["at"]
+        beyond = "; ".join(
+            f"beyond {bend['at']}, {_BEYOND[bend['cause']]}" for bend in found["bends"]
+        )
+        if first == 1:
+            return f"Two workers already take longer than one: {beyond}."
+        return f"Equal work takes equal time with up to {_workers(first)}; {beyond}."
     if found["incomplete"]:
         return f"Undecided: other work spoilt every trial of {_numbers(found['incomplete'])}."
     most = found["levels"][-1]["count"]
-    return f"No knee up to {_workers(most)}: every further one brought its share, as far as seen."
+    return f"Equal work takes equal time with up to {_workers(most)}, the most that were tried."
 
 
 def _check(told: Mapping[str, Any]) -> None:
@@ -81,10 +98,6 @@ def _check(told: Mapping[str, Any]) -> None:
             f"not a consistency test: schema {told.get('schema')!r}",
             f"Give a document of {SCHEMA!r}.",
         )
-
-
-def _knee(bend: Mapping[str, Any]) -> str:
-    return f"after {_workers(bend['at'])}: {bend['cause']}"
 
 
 def _workers(count: int) -> str:

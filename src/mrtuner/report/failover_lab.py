@@ -21,6 +21,7 @@ _ROW: Final = 24
 _FRAME: Final = 62
 
 
+@charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Scenarios as one HTML document; the same input gives the same text."""
     outcomes = told["scenarios"]

@@ -31,6 +31,17 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
     yield from text.paragraph(everywhere(design, sizes), look)
     for name, why in design.without.items():
         yield from text.paragraph(f"{name} is left alone: {why}.", look)
+    if design.sessions is not None:
+        yield from text.paragraph(f"{design.sessions.promise}.", look)
+        yield from text.paragraph(design.sessions.buys(_command(design)), look)
+
+
+def _command(design: Design) -> str:
+    """The same again with the number of connections that would buy more."""
+    words = ["rdstune", "show", "--class", design.instance_class.name]
+    words += ["--family", design.family.name, "--workload", str(design.question.workload)]
+    count = design.sessions.reckoned.active if design.sessions else 0
+    return " ".join([*words, "--connections", str(count)])
 
 
 def _machine(design: Design) -> Iterator[tuple[str, str]]:
@@ -68,8 +79,10 @@ def shown(design: Design, name: str, size: Size) -> str:
 
 
 def _budget_line(here: Size) -> str:
+    few = here.reckoned
+    what = f" with {few.open:,} sessions open, {few.active} of them sorting" if few else ""
     return (
-        f"Worst case on {here.instance_class.name}: {pretty_bytes(here.budget.total)} of "
+        f"Worst case{what} on {here.instance_class.name}: {pretty_bytes(here.budget.total)} of "
         f"{pretty_bytes(here.budget.memory)} ({float(here.share):.0%})."
     )
 
@@ -119,7 +132,25 @@ def document(design: Design, here: Size, sizes: Sequence[Size]) -> dict[str, Any
         },
         "parameters": [_parameter(design, item, here) for item in design.settings],
         "without": dict(design.without),
+        "sessions": _sessions(design),
         "classes": [_class(size) for size in sizes],
+    }
+
+
+def _sessions(design: Design) -> dict[str, Any] | None:
+    """What the budget counts where nobody said how many connections."""
+    some = design.sessions
+    if some is None:
+        return None
+    return {
+        "allowed": list(some.allowed),
+        "open": some.reckoned.open,
+        "active": some.reckoned.active,
+        "work_mem": some.work_mem,
+        "work_mem_then": some.work_mem_then,
+        "worst_case": some.worst,
+        "worst_case_then": some.worst_then,
+        "command": _command(design),
     }
 
 
@@ -148,6 +179,15 @@ def _class(size: Size) -> dict[str, Any]:
     }
 
 
+def _headline(design: Design, sizes: Sequence[Size]) -> str:
+    """Whether the group may go with the instance wherever it grows or shrinks to."""
+    broken = sum(not size.holds for size in sizes)
+    if not broken:
+        return f"The group holds on all {len(sizes)} classes of {design.family.engine}"
+    return f"The group does not hold on {broken} of {len(sizes)} classes of {design.family.engine}"
+
+
+@charts.for_every_screen()
 def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
     """The group as one self-contained HTML page, with the picture over all classes."""
     names = [name for name in SHOWN if name in design.values]
@@ -159,8 +199,11 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
             here=here,
             machine=list(_machine(design)),
             settings=[(item, shown(design, item.name, here)) for item in design.settings],
+            headline=_headline(design, sizes),
             sentence=everywhere(design, sizes),
             budget_line=_budget_line(here),
+            sessions=design.sessions
+            and f"{design.sessions.promise}. {design.sessions.buys(_command(design))}",
             picture=picture(sizes, key="classes"),
             names=names,
             rows=[(size, [shown(design, name, size) for name in names]) for size in sizes],

@@ -16,12 +16,17 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.bench import series
 from mrtuner.bench.judge import Judgement
 from mrtuner.bench.record import Record, from_dict
-from mrtuner.errors import BadValue, MissingPart
+from mrtuner.errors import BadValue
+from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
 from mrtuner.report import charts
+from mrtuner.report.answer import Row, answer
+from mrtuner.report.bench_charts import Effect, forest
 from mrtuner.report.evidence import Evidence, differences, evidence
+from mrtuner.report.text import still_needed
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
 from mrtuner.units import pretty_bytes
 
@@ -35,8 +40,6 @@ _APPLIED: Final[Mapping[str, Any]] = {
     "method": None, "restarted": False, "put_back": False, "undo": None,
 }  # fmt: skip
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-#: This many times the blocks already run are not worth anybody's time.
-_OUT_OF_REACH: Final = 20
 #: Facts of a host that count bytes.
 _SIZES: Final = frozenset({"memory", "disk_size", "disk_free", "swap", "size"})
 #: Connection strings and passwords inside any text, up to where a shell's word ends.
@@ -70,6 +73,20 @@ class Duel:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """One load of a series, ready for the page."""
+
+    finding: series.Finding
+    row: Row
+    proof: Proof
+
+    @property
+    def record(self) -> Record:
+        """Its one cell, as the record of a proof."""
+        return self.proof.record
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """A proof, ready for the page."""
 
@@ -97,6 +114,7 @@ def _most(shares: Iterable[float | None]) -> float | None:
     return max((share for share in shares if share is not None), default=None)
 
 
+@charts.for_every_screen()
 def page(
     tuning: Mapping[str, Any],
     proof: Mapping[str, Any] | None = None,
@@ -118,6 +136,8 @@ def page(
         raise BadValue(
             f"not a tuning: schema {tuning.get('schema')!r}", f"Give a document of {_TUNE!r}."
         )
+    if proof is not None and proof.get("schema") == series.SCHEMA:
+        return _series_page(tuning, series.from_dict(proof), commands, applied)
     shown = None if proof is None else _proof(from_dict(proof), tuning["postgres"])
     return (
         environment()
@@ -134,6 +154,63 @@ def page(
             palette=charts.PALETTE,
         )
     )
+
+
+def _series_page(
+    tuning: Mapping[str, Any],
+    measured: series.Series,
+    commands: Sequence[tuple[str, str]],
+    applied: Mapping[str, Any] | None,
+) -> str:
+    """The same for several loads: the answer first, then the advice, then every load."""
+    said = answer(measured)
+    shown = [
+        Load(one, row, _proof(one.record.of_cell(one.verdict.cell), tuning["postgres"], number))
+        for number, (one, row) in enumerate(zip(measured.findings, said.rows, strict=True), 1)
+    ]
+    return (
+        environment()
+        .get_template("series.html")
+        .render(
+            tuning=tuning,
+            advice=_sorted_out(tuning["advice"]),
+            budget_picture=_budget_picture(tuning["budget"]),
+            said=said,
+            loads=shown,
+            forest=_forest(measured) if shown else "",
+            conditions=measured.conditions,
+            record=shown[0].finding.record if shown else None,
+            commands=commands,
+            applied=None if applied is None else {**_APPLIED, **applied},
+            limits=list(_limits_of_a_series(tuning)),
+            palette=charts.PALETTE,
+        )
+    )
+
+
+def _forest(measured: series.Series) -> str:
+    """Every load judged by its throughput, as one picture."""
+    effects = [
+        Effect(
+            name=one.title, ratio=one.verdict.comparison.ratio, low=one.verdict.comparison.low,
+            high=one.verdict.comparison.high,
+            decided=one.verdict.verdict is not Verdict.UNDECIDED,
+        )
+        for one in measured.findings
+        if not one.rated
+    ]  # fmt: skip
+    delta = measured.findings[0].record.plan.delta
+    return forest(effects, delta=delta, key="loads")
+
+
+def _limits_of_a_series(tuning: Mapping[str, Any]) -> Iterator[str]:
+    yield from _limits(tuning, None, proved=True)
+    yield (
+        "Each load compares all the settings together. It does not show what any one of them"
+        " contributes."
+    )
+    yield "The loads are not your application: other queries and other data gain more, or nothing."
+    yield "Servers and load generator shared one machine, so each took CPU time from the other."
 
 
 # The advice
@@ -184,10 +261,10 @@ def _budget_picture(budget: Mapping[str, Any] | None) -> str:
 # The proof
 
 
-def _proof(record: Record, major: int) -> Proof:
-    duels = (_duel(item, record, number) for number, item in enumerate(evidence(record), 1))
+def _proof(record: Record, major: int, first: int = 1) -> Proof:
+    duels = (_duel(item, record, number) for number, item in enumerate(evidence(record), first))
     written = (
-        (name, tuple(_as_written(name, value, major) for value in values))
+        (name, tuple(as_written(name, value, major) for value in values))
         for name, values in differences(record)
     )
     return Proof(record, tuple(duels), tuple(written))
@@ -216,7 +293,8 @@ def _picture(item: Evidence, delta: float) -> charts.Duel:
     )
 
 
-def _as_written(name: str, value: str, major: int) -> str:
+def as_written(name: str, value: str, major: int) -> str:
+    """A value of pg_settings as a configuration file has it: ``128MB`` for 16384 of 8 kB."""
     from mrtuner.catalog import parameters
 
     known = parameters(major).get(name)
@@ -254,18 +332,16 @@ def _headline(judgement: Judgement) -> Headline:
             line = f"{times} as measured, but not with the writing paid for"
             return Headline("Undecided", line, f"{first_upper(interval_)}.")
         case Verdict.UNDECIDED:
-            sentence = f"{first_upper(interval_)}; {seen.because}. {_more(seen)}"
-            return Headline("Undecided", f"{times} so far", sentence.rstrip())
+            sentence = f"{interval_}; {seen.because}. {_more(seen)}"
+            return Headline(
+                "Undecided", "No difference shown", f"{first_upper(times)}; {sentence}".rstrip()
+            )
 
 
 def _more(seen: Comparison) -> str:
     if seen.more_blocks is None:
         return ""
-    needed = f"About {plural(seen.more_blocks, 'more block')} would decide it"
-    far = seen.more_blocks > _OUT_OF_REACH * seen.pairs
-    return (
-        f"{needed}: so small a difference is out of reach on this machine." if far else f"{needed}."
-    )
+    return f"{first_upper(still_needed(seen.more_blocks, seen.pairs))}."
 
 
 def first_upper(text: str) -> str:
@@ -281,7 +357,9 @@ def interval(seen: Comparison | Calibration) -> str:
     return f"95 % interval {ratio(seen.low)} to {ratio(seen.high)}, {pairs}"
 
 
-def _limits(tuning: Mapping[str, Any], proof: Proof | None) -> Iterator[str]:
+def _limits(
+    tuning: Mapping[str, Any], proof: Proof | None, *, proved: bool = False
+) -> Iterator[str]:
     """What must not be read out of this page."""
     yield (
         "The memory budget is computed, not measured. Temporary tables, memory taken by extensions "
@@ -289,6 +367,8 @@ def _limits(tuning: Mapping[str, Any], proof: Proof | None) -> Iterator[str]:
     )
     if not tuning["live"]:
         yield "The advice is for a machine as it was described, not for a server that was read."
+    if proof is None and proved:
+        return
     if proof is None:
         yield "No proof was run: the reasons and their basis are all there is to go by."
         return
@@ -405,9 +485,7 @@ def environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as missing:
-        raise MissingPart(
-            "the package jinja2 is not there", "Install it with: pip install 'mrtuner[report]'"
-        ) from missing
+        raise without("jinja2") from missing
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,

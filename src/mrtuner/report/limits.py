@@ -210,6 +210,7 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
         )
 
 
+@charts.for_every_screen()
 def page(answer: Limits) -> str:
     """The answer as one HTML page with its picture; MissingPart without jinja2 or matplotlib."""
     template = environment().get_template("limits.html")

@@ -53,6 +53,7 @@ class Shown:
     pictures: tuple[str, ...]
 
 
+@charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """The rehearsal as one HTML document; the same input gives the same text.
 

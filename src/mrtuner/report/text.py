@@ -33,6 +33,8 @@ _WIDEST: Final = 24
 _BAR: Final = 24
 _GAP: Final = "  "
 _RESTART: Final = " *"
+#: So many times the blocks already run are not worth anybody's time.
+_OUT_OF_REACH: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ def _recovery(recovery: Recovery, look: Look) -> Iterator[str]:
     yield from heading("after a crash", look)
     yield from paragraph(
         f"up to {pretty_bytes(recovery.wal)} of WAL to replay ({recovery.how}): about "
-        f"{_duration(recovery.fast)} to {_duration(recovery.slow)}",
+        f"{_duration(recovery.fast)} to {_duration(recovery.slow)} {recovery.pace}",
         look,
     )
 
@@ -168,6 +170,9 @@ def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
         yield from paragraph(step.purpose, look)
         for command in step.commands:
             yield f"{_GAP}{_GAP}{command}"  # never wrapped: it is to be copied
+        words = [("now ", step.now), ("risk: ", step.risk)]
+        if said := "; ".join(name + text for name, text in words if text):
+            yield from paragraph(f"  {said}", look, style="quiet")
 
 
 def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
@@ -322,9 +327,14 @@ def _step_cells(step: Step) -> tuple[str, ...]:
 def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
     """A proof's outcome in words, then every number and caution behind it."""
     seen = judgement.throughput
-    yield look.painted(f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}", "heading")
+    if judgement.verdict == "undecided":
+        yield look.painted("undecided: no difference shown", "heading")
+        yield from paragraph(f"{judgement.candidate} has {_times(seen)}", look)
+    else:
+        line = f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}"
+        yield look.painted(line, "heading")
     if seen.more_blocks:
-        yield from paragraph(f"some {seen.more_blocks} more blocks would decide", look)
+        yield from paragraph(still_needed(seen.more_blocks, seen.pairs), look)
     if judgement.charged:
         yield from paragraph(
             f"charged with the checkpoint that each run leaves behind: {_times(judgement.charged)}",
@@ -350,6 +360,19 @@ def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
         )
     for caution in judgement.cautions:
         yield from paragraph(f"caution: {caution}", look, style="warning")
+
+
+def still_needed(more: int, pairs: int) -> str:
+    """How many more blocks would decide, or that this is out of reach.
+
+    >>> still_needed(12, 6)
+    'some 12 more blocks would decide'
+    >>> still_needed(1148, 8)
+    'so small a difference is out of reach on this machine'
+    """
+    if more > _OUT_OF_REACH * pairs:
+        return "so small a difference is out of reach on this machine"
+    return f"some {more:,} more block{'s' * (more != 1)} would decide"
 
 
 def _times(seen: Comparison) -> str:

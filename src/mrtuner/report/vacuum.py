@@ -14,7 +14,7 @@ from mrtuner.report import charts
 from mrtuner.report.html import environment
 from mrtuner.vacuum.answer import SCHEMA
 from mrtuner.vacuum.classify import duration
-from mrtuner.vacuum.text import age_words, headline, wraparound_words
+from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +46,7 @@ class Panel:
     then: Line
 
 
+@charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """The answer as one HTML document; the same input gives the same text.
 
@@ -62,7 +63,7 @@ def page(told: Mapping[str, Any]) -> str:
         .render(
             told=told,
             headline=headline(told),
-            verdict=_verdict(told),
+            verdict=verdict(told),
             picture=picture(panels, key="vacuum") if panels else None,
             advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
             suspected=[one for one in told["tables"] if _suspected(one)],
@@ -72,12 +73,6 @@ def page(told: Mapping[str, Any]) -> str:
             palette=charts.PALETTE,
         )
     )
-
-
-def _verdict(told: Mapping[str, Any]) -> str:
-    if any(one["serious"] for one in told["blockers"]):
-        return "Vacuum is held back"
-    return "Vacuum keeps up" if told["capacity"]["keeps_up"] else "Vacuum cannot keep up"
 
 
 def computed(told: Mapping[str, Any]) -> list[Panel]:
