@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
+import leftovers
 from labs import _lab, lab, server_lab  # noqa: F401 - fixtures for every test
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import MAJORS, at_hand, binaries
@@ -35,10 +37,55 @@ class NewCluster(Protocol):
     ) -> Cluster: ...
 
 
+#: What a busy machine does to a test that is right, by the exception's name and text: only these
+#: are tried again. An assertion never is: what it found has happened.
+ENVIRONMENT = (
+    r"^TimeoutExpired: ",  # a program that should have ended long ago
+    r"^Held: ",  # a browser that was given its minute, see report_browser.py
+    r"^ConnectError: .*(timeout expired|timed out|does not start)",
+    r"^(ConnectionTimeout|OperationalError): .*(timeout expired|timed out)",
+    r"^OSError: .*Address already in use",
+)
+LEFT = pytest.StashKey[list[str]]()
+PLACE = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PLACE] = leftovers.make()
+    config.stash[LEFT] = []
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    leftovers.remove(config.stash[PLACE])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    again = pytest.mark.flaky(reruns=2, only_rerun=list(ENVIRONMENT), rerun_except=[AssertionError])
     for item in items:
         if item.get_closest_marker("timed") or SERVERS.intersection(item.fixturenames):
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            item.add_marker(again)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What tests left behind fails the session, in a worker through what it hands over."""
+    left = leftovers.left_in(session.config.stash[PLACE])
+    session.config.stash[LEFT] += left
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = left
+    elif session.config.stash[LEFT] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash[LEFT] += getattr(node, "workeroutput", {}).get("left", [])
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.stash[LEFT]:
+        terminalreporter.section("left in the temporary directory", red=True)
+        for name in config.stash[LEFT]:
+            terminalreporter.line(name)
 
 
 def pytest_report_header() -> str:

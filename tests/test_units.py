@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
+from mrtuner.units import (
+    memory_unit,
+    parse_bytes,
+    parse_duration,
+    pretty_bytes,
+    pretty_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +59,31 @@ def test_base_units_of_pg_settings() -> None:
     assert memory_unit("8kB") == 8192
     assert memory_unit("MB") == 1_048_576
     assert memory_unit("ms") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30), ("15m", 900), ("15min", 900), ("1.5 h", 5400), ("2d", 172_800),
+        ("200ms", 0.2), ("45", 45), (60, 60), (0.5, 0.5),
+    ],
+)  # fmt: skip
+def test_durations_are_read_with_minutes_as_people_write_them(
+    text: str | float, seconds: float
+) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 parsecs", "-1s", "0", "0min", "1e3s", "15M"])
+def test_what_is_no_duration_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        parse_duration(text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.25, "0.25 s"), (90, "90 s"), (120, "2 min"), (5400, "90 min"), (172_800, "2 d")],
+)
+def test_durations_are_written_in_the_largest_fitting_unit(seconds: float, text: str) -> None:
+    assert pretty_duration(seconds) == text

@@ -35,6 +35,7 @@ TIME: Final[dict[str, int]] = {
 }
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_DURATIONS: Final = "Give a number and its unit, such as 30s, 15min or 1h."
 _FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
 
 
@@ -62,6 +63,39 @@ def parse_bytes(text: str | int) -> Bytes:
     if size <= 0:
         raise BadValue(f"size {text!r} is not above zero", "Give a size such as 16GB.")
     return Bytes(size)
+
+
+def parse_duration(text: str | float) -> float:
+    """Read what a person writes for a time: ``30s``, ``15min``, ``15m``, ``1.5 h``; seconds out.
+
+    A bare number counts seconds. PostgreSQL has no ``m``; people mean minutes by it.
+
+    >>> parse_duration("15m") == parse_duration("15min") == parse_duration(900)
+    True
+    """
+    match = _NUMBER.fullmatch(str(text))
+    if match is None:
+        raise BadValue(f"cannot read {text!r} as a duration", _DURATIONS)
+    number, unit = match.groups()
+    factor = TIME.get("min" if unit == "m" else unit or "s")
+    if factor is None:
+        raise BadValue(f"unknown unit {unit!r} in duration {text!r}", _DURATIONS)
+    seconds = float(Fraction(number) * factor / TIME["s"])
+    if seconds <= 0:
+        raise BadValue(f"duration {text!r} is not above zero", _DURATIONS)
+    return seconds
+
+
+def pretty_duration(seconds: float) -> str:
+    """A time for people, in the largest unit that leaves two or more: ``90 s``, ``15 min``.
+
+    >>> pretty_duration(60), pretty_duration(900), pretty_duration(7200)
+    ('60 s', '15 min', '2 h')
+    """
+    for unit in ("d", "h", "min"):
+        if seconds >= 2 * TIME[unit] / TIME["s"]:
+            return f"{seconds * TIME['s'] / TIME[unit]:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def pretty_bytes(size: int) -> str:

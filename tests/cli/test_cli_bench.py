@@ -85,7 +85,9 @@ def test_a_script_with_a_mistake_is_found_before_anything_is_measured(folder: Pa
     assert done.returncode == 1
     assert 'syntax error at or near "SELEKT"' in done.stderr
     assert "measured" not in done.stderr
-    assert not load(folder / "run").taken
+    (folder / "w.sql").write_text("SELECT 1;\n")
+    again = bench("run", "plan.toml", "-o", "run", cwd=folder)
+    assert again.returncode == 0, again.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="nothing can be told of a busy machine")
@@ -95,12 +97,17 @@ def test_a_busy_machine_is_refused_and_named(folder: Path) -> None:
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         done = bench("run", "plan.toml", "-o", "run", cwd=folder)
+        left = (folder / "run").exists()
+        again = bench("run", "plan.toml", "-o", "run", "--force", cwd=folder)
     finally:
         burner.kill()
         burner.wait()
     assert done.returncode == 4
     assert "the machine is busy: CPU used by others" in done.stderr
     assert "--force" in done.stderr
+    assert not left, "the hint must work when it is followed with the same name"
+    assert again.returncode == 0, again.stderr
+    assert load(folder / "run").forced
 
 
 def test_two_files_of_settings_are_compared_and_the_page_is_written(folder: Path) -> None:
@@ -113,7 +120,7 @@ def test_two_files_of_settings_are_compared_and_the_page_is_written(folder: Path
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "b against a: undecided" in done.stdout
-    assert "work_mem: 4096 | 8192" in done.stdout
+    assert "work_mem: 4MB | 8MB" in done.stdout
     shown = bench("report", "run", "--against", "run", "--html", "run.html", cwd=folder)
     assert shown.returncode == 0, shown.stderr
     assert "no verdict" in shown.stdout

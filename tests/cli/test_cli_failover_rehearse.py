@@ -39,7 +39,7 @@ def test_without_yes_and_without_a_terminal_it_is_refused_after_saying_what_it_w
 ) -> None:
     done = run(embedded.dsn(), "--trigger", "true")
     assert done.exit_code == 4
-    assert "nobody can be asked" in done.stderr
+    assert "cannot ask for confirmation" in done.stderr
     assert "to be done: run true" in done.stderr
     assert SCHEMA_PREFIX in done.stderr
     assert "stops by itself, after 600 s" in done.stderr

@@ -57,12 +57,16 @@ def test_help_loads_nothing_but_click() -> None:
     assert not HEAVY & modules - loaded_by("import click")
 
 
-def test_tuning_a_described_machine_loads_no_driver_and_no_pictures() -> None:
+def test_tuning_a_described_machine_loads_no_driver_no_pictures_and_no_readers() -> None:
+    """Neither what reads a host nor the formats of other tools: they would cost a third more."""
     modules = loaded_by(
         "from mrtuner.cli import main; main(['tune', '--memory', '1GB', '--cpus', '1'])"
     )
     heavy = {"psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy", "sqlite3"}
     assert not heavy & modules
+    assert {name for name in modules if name.startswith(("mrtuner.host.", "mrtuner.render."))} == {
+        "mrtuner.host.model", "mrtuner.render.line",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -90,6 +94,40 @@ def test_the_group_lists_every_command_with_its_purpose() -> None:
     for name, summary in main.summaries.items():
         assert f"{name} " in shown
         assert summary in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["mrtuner"], ["rdstune"], ["mrtuner", "failover"], ["mrtuner", "bench"], ["rdstune", "lab"]],
+    ids=" ".join,
+)
+def test_a_program_without_a_command_prints_its_help_on_stdout(arguments: list[str]) -> None:
+    """As kubectl and docker do: a question, not a mistake."""
+    program = {"mrtuner": main, "rdstune": rdstune}[arguments[0]]
+    done = CliRunner().invoke(program, arguments[1:])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: {' '.join(arguments)} [OPTIONS] COMMAND")
+    assert done.stdout == CliRunner().invoke(program, [*arguments[1:], "--help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--bogus", ""),
+        ("--verbose", ""),
+        ("-x", ""),
+        ("--memroy", ", did you mean '--memory'?"),
+        ("--mem", ", did you mean '--memory'?"),
+        ("--cpu", ", did you mean '--cpus'?"),
+    ],
+)
+def test_only_an_option_much_like_the_one_given_is_suggested(given: str, meant: str) -> None:
+    done = CliRunner().invoke(main, ["tune", given])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        f"error: no such option {given!r}{meant}",
+        "HINT: Run mrtuner tune --help for examples and options.",
+    ]
 
 
 def test_the_version_is_told() -> None:

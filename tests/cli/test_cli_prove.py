@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -41,8 +42,12 @@ def test_a_proof_measures_both_sides_and_puts_everything_back(
     )  # fmt: skip
     assert done.exit_code in {0, 5}, done.stderr
     document = json.loads(done.stdout)
-    assert document["schema"] == "mrtuner.report/1"
-    arms = {arm["name"]: arm["settings"] for arm in document["proof"]["arms"]}
+    assert document["schema"] == "mrtuner.report/2"
+    lines = document["proof"]["loads"][0]["lines"]
+    arms = {one["variant"]: one["settings"] for one in lines if one["kind"] == "settings"}
+    assert {side["bound"] for side in document["loads"][0]["sides"]} <= {
+        "cpu", "storage", "locks", "rate", "nothing",
+    }  # fmt: skip
     assert arms["current"]["random_page_cost"] == "4"
     assert arms["advised"]["random_page_cost"] == "1.1"
     assert arms["current"]["shared_buffers"] == arms["advised"]["shared_buffers"]
@@ -122,3 +127,82 @@ def test_lengths_of_time_are_rounded_up_to_minutes() -> None:
     assert [minutes(seconds) for seconds in (1, 60, 61, 600)] == [
         "1 minute", "1 minute", "2 minutes", "10 minutes",
     ]  # fmt: skip
+
+
+def test_statements_never_run_on_data_that_no_proof_made_without_an_explicit_word() -> None:
+    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", "--statements", "5"])
+    assert done.exit_code == 4
+    assert "statements run on the data of that server" in done.stderr
+    assert "say --on-this-data" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--on-this-data"], "--on-this-data has nothing to run there"),
+        (["--writes"], "--writes is for data of yours"),
+        (["--statements-from", "postgresql://x"], "--statements-from needs --statements"),
+    ],
+)
+def test_words_that_mean_nothing_alone_are_refused(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", *arguments])
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """At a fixed rate, in sessions that may not write; nothing is made or dropped there."""
+    cluster, script = new_cluster(), tmp_path / "shop.sql"
+    sql(cluster.dsn(), "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id")
+    script.write_text("SELECT count(*) FROM shop;\nSHOW default_transaction_read_only;\n")
+    arguments = [
+        "prove", cluster.dsn(), "--memory", "2GB", "--cpus", "2", "--storage", "ssd",
+        "--clients", "2", "--seconds", "2", "--warmup", "0", "--blocks", "1", "--calibrate", "0",
+        "--server-bin", str(cluster.binaries.directory), "--journal", str(tmp_path / "journal"),
+        "--script", str(script), "--on-this-data", "--rate", "50", "--yes", "--json",
+    ]  # fmt: skip
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code in {0, 5}, done.stderr
+    (load,) = json.loads(done.stdout)["loads"]
+    assert load["title"] == "your scripts"
+    assert load["measure"] == "median latency", "100 transactions have no p99"
+    assert "in sessions that may not write" in done.stderr
+    assert sql(cluster.dsn(), "SELECT count(*) FROM shop") == [(1000,)]
+    script.write_text("INSERT INTO shop VALUES (1);\n")
+    refused = CliRunner().invoke(main, arguments)
+    assert refused.exit_code == 1
+    assert "read-only transaction" in refused.stderr
+    assert as_it_was(cluster.dsn())
+
+
+def test_statements_of_pg_stat_statements_are_replayed_and_the_others_named(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster(settings={"shared_preload_libraries": "pg_stat_statements"})
+    with psycopg.connect(cluster.dsn(), autocommit=True) as session:
+        session.execute("CREATE EXTENSION pg_stat_statements")
+        session.execute("CREATE TABLE shop AS SELECT n AS id FROM generate_series(1, 1000) n")
+        session.execute("ANALYZE shop")
+        session.execute("SELECT pg_stat_statements_reset()")
+        session.execute("SELECT count(*) FROM shop WHERE id = 7")
+        session.execute("SELECT id FROM shop ORDER BY id LIMIT 3")
+        session.execute("UPDATE shop SET id = 1 WHERE id = 1")
+    done = CliRunner().invoke(
+        main,
+        ["prove", cluster.dsn(), "--memory", "2GB", "--cpus", "2", "--storage", "ssd",
+         "--clients", "1", "--seconds", "1", "--warmup", "0", "--blocks", "1", "--calibrate", "0",
+         "--server-bin", str(cluster.binaries.directory), "--journal", str(tmp_path / "journal"),
+         "--statements", "10", "--on-this-data", "--yes", "--json"],
+    )  # fmt: skip
+    assert done.exit_code in {0, 5}, done.stderr
+    document = json.loads(done.stdout)
+    reasons = {one["title"].split()[0]: one["why"] for one in document["left_out"]}
+    assert reasons["UPDATE"].startswith("it writes: say --writes")
+    assert "is compared with no column" in reasons["SELECT"], "the parameter of LIMIT"
+    scripts = document["proof"]["loads"][0]["head"]["plan"]["workloads"][0]["scripts"]
+    (ours,) = (one["text"] for one in scripts if "FROM shop" in one["text"])
+    assert "SELECT count(*) FROM shop WHERE id = '" in ours
+    assert "of the time of those looked at" in done.stderr
+    assert sql(cluster.dsn(), "SELECT count(*) FROM shop") == [(1000,)]

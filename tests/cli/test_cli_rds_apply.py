@@ -14,6 +14,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from mrtuner.cli import rdstune
 from mrtuner.rds.lab import Lab
+from mrtuner.render.groups import GroupLine, render_group
 
 Run = Callable[..., Result]
 
@@ -80,12 +81,12 @@ def test_the_plan_is_shown_and_without_a_terminal_nothing_is_done(client: Any, r
 
 
 def test_our_advice_is_applied_shown_by_diff_and_undone(client: Any, run: Run) -> None:
-    applied = run("apply", "db1", "--workload", "oltp", "--connections", "200", "--yes")
+    applied = run("apply", "db1", "--workload", "oltp", "--connections", "800", "--yes")
     assert applied.exit_code == 0, applied.stderr
     assert "applied and verified in group mrtuner-db1" in applied.stdout
     assert "waiting for a reboot: db1" in applied.stderr
     assert "to take it back: rdstune undo db1" in applied.stderr
-    same = run("diff", "db1", "--workload", "oltp", "--connections", "200", "--json")
+    same = run("diff", "db1", "--workload", "oltp", "--connections", "800", "--json")
     assert [one for one in json.loads(same.stdout)["parameters"] if one["advised"]] == []
     undone = run("undo", "db1", "--yes")
     assert undone.exit_code == 0, undone.stderr
@@ -120,7 +121,8 @@ def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
         after = json.loads(CliRunner().invoke(rdstune, words, prog_name="rdstune").stdout)
     steps = {step["name"]: step for step in document["plan"]["steps"]}
     low, _, high = steps["effective_cache_size"]["gives"].partition(" to ")
-    assert int(high or low) - int(low) <= 1, "the memory was measured before the plan was shown"
+    # shared_buffers tells the memory to 32 KiB, which are 4 pages; an estimate spans thousands
+    assert int(high or low) - int(low) <= 4, "the memory was measured before the plan was shown"
     assert [one for one in after["parameters"] if one["advised"]] == [], "not even what it lacks"
     differs = {one["name"] for one in after["parameters"] if one["verdict"] == "differs"}
     assert differs <= set(aside)
@@ -170,7 +172,7 @@ def test_a_shared_group_needs_more_than_yes(
 
 
 def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run: Run) -> None:
-    """Seven tenths of memory as shared_buffers held with 20 connections; with 200 it does not."""
+    """Seven tenths of memory as shared_buffers held with 20 connections; with 800 it does not."""
     rds.create_group(client, "shop", "postgres17", "by somebody")
     theirs = {"shared_buffers": "{DBInstanceClassMemory*7/81920}", "max_connections": "20"}
     rds.modify_group(
@@ -178,7 +180,7 @@ def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run
     )
     rds.attach_group(client, "db1", "shop")
     lab.settle()
-    result = run("apply", "db1", "--workload", "oltp", "--connections", "200", "--yes")
+    result = run("apply", "db1", "--workload", "oltp", "--connections", "800", "--yes")
     assert result.exit_code == 4
     assert "with everything that the group sets, the worst case takes" in result.stderr
     assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
@@ -209,10 +211,36 @@ def test_a_group_made_from_one_that_does_not_fit_is_refused_by_what_was_carried_
     )
     rds.attach_group(client, "db1", "shop")
     lab.settle()
-    words = ("--workload", "oltp", "--connections", "200", "--group", "fresh", "--yes")
+    words = ("--workload", "oltp", "--connections", "800", "--group", "fresh", "--yes")
     result = run("apply", "db1", *words)
     assert result.exit_code == 4
     assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+
+
+def test_a_file_for_another_major_is_refused_before_anything_is_done(
+    client: Any, lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "group.tf"
+    text = render_group(
+        "terraform",
+        [GroupLine(name="work_mem", value="8192", method="immediate", comment="")],
+        name="shop-16",
+        family="postgres16",
+    )
+    file.write_text(text)
+    lab.forget_calls()
+    result = run("apply", "db1", "--from", str(file), "--yes")
+    assert result.exit_code == 4
+    assert "is of family postgres16, the instance needs postgres17" in result.stderr
+    assert {action for _, action in lab.calls} <= {"DescribeDBInstances", "DescribeDBParameters"}
+    file.write_text(text.replace("postgres16", "postgres17"))
+    assert run("apply", "db1", "--from", str(file), "--yes").exit_code == 0
+
+
+def test_the_plan_says_before_and_after_and_not_now_and_then(client: Any, run: Run) -> None:
+    shown = run("apply", "db1").stderr
+    assert "before -> after" in shown
+    assert "now and then" not in shown
 
 
 @pytest.mark.parametrize("command", ["apply", "diff"])

@@ -38,9 +38,11 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(rdstune, arguments)
 
 
-def make(lab: Lab, name: str, region: str = HERE, **more: Any) -> None:
-    """An instance with a snapshot of it."""
+def make(lab: Lab, name: str, region: str = HERE, *, too_much: bool = False, **more: Any) -> None:
+    """An instance with a snapshot of it; `too_much`: with 1,000 connections of 64 MB each."""
     rds = boto3.client("rds", region_name=region)
+    if too_much:
+        more |= {"DBParameterGroupName": _too_much(rds)}
     rds.create_db_instance(
         DBInstanceIdentifier=name, DBInstanceClass="db.r6g.xlarge", Engine="postgres",
         EngineVersion="17", AllocatedStorage=100, MasterUsername="postgres",
@@ -49,6 +51,21 @@ def make(lab: Lab, name: str, region: str = HERE, **more: Any) -> None:
     lab.settle()
     rds.create_db_snapshot(DBSnapshotIdentifier=f"{name}-1", DBInstanceIdentifier=name)
     lab.settle()
+
+
+def _too_much(rds: Any) -> str:
+    """A group whose worst case is 125 GB on any class."""
+    group = {"DBParameterGroupName": "too-much"}
+    rds.create_db_parameter_group(**group, DBParameterGroupFamily="postgres17", Description="x")
+    values = {"max_connections": "1000", "work_mem": "65536"}
+    rds.modify_db_parameter_group(
+        **group,
+        Parameters=[
+            {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
+            for name, value in values.items()
+        ],
+    )
+    return "too-much"
 
 
 def test_copies_are_listed_and_progress_goes_to_stderr(lab: Lab) -> None:
@@ -119,14 +136,14 @@ def test_the_template_is_written_to_a_file(tmp_path: Path) -> None:
 
 
 def test_the_audit_is_a_table_with_a_summary(lab: Lab) -> None:
-    make(lab, "shop")
+    make(lab, "shop", too_much=True)
     done = run("audit", "--region", HERE)
     assert done.exit_code == 0
     header, row, blank, *summary = done.stdout.splitlines()
     assert header.split() == [
         "region", "instance", "class", "group", "memory", "drift", "findings",
     ]  # fmt: skip
-    assert row.split()[:4] == [HERE, "shop", "db.r6g.xlarge", "default.postgres17"]
+    assert row.split()[:4] == [HERE, "shop", "db.r6g.xlarge", "too-much"]
     assert row.split()[-1] == "memory"
     assert blank == ""
     assert summary[0] == "1 instance in 1 region"
@@ -135,7 +152,7 @@ def test_the_audit_is_a_table_with_a_summary(lab: Lab) -> None:
 
 
 def test_the_audit_with_check_ends_with_3_when_somebody_should_see_to_something(lab: Lab) -> None:
-    make(lab, "shop")
+    make(lab, "shop", too_much=True)
     assert run("audit", "--region", HERE, "--check").exit_code == 3
     assert run("audit", "--region", THERE, "--check").exit_code == 0
 

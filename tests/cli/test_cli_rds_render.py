@@ -59,7 +59,7 @@ def test_json_holds_the_settings_and_the_text(format: str) -> None:
     connections = next(
         each for each in document["parameters"] if each["name"] == "max_connections"
     )  # fmt: skip
-    assert (connections["value"], connections["method"]) == ("200", "pending-reboot")
+    assert (connections["value"], connections["method"]) == ("209", "pending-reboot")
 
 
 def test_our_json_can_be_linted(tmp_path: Path) -> None:

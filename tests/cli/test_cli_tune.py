@@ -43,7 +43,7 @@ def test_json_is_one_document_and_nothing_else() -> None:
     assert document["schema"] == "mrtuner.tune/1"
     advice = {item["name"]: item for item in document["advice"]}
     assert advice["shared_buffers"]["value"] == "4GB"  # a quarter of 16 GB
-    assert advice["max_connections"]["value"] == "200"
+    assert advice["max_connections"]["value"] == "203"
     assert shown.stderr == ""
     assert tune(*MACHINE, "--format", "json").stdout == shown.stdout
 
@@ -135,6 +135,13 @@ def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
     assert Duration().convert(text, None, None) == seconds
 
 
+def test_tune_watch_takes_15m_as_vacuum_watch_does() -> None:
+    """One kind of duration for all commands: both get as far as connecting."""
+    done = tune("--watch", "15m", "host=127.0.0.1 port=1 dbname=none")
+    assert "is not a duration" not in done.stderr
+    assert "127.0.0.1" in done.stderr
+
+
 @pytest.mark.parametrize("text", ["0", "-5s", "5 parsecs", "s", "", "900h"])
 def test_a_duration_that_means_nothing_is_refused(text: str) -> None:
     done = tune("--watch", text, "postgresql://nowhere")
@@ -147,3 +154,52 @@ def test_a_share_is_read_with_and_without_a_per_cent_sign(text: str, share: floa
     from mrtuner.cli.options import Share
 
     assert Share().convert(text, None, None) == pytest.approx(share)
+
+
+def test_conf_has_lz4_as_a_comment_with_its_condition_where_the_build_is_not_known() -> None:
+    """A build without lz4 does not start with it; what is read back has no part of it."""
+    text = tune(*MACHINE, "--format", "conf").stdout
+    rows = text.splitlines()
+    at = rows.index("#wal_compression = lz4")
+    assert rows[at + 1] == "#default_toast_compression = lz4"
+    assert "pg_settings" in rows[at - 1]
+    assert rows[at - 1].startswith("# ")
+    assert not {"wal_compression", "default_toast_compression"} & set(parse("conf", text))
+    old = tune(*MACHINE[:-1], "14", "--format", "conf").stdout  # wal_compression = lz4 came with 15
+    assert "#wal_compression" not in old
+    assert "#default_toast_compression = lz4" in old
+    assert "lz4" not in tune(*MACHINE, "--format", "sql").stdout
+
+
+CONTAINERS = ("patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm")
+WITHOUT_DISK = ("--memory", "16GB", "--cpus", "4", "--storage", "ebs")
+
+
+@pytest.mark.parametrize("form", CONTAINERS)
+def test_formats_for_containers_want_the_disk_and_say_what_they_assumed(form: str) -> None:
+    shown = tune(*WITHOUT_DISK, "--format", form)
+    assert parse(form, shown.stdout)["max_wal_size"] == "4GB"
+    assert parse(form, shown.stdout)["min_wal_size"] == "1GB"
+    head = " ".join(row.lstrip("# ") for row in shown.stdout.splitlines() if row.startswith("#"))
+    for words in (head, shown.stderr):
+        assert "4GB of WAL" in words
+        assert "--wal-disk" in words
+    for known in ("--disk", "--wal-disk"):
+        told = tune(*WITHOUT_DISK, known, "100GB", "--format", form)
+        assert told.stderr == ""
+        assert "--wal-disk" not in told.stdout
+
+
+def test_other_formats_assume_the_same_and_do_not_warn() -> None:
+    assert tune(*WITHOUT_DISK, "--format", "conf").stderr == ""
+
+
+def test_a_recovery_that_takes_longer_than_allowed_is_a_warning() -> None:
+    """128 MB is the least; at 100 IOPS of 8 kB it takes 164 s."""
+    asked = ("--memory", "16GB", "--cpus", "4", "--disk", "200GB", "--rto", "10s")
+    slow = json.loads(tune(*asked, "--iops", "100", "--json").stdout)
+    assert [one for one in slow["notices"] if "crash recovery" in one["text"]]
+    assert slow["recovery"]["wal_bytes"] == 128 * 2**20
+    assert slow["recovery"]["seconds_slow"] == 164
+    fast = json.loads(tune(*asked, "--json").stdout)
+    assert not [one for one in fast["notices"] if "crash recovery" in one["text"]]

@@ -119,7 +119,7 @@ def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_pa
     done = run(neglected, "--apply", "--journal", str(tmp_path))
     assert done.exit_code == 4
     assert re.search(r'"public"."account" autovacuum_enabled +false +true', done.stderr)
-    assert "this is not a terminal" in done.stderr
+    assert "cannot ask for confirmation: not a terminal" in done.stderr
     assert "autovacuum_enabled=false" in options(neglected)
 
 

@@ -17,11 +17,12 @@ import pytest
 from docs_pages import DOCS
 
 import mrtuner
-from mrtuner.bench.judge import judge
-from mrtuner.bench.output import Latency
-from mrtuner.bench.pgbench import Load, Run
-from mrtuner.bench.record import ArmRecord, Plan, Record, Sample
+from mrtuner.bench.record import Record
+from mrtuner.bench.series import LeftOut
 from mrtuner.cli.proving import Proof
+from mrtuner.postgres.explain import Statement
+from mrtuner.tuning.plans import ChangedPlan, NotExplained, Plans, Side, Verdict
+from series_data import a_load, a_series
 
 pytestmark = pytest.mark.timed
 
@@ -66,6 +67,21 @@ def test_every_key_of_a_tuning_is_described(embedded: Cluster, tmp_path: Path) -
     assert {*keys(machine), *keys(live)} - described("mrtuner.tune/1") == set()
 
 
+def test_every_key_of_plans_is_described() -> None:
+    """Built by hand: one changed plan, one that could not be explained."""
+    statement = Statement(id=1, text="SELECT 1", role="app", calls=1, seconds=1.0)
+    side = Side(("Result  0.01",), 0.01)
+    changed = ChangedPlan(
+        statement=statement, verdict=Verdict.OTHER, before=side, after=side, by=(), also=(),
+        limits=1.0, believed_now=None, believed_then=None, same_shape=False,
+    )  # fmt: skip
+    plans = Plans(
+        asked=1, settings=(("work_mem", "4MB", "8MB"),), left_out=(), unchanged=0,
+        changed=(changed,), not_explained=(NotExplained(statement, "it is gone"),),
+    )  # fmt: skip
+    assert {"plans", *keys(plans.to_dict())} - described("mrtuner.tune/1") == set()
+
+
 @pytest.mark.parametrize("name", [["work_mem"], ["io_workers"], ["log_destination"], []])
 def test_every_key_of_an_explanation_is_described(name: list[str], tmp_path: Path) -> None:
     document = output("explain", *name, "--json", state=tmp_path)
@@ -106,51 +122,30 @@ def test_every_key_of_a_proof_is_described() -> None:
 
 def test_every_key_of_a_report_is_described() -> None:
     document = small_proof().document()
-    assert document["schema"] == "mrtuner.report/1"
+    assert document["schema"] == "mrtuner.report/2"
     own = {key: value for key, value in document.items() if key not in {"tuning", "proof"}}
-    assert {*document, *keys(own)} - described("mrtuner.report/1") == set()
+    assert {*document, *keys(own)} - described("mrtuner.report/2") == set()
+
+
+def test_every_key_of_a_series_is_described() -> None:
+    """What is in a load's head and lines is described with the benchmark's run."""
+    document = small_proof().series.to_dict()
+    loads = [set(load) for load in document.pop("loads")]
+    assert {*keys(document), *loads[0], "loads"} - described("mrtuner.series/1") == set()
 
 
 def small_proof() -> Proof:
-    """A proof of one block, written down."""
-    record = Record(
-        plan=Plan(load=Load(), seed=1),
-        arms=(ArmRecord(name="current", settings={}), ArmRecord(name="advised", settings={})),
-        calibration_order=(),
-        order=(("current", "advised"),),
-        samples=(sample("current", 1, 100.0), sample("advised", 2, 110.0)),
-        notes=(),
-        local=True,
-        script=None,
-        host={},
-        kernel="Linux",
-        pgbench="18",
-        mrtuner="0.1.0",
-        started="2026-11-01T00:00:00+00:00",
-        ended="2026-11-01T00:10:00+00:00",
-    )
+    """A proof of one load, written down."""
     applied: dict[str, Any] = dict.fromkeys(
         ("steps", "left_alone", "refused", "elsewhere", "method", "undo", "restarted")
     )
     return Proof(
         tuning=mrtuner.tune(memory="1GB", cpus=1),
-        record=record,
-        judgement=judge(record),
+        series=a_series(
+            a_load("reads", 1.5), left_out=(LeftOut(title="a", why="b", remedy="c"),), busy="5%"
+        ),
         applied=applied,
     )
-
-
-def sample(arm: str, position: int, tps: float) -> Sample:
-    latency = Latency(mean=1, stddev=1, p50=1, p95=2, p99=3, p999=4, maximum=5)
-    run = Run(
-        transactions=int(tps) * 60, failed=0, tps=tps, latency=latency, per_second=(1, 2),
-        sampling=1.0, wall=61.0, client_cpu=1.0,
-    )  # fmt: skip
-    return Sample(
-        phase="comparison", block=1, attempt=1, position=position, label=arm, arm=arm, seed=1,
-        started="2026-11-01T00:00:00+00:00", warmup_tps=None, run=run, checkpoint=1.0, wal_bytes=1,
-        checkpoints_timed=0, checkpoints_requested=0, steal=None, foreign=None,
-    )  # fmt: skip
 
 
 def test_every_schema_has_its_section() -> None:

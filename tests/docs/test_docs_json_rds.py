@@ -77,7 +77,8 @@ def check(schema: str, *documents: Any, shared: str | None = None, words: str = 
 
 
 def test_a_group() -> None:
-    check("mrtuner.rds.group/1", output("show", *MACHINE))
+    without = output("show", *MACHINE[:-2])
+    check("mrtuner.rds.group/1", output("show", *MACHINE), without)
 
 
 def test_an_evaluation() -> None:

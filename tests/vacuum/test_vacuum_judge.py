@@ -43,6 +43,24 @@ def test_a_limit_that_is_too_low_is_raised_until_half_of_it_is_free() -> None:
     assert found.capacity.used_then <= 0.5
 
 
+def test_with_more_workers_the_limit_grows_so_that_none_slows_down() -> None:
+    """Four tables, each with a vacuum measured at 1,000 s, keep four workers and one free: five
+    instead of three share the limit, 200 * 5 / 3 = 333.3.
+    """
+    tables = [table(oid=oid, vacuum_seconds=0.0) for oid in range(1, 5)]
+    later = [
+        table(oid=oid, updated=1_000, vacuums=1, vacuum_seconds=1_000.0) for oid in range(1, 5)
+    ]
+    found = judge(picture(sample(0.0, *tables), sample(1_000.0, *later)))
+    workers, limit = (
+        setting(found, name) for name in ("autovacuum_max_workers", "autovacuum_vacuum_cost_limit")
+    )
+    assert workers is not None
+    assert limit is not None
+    assert (workers.now, workers.value) == ("3", "5")
+    assert (limit.now, limit.value) == ("200", "334")
+
+
 def test_where_no_limit_is_enough_it_is_said() -> None:
     hopeless = {**SETTINGS, "autovacuum_vacuum_cost_delay": "100"}
     samples = [

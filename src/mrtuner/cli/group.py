@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -20,8 +20,12 @@ from mrtuner.cli.terminal import complain
 from mrtuner.errors import MrTunerError
 
 INTERRUPTED: Final = 130
+#: What click raises for a group without a command; before 8.2 it printed the help by itself.
+NoCommand: Final[Any] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 _DEBUG: Final = "mrtuner.debug"
+#: Names less alike than this (difflib's ratio) are not suggested: --cpus for --bogus is 0.44.
+_CLOSE: Final = 0.65
 
 
 class Command(click.Command):
@@ -136,6 +140,14 @@ def debug_option() -> click.Option:
 def _exit_code(run: Callable[[], Any]) -> int:
     try:
         code = run()
+    except NoCommand as error:
+        click.echo(error.ctx.get_help())
+        return 0
+    except click.NoSuchOption as error:
+        known = [name for one in _parameters(error) for name in one.opts]
+        complain(f"no such option {error.option_name!r}{_meant(error.option_name, known)}",
+                 _usage_hint(error))  # fmt: skip
+        return error.exit_code
     except click.UsageError as error:
         complain(_lowered(error.format_message()), _usage_hint(error))
         return error.exit_code
@@ -176,8 +188,14 @@ def _usage_hint(error: click.UsageError) -> str:
     return f"Run {path} --help for examples and options."
 
 
-def _meant(name: str, known: Mapping[str, str]) -> str:
+def _parameters(error: click.UsageError) -> list[click.Parameter]:
+    return error.ctx.command.get_params(error.ctx) if error.ctx else []
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """What is much alike, dashes aside: --mem is, --bogus is nothing."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    by_letters = {one.lstrip("-"): one for one in known}
+    close = get_close_matches(name.lstrip("-"), by_letters, n=1, cutoff=_CLOSE)
+    return f", did you mean {by_letters[close[0]]!r}?" if close else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,7 +65,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     help="Write a page with the picture: ceilings drawn through the series.",
 )
 @click.option(
-    "--watch", type=options.Watch(), metavar="TIME",
+    "--watch", type=options.Duration(), metavar="TIME",
     help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
     "the ceilings]",
 )  # fmt: skip
@@ -118,11 +119,21 @@ def command(
     if example:
         _example(as_json)
         return
-    needs.page(output)
+    needs.first("numpy", *_packages(instances, everything, given["metrics"]), page=output)
     if everything or len(instances) > 1:
         _tell_fleet(ctx, instances, given, output, check, as_json)
     else:
         _tell_one(ctx, next(iter(instances), None), given, output, check, as_json)
+
+
+def _packages(instances: tuple[str, ...], everything: bool, metrics: Path | None) -> Iterator[str]:
+    """What reading the metrics takes."""
+    from mrtuner.cli.limiting import is_server
+
+    if everything or any(not is_server(name) for name in instances):
+        yield "boto3"
+    if metrics is not None and metrics.suffix.lower() in {".parquet", ".pq"}:
+        yield "pyarrow"
 
 
 def _tell_one(
@@ -182,9 +193,9 @@ def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
 
 
 def _example(as_json: bool) -> None:
-    from mrtuner.limits.story import CLASS, STORAGE, as_csv, story
+    from mrtuner.limits.story import CLASS, STORAGE, example
 
     if as_json:
         raise UsageError("--example prints CSV, not JSON", "Leave --json away.")
-    click.echo(as_csv(story()), nl=False)
+    click.echo(example(), nl=False)
     terminal.talk(f"class {CLASS}, storage {STORAGE}")

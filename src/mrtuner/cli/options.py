@@ -18,8 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 STORAGES: Final = ("hdd", "ssd", "nvme", "ebs", "network", "overlay")
 WORKLOADS: Final = ("web", "oltp", "olap", "mixed", "desktop")
-#: What max_connections may be.
-CONNECTIONS: Final = click.IntRange(1, 262_143)
+#: Sessions of applications: max_connections may be 262,143 with what is reserved.
+CONNECTIONS: Final = click.IntRange(1, 260_000)
 
 
 class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -39,7 +39,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Seconds: ``30s``, ``5min``, ``1h``; a bare number is seconds."""
+    """Seconds: ``30s``, ``5min``, ``15m``, ``1h``; a bare number is seconds; below a week."""
 
     name = "duration"
 
@@ -47,30 +47,16 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """The duration in seconds, above zero."""
-        from mrtuner.units import TIME
+        from mrtuner.errors import BadValue
+        from mrtuner.units import parse_duration
 
-        text = str(value).strip()
-        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-        factor = TIME.get(text[len(number) :].strip() or "s")
         try:
-            seconds = float(number) * (factor or 0) / TIME["s"]
-        except ValueError:
+            seconds = parse_duration(value)
+        except BadValue:
             seconds = 0.0
         if not 0 < seconds < 86_400 * 7:
-            self.fail(f"{text!r} is not a duration such as 30s or 5min", param, ctx)
+            self.fail(f"{str(value)!r} is not a duration such as 30s or 5min", param, ctx)
         return seconds
-
-
-class Watch(Duration):
-    """The same durations, and ``15m`` for minutes as people write it."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The duration in seconds, above zero."""
-        text = str(value).strip()
-        minutes = text.endswith("m") and text[:-1].strip().replace(".", "", 1).isdigit()
-        return super().convert(f"{text}in" if minutes else value, param, ctx)
 
 
 def machine_options(function: Function) -> Function:
@@ -95,8 +81,38 @@ _MACHINE: Final = (
     click.option("--cpus", type=int, metavar="N", help="CPUs it may use."),
     click.option("--storage", metavar="KIND", help=f"One of {', '.join(STORAGES)}."),
     click.option("--disk", metavar="SIZE", help="Size of the volume below the data directory."),
+    click.option(
+        "--wal-disk", metavar="SIZE", help="Size of the volume that pg_wal has to itself."
+    ),
+    click.option("--iops", type=int, metavar="N", help="I/O operations a second of the volume."),
+    click.option(
+        "--throughput", metavar="SIZE", help="Bytes a second of the volume, such as 125MB."
+    ),
     click.option("--data", metavar="SIZE", help="Size of all databases together."),
-    click.option("--connections", type=int, metavar="N", help="Sessions wanted at once."),
+    click.option(
+        "--connections",
+        type=int,
+        metavar="N",
+        help="Sessions of applications; what the server reserves comes on top.",
+    ),
+    click.option(
+        "--active",
+        type=int,
+        metavar="N",
+        help="How many of them run a statement at the same moment.  [default: any may]",
+    ),
+    click.option(
+        "--huge-pages",
+        is_flag=True,
+        default=None,
+        help="Huge pages are, or will be, reserved for shared memory.",
+    ),
+    click.option(
+        "--rto",
+        type=Duration(),
+        metavar="TIME",
+        help="Longest crash recovery allowed, such as 60s: it bounds max_wal_size.",
+    ),
     click.option("--pg", "postgres", type=int, metavar="MAJOR", help="PostgreSQL version, 13-19."),
     click.option(
         "--ceiling",
@@ -118,7 +134,7 @@ _GROUP: Final = (
         help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
     ),
     click.option("--connections", type=CONNECTIONS, metavar="N",
-                 help="Sessions wanted at once."),
+                 help="Sessions of applications; what the server reserves comes on top."),
     click.option("--storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",
                  help="Hold from this class up: larger ones get more.  [default: every class]"),
@@ -142,6 +158,12 @@ def size(text: str | None) -> Bytes | None:
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else there."
 )
+#: Statements that --plans explains where no number is given.
+PLANS: Final = 20
+plans_option = click.option(
+    "--plans", type=click.IntRange(1, 1000), is_flag=False, flag_value=PLANS, metavar="[N]",
+    help="Explain the N statements (20) that take most time, now and as advised; never run them.",
+)  # fmt: skip
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 server_bin_option = click.option(
     "--server-bin",

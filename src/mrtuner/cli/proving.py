@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,39 +13,38 @@ from mrtuner.cli.sides import Sides
 from mrtuner.errors import MissingPart
 
 if TYPE_CHECKING:
-    from mrtuner.bench.judge import Judgement
-    from mrtuner.bench.record import Plan, Record
+    from mrtuner.bench.series import LeftOut, Series, Task
     from mrtuner.journal.store import Journal
     from mrtuner.postgres.cluster import Cluster
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.apply import Restart, Wanted
 
-SCHEMA: Final = "mrtuner.report/1"
+SCHEMA: Final = "mrtuner.report/2"
 #: Exit code when the advice was measured to be worse.
 WORSE: Final = 5
+_LISTEN_S: Final = 2.0
+#: CPU that others may take before it is said.
+BUSY: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """A finished measurement and the advice that it measured."""
+    """A finished series of loads and the advice that it measured."""
 
     tuning: Tuning
-    record: Record
-    judgement: Judgement
-    applied: dict[str, Any]
+    series: Series
+    applied: dict[str, Any] | None = None
 
     def document(self) -> dict[str, Any]:
         """All of it as one JSON document."""
-        seen = self.judgement.throughput
+        from mrtuner.report.answer import document
+
         return {
             "schema": SCHEMA,
             "tuning": self.tuning.to_dict(),
             "applied": self.applied,
-            "proof": self.record.to_dict(),
-            "verdict": str(self.judgement.verdict),
-            "ratio": seen.ratio,
-            "interval": [_finite(seen.low), _finite(seen.high)],
-            "cautions": list(self.judgement.cautions),
+            **document(self.series),
+            "proof": self.series.to_dict(),
         }
 
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
@@ -54,45 +52,74 @@ class Proof:
         from mrtuner.report.html import page
 
         return page(
-            self.tuning.to_dict(), self.record.to_dict(), commands=commands, applied=self.applied
+            self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=self.applied
         )
 
-    def words(self, *, stdout: bool = True) -> Iterator[str]:
-        """The verdict for a terminal."""
+    def words(self) -> Iterator[str]:
+        """The answer for a terminal."""
         import sys
 
-        from mrtuner.report.text import verdict
+        from mrtuner.report.answer import screen
 
-        return verdict(self.judgement, terminal.look(sys.stdout if stdout else sys.stderr))
+        return screen(self.series, terminal.look(sys.stdout))
+
+
+def busy() -> str | None:
+    """Who uses this machine just now, with a warning; None when it is quiet."""
+    from mrtuner.bench.machine import others
+
+    found = others(_LISTEN_S)
+    if found is None or found.share <= BUSY:
+        return None
+    text = f"{found.share:.0%} of the CPU{f' ({found.who})' if found.who else ''}"
+    terminal.talk(f"warning: this machine is busy with something else: {text}")
+    terminal.talk("HINT: verdicts may stay undecided; measure when it is quiet")
+    return text
 
 
 def measure(
     dsn: str,
     tuning: Tuning,
     wanted: Sequence[Wanted],
-    plan: Plan,
+    question: Question,
     *,
     book: Journal,
     restart: Restart,
     program: Path,
 ) -> Proof:
     """Switch between the settings in force and those wanted, measure both, put all back."""
-    from mrtuner.bench.judge import judge
-    from mrtuner.bench.proof import prove
+    from mrtuner.bench.proof import prove_load
+    from mrtuner.bench.series import Series
 
     with Sides(dsn, wanted, book, restart, change.fits(tuning)) as sides, progress.shown() as tell:
-        record = prove(sides.arms(), plan, progress=tell, program=program, host=tuning.host)
+        measured = prove_load(
+            sides.arms(), question.task, database=question.database, progress=tell,
+            program=program, host=tuning.host,
+        )  # fmt: skip
     return Proof(
         tuning=tuning,
-        record=record,
-        judgement=judge(record),
+        series=Series(
+            measured=(measured,), left_out=question.left_out, conditions=question.conditions,
+            busy=question.busy,
+        ),
         applied={
             **(change.plan_document(sides.plan) if sides.plan else {}),
             "method": "ALTER SYSTEM",
             "put_back": True,
             "restarted": restart.run is not None and any(item.restart for item in wanted),
         },
-    )
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is measured on a server: one load, on which database, and what could not be."""
+
+    task: Task
+    database: str
+    left_out: tuple[LeftOut, ...] = ()
+    conditions: tuple[str, ...] = ()
+    busy: str | None = None
 
 
 @contextmanager
@@ -126,11 +153,6 @@ def pgbench(server_bin: Path | None) -> Path:
         return find_pgbench()
     except MissingPart:
         return find_pgbench(find_binaries())
-
-
-def _finite(number: float) -> float | None:
-    """JSON knows no infinity; one pair alone has an interval without an end."""
-    return number if math.isfinite(number) else None
 
 
 def minutes(seconds: float) -> str:

@@ -122,7 +122,7 @@ def agree(question: str, *, yes: bool) -> None:
         return
     if not someone_there():
         raise Refused(
-            "nobody can be asked: this is not a terminal",
+            "cannot ask for confirmation: not a terminal",
             "Look at the plan above and say --yes if it is right.",
         )
     if not click.confirm(question, default=False, err=True):

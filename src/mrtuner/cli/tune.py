@@ -13,10 +13,13 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
+    from mrtuner.tuning.plans import Plans
 
 FORMATS: Final = (
     "text", "json", "conf", "sql", "markdown",
     "patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm",
+    "puppet", "ansible", "ansible-tasks", "nixos",
+    "cloudsql", "cloudsql-terraform", "azure", "azure-terraform",
 )  # fmt: skip
 
 #: Exit code of --check when there is something to change.
@@ -41,6 +44,7 @@ FOUND: Final = 3
     metavar="TIME",
     help="Sample a running server's counters for this long, under load, such as 30s.",
 )
+@options.plans_option
 @click.option("--check", is_flag=True, help="Exit with 3 when there is something to change.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -55,6 +59,7 @@ def command(
     as_json: bool,
     everything: bool,
     watch: float | None,
+    plans: int | None,
     check: bool,
     output: Path | None,
     **machine: Any,
@@ -67,6 +72,7 @@ def command(
       mrtuner tune --memory 16GB --cpus 4 --storage ssd --workload oltp --pg 18
       mrtuner tune postgresql://postgres@db/app      a running server
       mrtuner tune postgresql://postgres@db/app --watch 60s
+      mrtuner tune postgresql://postgres@db/app --plans
       mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
       mrtuner tune postgresql://postgres@db/app --check
 
@@ -74,8 +80,11 @@ def command(
     psql. Without it and without --memory or --cpus, the machine we run on is meant.
     """
     form = _one_format(form, as_json)
+    if plans is not None:
+        _refuse_plans(dsn, form)
     tuning = advise(options.careful(dsn), watch, **machine)
-    text = _written(tuning, form, everything, output)
+    found = _plans(dsn, plans, tuning)
+    text = _written(tuning, form, everything, output, found)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -112,18 +121,50 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
         return tune_server(replace(server, activity=watch(connection, seconds)), said)
 
 
+def _refuse_plans(dsn: str | None, form: str) -> None:
+    if dsn is None:
+        raise UsageError("--plans needs a running server", "Give its connection string.")
+    if form not in {"text", "json"}:
+        raise UsageError(f"--format {form} has no place for plans", "Use text or --json.")
+
+
+def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:
+    if dsn is None or number is None:
+        return None
+    from mrtuner.tuning.plans import compare
+
+    return compare(dsn, number, {item.name: item.value for item in tuning.changes})
+
+
 def _one_format(form: str | None, as_json: bool) -> str:
     if as_json and form not in {None, "json"}:
         raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
     return "json" if as_json else form or "text"
 
 
-def _written(tuning: Tuning, form: str, everything: bool, output: Path | None) -> str:
+def _written(
+    tuning: Tuning, form: str, everything: bool, output: Path | None, found: Plans | None
+) -> str:
     if form == "json":
-        return terminal.as_json(tuning.to_dict())
+        with_plans = {"plans": found.to_dict()} if found else {}
+        return terminal.as_json(tuning.to_dict() | with_plans)
     if form != "text":
+        _tell_assumed(tuning, form)
         return tuning.as_(form)
     from mrtuner.report.text import Look, screen
 
     look = terminal.look(sys.stdout) if output is None else Look(width=terminal.WIDTH)
-    return "".join(f"{line}\n" for line in screen(tuning, look, everything=everything))
+    lines = list(screen(tuning, look, everything=everything))
+    if found:
+        from mrtuner.report.plans import plans
+
+        lines += plans(found, look)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _tell_assumed(tuning: Tuning, form: str) -> None:
+    """A full volume stops the server, and in a container nobody sees how large it is."""
+    from mrtuner.render import for_containers
+
+    if for_containers(form) and tuning.assumed:
+        terminal.talk(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")

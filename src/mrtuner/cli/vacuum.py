@@ -21,7 +21,7 @@ INTERRUPTED: Final = 130
 @click.argument("dsn")
 @click.option(
     "--watch",
-    type=options.Watch(),
+    type=options.Duration(),
     metavar="TIME",
     help="Measure rates for so long, such as 15m.  [default: since the last reset]",
 )
@@ -110,7 +110,7 @@ def command(
         if applies:
             storage.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
             return
-        needs.page(report)
+        needs.first(page=report)
         found, interrupted = watching.watched(dsn, watch, sample)
     _tell(found, "json" if as_json else form, top)
     _save(found, report)

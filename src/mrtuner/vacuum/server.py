@@ -51,9 +51,13 @@ def capacity(
         free = Capacity(
             used=None, used_then=None, limit=prices.limit, delay_ms=0, keeps_up=True, words=words
         )
-        return free, tuple(_others(reports, then, settings, None))
+        others = (*_switched_off(settings), *_workers(then, settings, None))
+        return free, (*others, *_naptime(reports, settings))
     used, used_then = (_spent(work) / prices.speed for work in (now, then))
     limit = _limit(used_then, prices.limit)
+    workers = list(_workers(then, settings, prices.speed * limit / prices.limit))
+    if workers:
+        limit = max(limit, _as_the_workers(prices.limit, workers[0]))
     after = used_then * prices.limit / limit
     found = Capacity(
         used=used,
@@ -65,8 +69,15 @@ def capacity(
     )
     return found, (
         *_raise(prices.limit, limit, used_then),
-        *_others(reports, then, settings, prices.speed * limit / prices.limit),
+        *_switched_off(settings),
+        *workers,
+        *_naptime(reports, settings),
     )
+
+
+def _as_the_workers(limit: float, workers: Setting) -> float:
+    """The limit with which no worker slows down when others join: all of them share it."""
+    return min(_MOST, max(limit, ceil(limit * int(workers.value) / int(workers.now or 1))))
 
 
 def _spent(work: Sequence[Work]) -> float:
@@ -81,13 +92,19 @@ def _limit(used: float, limit: float) -> float:
 
 
 def _words(used: float, after: float, limit: float) -> str:
-    said = f"vacuum needs {used:.2%} of what the cost limit lets through"
+    if used == after == 0:
+        return "no table made enough dead rows for a vacuum"
+    said = f"vacuum needs {_share(used)} of what the cost limit lets through"
     if after <= ROOM:
-        return f"{said}; with the advice {after:.2%}"
+        return f"{said}; with the advice {_share(after)}"
     return (
         f"{said}; even at a limit of {limit:,.0f} it would be {after:.0%}: lower "
         "autovacuum_vacuum_cost_delay, write less, or partition"
     )
+
+
+def _share(part: float) -> str:
+    return f"{part:.2%}" if part >= 5e-5 or part == 0 else "less than 0.01%"
 
 
 def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
@@ -96,23 +113,18 @@ def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
             name=LIMIT,
             now=f"{limit:.0f}",
             value=f"{wanted:.0f}",
-            because=(
-                f"all workers share it: {used:.0%} of what it lets through is needed, and "
-                f"half of it should stay free"
-            ),
+            because=_because(used),
             restart=False,
         )
 
 
-def _others(
-    reports: Sequence[TableReport],
-    then: Sequence[Work],
-    settings: Mapping[str, str],
-    speed: float | None,
-) -> Iterator[Setting]:
-    yield from _switched_off(settings)
-    yield from _workers(then, settings, speed)
-    yield from _naptime(reports, settings)
+def _because(used: float) -> str:
+    if used <= ROOM:
+        return "all workers share it: it grows with them, so that none slows down"
+    return (
+        f"all workers share it: {used:.0%} of what it lets through is needed, and "
+        f"half of it should stay free"
+    )
 
 
 def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:

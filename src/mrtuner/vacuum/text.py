@@ -22,6 +22,7 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
         yield f"statistics of {gaps:,} of them were reset during the watch: a gap, left out"
     yield from (f"not known: {one['name']}: {one['why']}" for one in told["missing"])
     yield ""
+    yield verdict(told)
     yield told["capacity"]["words"]
     for one in told["settings"]:
         yield f"  {one['name']} = {one['value']}  (now {one['now']})" + _restart(one)
@@ -44,6 +45,21 @@ def headline(told: Row) -> str:
     )
     number = len(told["tables"])
     return f"{told['database']}: {number:,} table{'s' * (number != 1)}, {rates}"
+
+
+def verdict(told: Row) -> str:
+    """Whether vacuum keeps up, in words."""
+    if any(one["serious"] for one in told["blockers"]):
+        return "Vacuum is held back"
+    if not told["capacity"]["keeps_up"]:
+        return "Vacuum cannot keep up"
+    if (told["capacity"]["used"] or 0) > 1:
+        return "Vacuum does not keep up; with this advice it would"
+    late = sum(1 for one in told["tables"] if one["advice"])
+    if not late:
+        return "Vacuum keeps up"
+    which = "1 table" if late == 1 else f"{late:,} tables"
+    return f"Vacuum keeps up; {which} should not wait for the defaults"
 
 
 def _restart(one: Row) -> str:

@@ -42,8 +42,7 @@ def command(
     """
     from mrtuner.bench.grid.archive import load
 
-    needs.packages("scipy")
-    needs.page(html)
+    needs.first("scipy", *(("pyarrow",) if parquet else ()), page=html)
     record = load(run)
     other = load(against) if against else None
     running.show(record, as_json, other)

