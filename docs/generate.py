@@ -24,6 +24,7 @@ import mrtuner
 from mrtuner import cli, errors, render
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
+from mrtuner.catalog.platforms import platform
 from mrtuner.limits import limits
 from mrtuner.limits.story import CLASS, STORAGE, story
 from mrtuner.render import crunchy
@@ -255,10 +256,11 @@ def formats_page() -> Iterator[str]:
     yield ""
     yield "`mrtuner tune … --format NAME` and `advice.as_(NAME)` write the changes in one of these."
     yield "Each reads back what it wrote (`mrtuner.render.parse`), which the tests check for every"
-    yield "parameter and for many nasty texts. A parameter that an operator owns is left out and"
-    yield "named in a comment. `text` is the screen; `json` is described in [JSON](json.md)."
+    yield "parameter and for many nasty texts. A parameter that an operator owns, or that a managed"
+    yield "server refuses, is left out and named in a comment. `text` is the screen; `json` is"
+    yield "described in [JSON](json.md)."
     for name, summary in render.FORMATS.items():
-        module = inspect.getmodule(render._FORMATS[name].write)
+        module = inspect.getmodule(render.known_format(name).write)
         yield f"\n## `{name}`"
         yield ""
         yield f"{summary[0].upper()}{summary[1:].rstrip('.')}."
@@ -267,9 +269,14 @@ def formats_page() -> Iterator[str]:
         yield render.render(name, lines, title="three settings of an example").rstrip()
         yield "```"
         yield from owned(module)
+        yield from on_platform(module)
 
 
-_LANGUAGES: Final = {"conf": "ini", "sql": "sql", "markdown": "text"}
+_LANGUAGES: Final = {
+    "conf": "ini", "sql": "sql", "markdown": "text", "nixos": "nix",
+    "cloudsql": "sh", "cloudsql-terraform": "terraform",
+    "azure": "sh", "azure-terraform": "terraform",
+}  # fmt: skip
 
 
 def owned(module: Any) -> Iterator[str]:
@@ -280,10 +287,26 @@ def owned(module: Any) -> Iterator[str]:
     families = [f"{prefix}*" for prefix in crunchy.OWNED_FAMILIES] if module is crunchy else []
     yield ""
     yield (
-        "Left out, because the operator owns them: "
+        "Left out, because they are set elsewhere: "
         + ", ".join(f"`{name}`" for name in names + families)
         + "."
     )
+
+
+def on_platform(module: Any) -> Iterator[str]:
+    """What is known of a managed platform, and which parameters with a rule it does not take."""
+    if not hasattr(module, "PLATFORM"):
+        return
+    known = platform(module.PLATFORM)
+    listed = {name: known.parameters[name] for name in RULES if name in known.parameters}
+    fixed = [name for name, of in listed.items() if not of.modifiable]
+    missing = [name for name in RULES if name not in listed]
+    yield ""
+    yield f"{len(known.parameters)} parameters are known, as of {known.seen}. Source:"
+    yield f"{prose(known.source)}."
+    for words, names in (("Set by the platform", fixed), ("Not on that list", missing)):
+        if names:
+            yield f"{words}: {code_list(names)}."
 
 
 # Errors
@@ -429,37 +452,38 @@ def builds() -> Iterator[str]:
 # Comparison
 
 
-#: The shapes of the survey, and what the peers gave for them: work_mem, max_wal_size, worst case.
-SHAPES: Final[tuple[tuple[str, dict[str, Any], tuple[str, str, str]], ...]] = (
+#: The shapes of the survey, and what others gave for them, our own 0.1 first: work_mem,
+#: max_wal_size, worst case.
+SHAPES: Final[tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...]] = (
     (
         "4 GB, 2 CPUs, 100 connections, web, 17",
         {"memory": "4GB", "cpus": 2, "connections": 100, "workload": "web", "postgres": 17},
-        ("9.5 MB, 4 GB, 90 %", "16 MB, 1 GB, 228 %", "10 MB, 3 GB, 89 %"),
+        ("9 MB, 8 GB, 74 %", "9.5 MB, 4 GB, 90 %", "16 MB, 1 GB, 228 %", "10 MB, 3 GB, 89 %"),
     ),
     (
         "4 GB, 2 CPUs, 500 connections, web, 17",
         {"memory": "4GB", "cpus": 2, "connections": 500, "workload": "web", "postgres": 17},
-        ("4 MB, 4 GB, 141 %", "3.2 MB, 1 GB, 228 %", "2 MB, 3 GB, 89 %"),
+        ("768 kB, 8 GB, 48 %", "4 MB, 4 GB, 141 %", "3.2 MB, 1 GB, 228 %", "2 MB, 3 GB, 89 %"),
     ),
     (
         "16 GB, 4 CPUs, 100 connections, web, 17",
         {"memory": "16GB", "cpus": 4, "connections": 100, "workload": "web", "postgres": 17},
-        ("39 MB, 4 GB, 92 %", "32 MB, 1 GB, 189 %", "41 MB, 3 GB, 90 %"),
+        ("40 MB, 8 GB, 79 %", "39 MB, 4 GB, 92 %", "32 MB, 1 GB, 189 %", "41 MB, 3 GB, 90 %"),
     ),
     (
         "32 GB, 8 CPUs, 200 connections, oltp, 18",
         {"memory": "32GB", "cpus": 8, "connections": 200, "workload": "oltp", "postgres": 18},
-        ("39 MB, 8 GB, 92 %", "16 MB, 1 GB, 107 %", "57 MB, 3 GB, 113 %"),
+        ("44 MB, 16 GB, 81 %", "39 MB, 8 GB, 92 %", "16 MB, 1 GB, 107 %", "57 MB, 3 GB, 113 %"),
     ),
     (
         "256 GB, 64 CPUs, 500 connections, oltp, 18",
         {"memory": "256GB", "cpus": 64, "connections": 500, "workload": "oltp", "postgres": 18},
-        ("105 MB, 8 GB, 69 %", "6.4 MB, 1 GB, 35 %", "184 MB, 3 GB, 110 %"),
+        ("145 MB, 64 GB, 81 %", "105 MB, 8 GB, 69 %", "6.4 MB, 1 GB, 35 %", "184 MB, 3 GB, 110 %"),
     ),
     (
         "256 GB, 64 CPUs, 40 connections, olap, 18",
         {"memory": "256GB", "cpus": 64, "connections": 40, "workload": "olap", "postgres": 18},
-        ("284 MB, 16 GB, 38 %", "80 MB, 1 GB, 35 %", "3 GB, 3 GB, 134 %"),
+        ("389 MB, 64 GB, 38 %", "284 MB, 16 GB, 38 %", "80 MB, 1 GB, 35 %", "3 GB, 3 GB, 134 %"),
     ),
 )
 
@@ -471,14 +495,15 @@ def comparison_page() -> Iterator[str]:
 
 
 def comparison_table() -> Iterator[str]:
-    """The six machines: ours beside the peers'."""
-    yield "| Machine | MrTuner | our own budget | PgTune | timescaledb-tune | pgconfig |"
-    yield "|:--|:--|--:|:--|:--|:--|"
-    for name, machine, peers in SHAPES:
+    """The six machines: ours, now and before, beside the peers'."""
+    names = "MrTuner 0.1 | PgTune | timescaledb-tune | pgconfig"
+    yield f"| Machine | MrTuner | its own budget | {names} |"
+    yield "|:--|:--|--:|:--|:--|:--|:--|"
+    for name, machine, others in SHAPES:
         tuning = tune(storage="ssd", **machine)
         assert tuning.budget is not None  # noqa: S101 - the machine has a memory
         own = share(tuning.budget.total, tuning.budget.memory)
-        cells = (ours(tuning), own, *peers)
+        cells = (ours(tuning), own, *others)
         yield f"| {name} | {' | '.join(map(unbroken, cells))} |"
 
 
@@ -492,7 +517,7 @@ def ours(tuning: Tuning) -> str:
 
 
 def survey_worst_case(tuning: Tuning) -> int:
-    """shared_buffers + connections * work_mem * 2 + autovacuum workers at their memory [bytes]."""
+    """shared_buffers, a hash in each connection, autovacuum workers at their memory [bytes]."""
 
     def size(name: str) -> int:
         target = tuning[name].target
@@ -501,7 +526,7 @@ def survey_worst_case(tuning: Tuning) -> int:
     connections, workers = (
         int(tuning[name].value) for name in ("max_connections", "autovacuum_max_workers")
     )
-    sorts = connections * size("work_mem") * 2
+    sorts = int(connections * size("work_mem") * float(tuning["hash_mem_multiplier"].value))
     return size("shared_buffers") + sorts + workers * size("autovacuum_work_mem")
 
 
