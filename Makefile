@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same clean
+.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo clean
 
 install: $(STAMP)
 
@@ -70,6 +70,10 @@ bench-overhead: install
 # Twenty plans of two equal variants: at most two differences may be called. About half an hour.
 bench-same: install
 	$(BIN)/python bench/same.py $(ARGS)
+
+# The demo many times: how often each load is decided. Ten runs take an hour and a half.
+bench-demo: install
+	$(BIN)/python bench/demo.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache build dist docs/_build report.html report.json
