@@ -7,8 +7,9 @@ from typing import Any
 
 from test_tune_gather import server, setting, table
 
-from mrtuner.postgres.model import Relation, RoleSpills
+from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Slot
 from mrtuner.tuning import Tuning, gather, tune_server
+from mrtuner.tuning.advice import Level
 from mrtuner.tuning.observed import notices
 from mrtuner.units import Bytes
 
@@ -48,6 +49,52 @@ def test_before_16_the_reason_is_not_known_and_the_condition_is_said() -> None:
 def test_few_updates_and_tables_with_room_are_no_matter() -> None:
     assert said(updated(updated=99_999, newpage_updated=99_999)) == []
     assert said(updated(options=("fillfactor=90",))) == []
+
+
+# --- WAL that is kept
+
+
+def warned(**facts: Any) -> list[str]:
+    """With max_wal_size 1 GB."""
+    found = server(setting("max_wal_size", "1024", "MB"), **facts)
+    return [notice.text for notice in notices(found) if notice.level is Level.WARNING]
+
+
+def slot(**facts: Any) -> Slot:
+    usual: dict[str, Any] = {
+        "kind": "logical", "active": False, "status": "extended", "retained": Bytes(3 * GIB),
+    }  # fmt: skip
+    return Slot(name="cdc", **(usual | facts))
+
+
+def test_a_slot_that_nobody_reads_is_named_with_what_drops_it() -> None:
+    assert warned(slots=(slot(),)) == [
+        "replication slot cdc is not in use and keeps 3 GB of WAL, until the disk is full: start "
+        "its consumer, or drop the slot: SELECT pg_drop_replication_slot('cdc')"
+    ]
+    [text] = warned(slots=(slot(active=True),))
+    assert text.startswith("the consumer of replication slot cdc is 3 GB of WAL behind")
+    assert "pg_drop_replication_slot" not in text
+
+
+def test_a_slot_that_keeps_no_more_than_checkpoints_do_is_no_matter() -> None:
+    assert warned(slots=(slot(retained=Bytes(GIB)), slot(retained=None))) == []
+
+
+def test_a_slot_that_has_lost_its_wal_is_told_whatever_it_keeps() -> None:
+    [text] = warned(slots=(slot(status="lost", retained=None),))
+    assert text.startswith("replication slot cdc has lost WAL that its consumer needs")
+
+
+def test_an_archiver_that_fails_or_is_late_is_told() -> None:
+    working = Archiver(archived=9, failed=4, failing=False, behind=Bytes(GIB))
+    assert warned(archiver=working) == []
+    late = replace(working, behind=Bytes(2 * GIB))
+    assert warned(archiver=late) == ["archiving is late: 2 GB of WAL waits to be archived"]
+    [text] = warned(archiver=replace(working, failing=True))
+    assert text.startswith("archiving fails (the last try, and 4 in all): 1 GB of WAL waits until")
+    [text] = warned(archiver=replace(working, failing=True, behind=None))
+    assert ": WAL waits until" in text
 
 
 # --- work_mem of one role

@@ -492,6 +492,8 @@ CASES: dict[str, list[Case]] = {
     ],
     "max_slot_wal_keep_size": [
         change("50GB", "abandoned slot", disk="200GB"),
+        change("62GB", "abandoned slot", disk="250GB"),
+        change("512MB", "abandoned slot", disk="2GB"),
         change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
         unknown("--disk or --wal-disk", "-1"),
     ],

@@ -265,6 +265,6 @@ def _sorts_and_hashes(
 ) -> Amount:
     number = consumers(chosen, workload, active)
     each = (chosen.size("work_mem") * chosen.hash_factor).evaluate(machine)
-    some = "" if active is None else f" ({active} active sessions, as said, and parallel workers)"
+    some = "" if active is None else f" ({active} active sessions and parallel workers)"
     how = f"{number} at once{some}, work_mem * {float(chosen.hash_factor):g} each"
     return Amount("sorts and hashes", Bytes(each * number), how)

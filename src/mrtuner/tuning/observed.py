@@ -1,4 +1,4 @@
-"""What a live server's own counters suggest for one table or one role: never applied by itself."""
+"""What a live server's own counters suggest for one table, role or slot; never applied."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.tuning.advice import Level, Notice, Step
 from mrtuner.tuning.rules.sorts import one_merge_pass
-from mrtuner.units import MiB, pretty_bytes
+from mrtuner.units import GiB, MiB, pretty_bytes
 from mrtuner.vacuum.sql import identifier
 
 if TYPE_CHECKING:
-    from mrtuner.postgres.model import Relation, RoleSpills, Server
+    from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
 #: Fewer updates than this say nothing of a table.
@@ -28,10 +28,58 @@ MUCH_MORE: Final = 2
 
 
 def notices(server: Server) -> Iterator[Notice]:
-    """Tables whose updates find no room on their page."""
+    """Tables whose updates find no room on their page, and WAL that is kept for nobody."""
     for relation in server.relations:
         if text := _crowded(relation):
             yield Notice(Level.INFO, text)
+    usual = _usual_wal(server)
+    for slot in server.slots:
+        if text := _kept(slot, usual):
+            yield Notice(Level.WARNING, text)
+    if server.archiver and (text := _late(server.archiver, usual)):
+        yield Notice(Level.WARNING, text)
+
+
+def _usual_wal(server: Server) -> int:
+    """What checkpoints alone would keep: anything above is the doing of a slot or the archiver."""
+    setting = server.settings.get("max_wal_size")
+    return int(setting.setting) * MiB if setting else GiB
+
+
+def _kept(slot: Slot, usual: int) -> str | None:
+    """What is wrong with a slot, and the way out; None where nothing is."""
+    drop = f"SELECT pg_drop_replication_slot('{slot.name}')"
+    if slot.status == "lost":
+        return (
+            f"replication slot {slot.name} has lost WAL that its consumer needs: set the consumer "
+            f"up again, and drop the slot: {drop}"
+        )
+    if slot.retained is None or slot.retained <= usual:
+        return None
+    size = pretty_bytes(slot.retained)
+    if slot.active:
+        return (
+            f"the consumer of replication slot {slot.name} is {size} of WAL behind, which the "
+            "server keeps for it until the disk is full"
+        )
+    return (
+        f"replication slot {slot.name} is not in use and keeps {size} of WAL, until the disk is "
+        f"full: start its consumer, or drop the slot: {drop}"
+    )
+
+
+def _late(archiver: Archiver, usual: int) -> str | None:
+    """What is wrong with the archive; None where nothing is."""
+    behind = archiver.behind or 0
+    if not archiver.failing and behind <= usual:
+        return None
+    waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
+    if archiver.failing:
+        return (
+            f"archiving fails (the last try, and {archiver.failed:,} in all): {waits} until the "
+            "disk is full; the server's log has the command's error"
+        )
+    return f"archiving is late: {waits} to be archived"
 
 
 def _crowded(relation: Relation) -> str | None:

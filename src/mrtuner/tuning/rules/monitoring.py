@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrtuner.tuning.situation import Clock, Situation, Workload
 from mrtuner.tuning.verdict import Change, Keep, Unknown, Verdict, rule
-from mrtuner.units import Bytes, MiB, pretty_bytes
+from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
 
 SET = "set already: your choice"
 LOGGING = "documentation: Error Reporting and Logging"
@@ -103,12 +103,19 @@ def bound_what_slots_keep(situation: Situation) -> Verdict:
     size = _volume_of_wal(situation)
     if size is None:
         return Unknown(("--disk or --wal-disk",))
-    return Change(size // 4, "an abandoned slot keeps WAL until the disk is full, otherwise")
+    return Change(
+        _plain(size // 4), "an abandoned slot keeps WAL until the disk is full, otherwise"
+    )
 
 
 def _is_set(situation: Situation, name: str, *unset: str) -> bool:
     """Whether a live server has a value of somebody's own; -1, or `unset`, is the default."""
     return situation.running.get(name, "-1") not in (unset or ("-1",))
+
+
+def _plain(size: int) -> int:
+    """Down to whole gigabytes, where it is that large: nobody wants 64504MB."""
+    return size if size < GiB else size // GiB * GiB
 
 
 def _volume_of_wal(situation: Situation) -> Bytes | None:
@@ -128,4 +135,6 @@ def bound_what_a_session_spills(situation: Situation) -> Verdict:
     if situation.disk is None or situation.disk.size is None:
         return Unknown(("--disk",))
     share = 4 if situation.workload is Workload.OLAP else 10
-    return Change(situation.disk.size // share, "one runaway join can fill the disk, otherwise")
+    return Change(
+        _plain(situation.disk.size // share), "one runaway join can fill the disk, otherwise"
+    )
