@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from bench_grids import WOBBLE, a_plan, a_record, taken
 from mrtuner.bench.grid.cells import cells
-from mrtuner.bench.grid.plan import Variant, Workload
+from mrtuner.bench.grid.plan import Script, Variant, Workload
 from mrtuner.bench.grid.record import GridRecord
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
@@ -34,14 +34,20 @@ def contents(record: GridRecord) -> dict[str, Any]:
 def a_load(
     title: str, gain: float, *, pauses: tuple[float, float] = (0.02, 0.02), rate: str = "",
     blocks: int = 6, foreign: float = 0.0, times: Sequence[Histogram] = (), wobble: float = 1.0,
+    parts: Mapping[str, tuple[float, float]] | None = None,
 ) -> Measured:  # fmt: skip
     """`gain` times the default's 1,000 tps in every block, give or take a percent.
 
-    `wobble` makes it more than a percent; `times` are the latencies of both sides.
+    `wobble` makes it more than a percent; `times` are the latencies of both sides. `parts` has the
+    time [ms] of each part of its script on both sides.
     """
     name = title.replace(" ", "-")
+    workload = Workload(name=name, builtin="select")
+    if parts:
+        script = Script(name="a.sql", text="SELECT 1;")
+        workload = Workload(name=name, scripts=(script,), parts=tuple(parts))
     plan = a_plan(
-        name=name, workloads=(Workload(name=name, builtin="select"),), blocks=blocks,
+        name=name, workloads=(workload,), blocks=blocks,
         variants=tuple(Variant(name=side) for side in SIDES), rates=(rate,), standing=True,
     )  # fmt: skip
     (cell,) = cells(plan)
@@ -51,7 +57,8 @@ def a_load(
         for place, (side, speed) in enumerate(zip(SIDES, (1000.0, tps), strict=True)):
             extra = {"times": times[place]} if times else {}
             run = taken(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
-            runs.append(replace(run, pause=pauses[place]))
+            commands = tuple(both[place] for both in (parts or {}).values())
+            runs.append(replace(run, pause=pauses[place], commands=commands))
     settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
     return Measured(
         title=title, why=f"why {title}", contents=contents(a_record(runs, plan, settings=settings))

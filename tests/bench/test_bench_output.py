@@ -56,6 +56,23 @@ def test_15_and_later_count_failed_transactions() -> None:
     assert read_summary(OF_15).failed == 3
 
 
+def test_times_of_single_commands_are_read_where_they_were_asked_for() -> None:
+    """With -r; since 15 each has a number of failures beside it. From the manuals of 13 and 18."""
+    of_13 = (
+        OF_13 + "statement latencies in milliseconds:\n"
+        "        0.002  \\set aid random(1, 100000 * :scale)\n"
+        "       15.361  SELECT 0.5;\n"
+    )
+    assert read_summary(of_13).commands == (0.002, 15.361)
+    of_15 = (
+        OF_15 + "statement latencies in milliseconds and failures:\n"
+        "         0.030           0  BEGIN;\n"
+        "         1.300           2  END;\n"
+    )
+    assert read_summary(of_15).commands == (0.03, 1.3)
+    assert read_summary(OF_15).commands == ()
+
+
 @pytest.mark.parametrize("printed", ["", WITHOUT_ANY])
 def test_a_summary_without_figures_is_an_error(printed: str) -> None:
     with pytest.raises(MrTunerError, match="pgbench printed no"):

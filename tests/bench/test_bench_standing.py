@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload
 from mrtuner.bench.instance import huge_pages
 from mrtuner.bench.pgbench import find_pgbench
 from mrtuner.bench.series import LeftOut, Series, Task, from_dict, measure
-from mrtuner.bench.standing import DATABASE, filled, side_by_side
+from mrtuner.bench.standing import DATABASE, _evict, filled, side_by_side
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import binaries, sql
@@ -84,6 +85,49 @@ def test_a_load_that_says_it_only_reads_is_held_to_it(template: Cluster) -> None
         task = Task(title="liar", why="a test", plan=a_plan(liar, warmup=1))
         with pytest.raises(MrTunerError, match="read-only transaction"):
             measure(task, servers, program=find_pgbench(binaries(18)))
+
+
+def test_parts_of_a_script_are_timed_apart(template: Cluster) -> None:
+    """The second part takes 200 ms with the default's work_mem and 50 ms with ours."""
+    text = (
+        "SELECT pg_sleep(0.02);\n"
+        "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '4MB' THEN 0.15 ELSE 0.03 END);\n"
+        "SELECT pg_sleep(0.02);\nSELECT pg_sleep(0.02);\n"
+        "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '4MB' THEN 0.05 ELSE 0.02 END);\n"
+        "SELECT pg_sleep(0);\n"
+    )
+    parts = ("first", "second")
+    script = Script(name="a.sql", text=text)
+    halves = Workload(name="halves", reads=True, scripts=(script,), parts=parts)
+    with side_by_side(template, SIDES, place=template.directory.parent) as servers:
+        task = Task(title="halves", why="a test", plan=a_plan(halves, clients=(1,), seconds=2))
+        measured = measure(task, servers, program=find_pgbench(binaries(18)))
+    [found] = from_dict(Series(measured=(measured,)).to_dict()).findings
+    ratios = dict(found.parts)
+    assert list(ratios) == ["first", "second"]
+    # By hand: (20 + 150 + 20) / (20 + 30 + 20) and (20 + 50) / (20 + 20), waking up included.
+    assert 2.0 < ratios["first"] < 2.9
+    assert 1.3 < ratios["second"] < 2.1
+
+
+def test_what_we_read_ourselves_leaves_the_kernels_cache(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "data"
+    file.parent.mkdir()
+    file.write_bytes(b"x" * 65536)
+    if not _is_cached(file):
+        pytest.skip("this file system does not tell what is cached")
+    _evict(tmp_path)
+    assert not _is_cached(file)
+    assert file.read_bytes() == b"x" * 65536
+
+
+def _is_cached(file: Path) -> bool:
+    """A read that would have to wait for the disk is refused."""
+    with file.open("rb") as opened:
+        try:
+            return os.preadv(opened.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) == 4096
+        except OSError:
+            return False
 
 
 def test_reserved_huge_pages_are_given_back(tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def test_p99_is_shown_also_where_it_got_worse() -> None:
     assert said.rows[0].p99 == "0.4 s instead of 4 ms"
 
 
+def test_parts_are_shown_with_what_they_lost_and_without_a_verdict() -> None:
+    series = a_series(a_load("reports", 1.2, parts={"sorts": (90.0, 100.0), "joins": (80.0, 40.0)}))
+    assert "reports, part by part: medians, no verdicts" in text(series).lower()
+    assert "sorts × 0.90, joins × 2.00" in text(series)
+    assert "(medians, no verdicts): sorts × 0.90, joins × 2.00." in page(
+        data.tuning(), series.to_dict()
+    )
+    [load] = document(series)["loads"]
+    assert load["parts"] == {"sorts": 0.9, "joins": 2.0}
+    [plain] = document(a_series(a_load("reads", 1.2)))["loads"]
+    assert plain["parts"] == {}
+
+
 def test_p_values_are_adjusted_for_all_loads() -> None:
     """By Holm the smallest of three is tripled, whatever the others are."""
     loads = [a_load(f"load {number}", 1.2) for number in range(3)]

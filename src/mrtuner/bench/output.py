@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -36,6 +36,7 @@ class Summary:
     failed: int  # given up after serialization failures or deadlocks; 0 before 15
     tps: float  # without the time to connect
     skipped: int = 0  # at a given rate with a limit of latency: too late to be begun
+    commands: tuple[float, ...] = ()  # mean time [ms] of each of the script's, with -r
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,17 @@ def read_summary(text: str) -> Summary:
             )
         ),
         skipped=int(skipped[1]) if skipped else 0,
+        commands=tuple(_commands(text)),
     )
+
+
+def _commands(text: str) -> Iterator[float]:
+    """Times under the heading that -r brings; since 15 a number of failures follows each."""
+    _, heading, rest = text.partition("statement latencies in milliseconds")
+    for line in rest.splitlines()[1:] if heading else ():
+        if not (found := re.match(r" +(\d+\.\d+) ", line)):
+            return
+        yield float(found[1])
 
 
 def _found(pattern: str, text: str, what: str) -> str:

@@ -99,6 +99,7 @@ class Logged:
     slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
     skipped: int  # transactions that were too late to be begun
     pause: float | None = None  # longest time [s] in which no transaction ended
+    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
 
 
 def find_pgbench(binaries: Binaries | None = None) -> Path:
@@ -200,7 +201,8 @@ def run_logged(
         wall=wall,
         client_cpu=cpu,
     )
-    return measured, Logged(log.times, log.slowest, summary.skipped, log.pause)
+    logged = Logged(log.times, log.slowest, summary.skipped, log.pause, summary.commands)
+    return measured, logged
 
 
 def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:

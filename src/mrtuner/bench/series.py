@@ -127,6 +127,29 @@ class Finding:
         return a, b
 
     @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Each named part of the script with its speed: the median ratio of all blocks.
+
+        A hint at what gains and what loses; nothing is judged by it.
+        """
+        names = self.record.plan.by_name[self.verdict.cell.workload].parts
+        times = [
+            {
+                taken.sample.block: _by_part(taken.commands, len(names))
+                for taken in self.record.accepted(self.verdict.cell, side.variant)
+                if names and len(taken.commands) >= len(names)
+            }
+            for side in (self.a, self.b)
+        ]
+        pairs = [(times[0][block], times[1][block]) for block in times[0].keys() & times[1].keys()]
+        if not pairs:
+            return []
+        return [
+            (name, median(a[place] / b[place] for a, b in pairs))
+            for place, name in enumerate(names)
+        ]
+
+    @property
     def pauses_by_block(self) -> list[tuple[float, float]]:
         """The pauses [s] of both sides in every block that counts."""
         found = [
@@ -312,6 +335,12 @@ def _title(title: str, cell: Cell, *, several: bool) -> str:
     if not several:
         return title
     return f"{title}, {cell.rate} of capacity" if cell.rate else f"{title}, full speed"
+
+
+def _by_part(times: Sequence[float], parts: int) -> list[float]:
+    """Sums over equal shares of the statements."""
+    each = len(times) // parts
+    return [sum(times[first : first + each]) for first in range(0, each * parts, each)]
 
 
 def _cpus(record: GridRecord) -> int:

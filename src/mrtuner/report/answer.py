@@ -31,6 +31,7 @@ class Row:
     p99: str  # 54 ms instead of 41 ms
     bound: str  # CPU: 97% of 2 busy
     bound_short: str  # CPU
+    parts: str  # sorts × 1.04, hash joins × 1.45; empty for a load of one piece
     notes: tuple[str, ...]
 
 
@@ -72,13 +73,17 @@ def screen(series: Series, look: Look) -> Iterator[str]:
         for row in said.rows
     ]
     yield from table(header, rows, look)
+    for row in said.rows:
+        if row.parts:
+            yield from heading(f"{row.title}, part by part: medians, no verdicts", look)
+            yield from paragraph(row.parts, look)
     tails = [f"{row.title} {row.p99}" for row in said.rows if row.p99 != "–"]
     if tails:
         yield from heading("99th percentile of latency, whichever way it went", look)
         yield from paragraph("; ".join(tails), look)
     grouped = _grouped(said.rows)
     if grouped:
-        yield from heading("to be read with care", look)
+        yield from heading("cautions", look)
     for note, titles in grouped.items():
         whose = "every load" if len(titles) == len(said.rows) > 1 else ", ".join(titles)
         yield from paragraph(f"{whose}: {note}", look)
@@ -111,6 +116,7 @@ def _load(one: Finding) -> dict[str, Any]:
         "ratio": seen.ratio,
         "interval": [number if isfinite(number) else None for number in (seen.low, seen.high)],
         "pairs": seen.pairs,
+        "parts": dict(one.parts),
         "p": seen.p_value,
         "p_holm": one.verdict.p_holm,
         "more_blocks": one.verdict.more_blocks,
@@ -229,6 +235,7 @@ def _row(one: Finding) -> Row:
         title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
         pause=_pauses(one), p99="–" if "–" in (a, b) else f"{b} instead of {a}", bound=_bounds(one),
         bound_short=_bounds_short(one),
+        parts=", ".join(f"{name} × {_figures(ratio)}" for name, ratio in one.parts),
         notes=tuple(_notes(one)),
     )  # fmt: skip
 

@@ -85,6 +85,8 @@ class RunFiles:
             file = self.directory / f"{workload}-{number}-{script.name}"
             file.write_text(script.text, encoding="utf-8")
             files.append(f"--file={file}@{script.weight}")
+        if known.parts:
+            files.append("-r")  # its long name was another one before 15
         # pgbench finds the scale by itself only for the scripts that it brings.
         return [*files, f"--scale={scale}"]
 
@@ -197,4 +199,5 @@ def measured(
         rate=target.rate, warmup=warm.seconds, settled=warm.settled, canary=pace,
         series=collected.series, deltas=moved, waits=collected.waits, backends=collected.backends,
         collector_cpu=collected.cost, first_touch=warm.first_touch, pause=log.pause,
+        commands=log.commands,
     )  # fmt: skip

@@ -58,6 +58,8 @@ class Workload:
     protocol: Protocol = "prepared"
     setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
     reads: bool = False  # its scripts only read: their sessions are read-only
+    #: Names for equal shares of the statements of its only script, in order: timed apart.
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_name("workload", self.name)
@@ -72,6 +74,8 @@ class Workload:
             raise BadValue(f"no workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}.")
         if self.protocol not in ("simple", "extended", "prepared"):
             raise BadValue(f"no protocol {self.protocol!r}", "Give simple, extended or prepared.")
+        if self.parts and len(self.scripts) != 1:
+            raise BadValue(f"workload {self.name} needs one script for its parts", "Join them.")
         if self.sysbench is not None and self.protocol == "extended":
             raise BadValue("sysbench has no extended protocol", "Give simple or prepared.")
 
@@ -326,6 +330,7 @@ def _workload(document: Mapping[str, Any]) -> Workload:
     return Workload(**{
         **document,
         "scripts": tuple(Script(**script) for script in document["scripts"]),
+        "parts": tuple(document.get("parts", ())),
         "sysbench": None if sysbench is None else Sysbench(**sysbench),
         "command": None if command is None else Command(**command),
     })  # fmt: skip

@@ -39,6 +39,7 @@ class Taken:
     collector_cpu: float = 0.0  # seconds that collecting took
     first_touch: float | None = None  # seconds that the very first statement took
     pause: float | None = None  # the longest time [s] in which no transaction ended
+    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,7 @@ def _taken(line: Mapping[str, Any], rejected: Mapping[Any, str]) -> Taken:
         "sample": replace(sample, rejected=reason),
         "times": Histogram(tuple((value, count) for value, count in line["times"]["counts"])),
         "slowest": tuple(line["slowest"]),
+        "commands": tuple(line.get("commands", ())),
         "series": {name: tuple(values) for name, values in line["series"].items()},
         "backends": tuple((kind, *counts) for kind, *counts in line.get("backends", ())),
     })  # fmt: skip
