@@ -31,6 +31,7 @@ from mrtuner.render import crunchy
 from mrtuner.report import charts, rehearsal
 from mrtuner.report import limits as limits_report
 from mrtuner.report import vacuum as vacuum_report
+from mrtuner.report.bench_charts import Effect, forest
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -81,8 +82,10 @@ def pages() -> dict[Path, str]:
 
 def pictures() -> dict[Path, str]:
     """The README's once for light pages and once for dark ones; pages of the site have one."""
-    budget = budget_picture()
+    budget, demo = budget_picture(), demo_picture()
     drawn = {
+        "demo-light": stand_alone(demo, "light"),
+        "demo-dark": stand_alone(demo, "dark"),
         "budget-light": stand_alone(budget, "light"),
         "budget-dark": stand_alone(budget, "dark"),
         "rehearsal": stand_alone(rehearsal_picture(), "light"),
@@ -102,6 +105,20 @@ def budget_picture() -> str:
     assert budget is not None  # noqa: S101 - the machine has a memory
     parts = [(part.name, part.size) for part in budget.parts]
     return charts.budget(parts, ceiling=budget.ceiling, memory=budget.memory, key="budget")
+
+
+def demo_picture() -> str:
+    """The loads of one demo; docs/demo.json is `loads` of its report.json."""
+    loads = json.loads((DOCS / "demo.json").read_text(encoding="utf-8"))
+    effects = [
+        Effect(
+            name=load["title"], ratio=load["ratio"], low=load["interval"][0],
+            high=load["interval"][1], decided=load["verdict"] != "undecided",
+        )
+        for load in loads
+        if load["measure"] == "throughput"
+    ]  # fmt: skip
+    return forest(effects, delta=0.03, key="demo")
 
 
 def rehearsal_picture() -> str:
