@@ -150,6 +150,14 @@ def test_latency_is_better_when_it_is_lower() -> None:
     assert any("slowest hundredth" in caution for caution in judgement.cautions)
 
 
+def test_a_latency_of_zero_has_no_ratio_and_ends_nothing() -> None:
+    """pgbench may see an answer in the turn in which it asked: by its clock no time passed."""
+    samples = [a_sample(1, "a", a_run(1000, p99=0.0)), a_sample(1, "b", a_run(2000, p99=1.0))]
+    judgement = judge(a_record(samples))
+    assert judgement.p99 is None
+    assert judgement.throughput.ratio == pytest.approx(2.0)
+
+
 def test_rejected_runs_do_not_count_and_are_mentioned() -> None:
     wild = [
         a_sample(1, label, a_run(tps), rejected="block repeated: steal 5.0 %, limit 1 %")

@@ -87,17 +87,17 @@ def in_memory(
             f"{', '.join(_REPORTS)} of {sizes} rows, one after another in one session: what does"
             " not fit into work_mem goes to files, but a large hash table misses the CPU's cache"
         ),
-        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=4, blocks=5),
+        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=14),
         lead_in=2,
     )
     control = Task(
         title="short writes, fast disk",
         why=(
             f"{_TPCB} in memory, as the disk takes it: the control, in which"
-            " settings are not worth much"
+            " settings are worth least"
         ),
         plan=_plan("control", _builtin("control"), scale, 4 * cpus, seed, sides, seconds=2,
-                   blocks=4),
+                   blocks=6),
         lead_in=2,
     )  # fmt: skip
     return [reads, reports, control]
@@ -123,7 +123,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
         Task(
             title="small cloud volume, full speed",
             why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for their answers; {machine}",
-            plan=plan("volume-full", seconds=15, blocks=3),
+            plan=plan("volume-full", seconds=14, blocks=3),
             lead_in=30,
         ),
         Task(
@@ -132,7 +132,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
                 "the same at three quarters of what the faster side did, as an application that"
                 " does not wait: latency counts from the moment at which a transaction was due"
             ),
-            plan=plan("volume-rate", seconds=24, blocks=4, rates=("1",)),
+            plan=plan("volume-rate", seconds=30, blocks=3, rates=("1",)),
             share=0.75,
         ),
     ]
