@@ -57,3 +57,12 @@ class MissingPart(MrTunerError):
 
 class ApplyError(MrTunerError):
     """A change did not go through. The message says which settings are in force now."""
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Whether it began with Ctrl-C: what then fails while we clean up would hide that."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -148,26 +146,6 @@ def test_a_server_that_stops_meanwhile_asks_to_run_again(new_cluster: NewCluster
         with pytest.raises(ConnectError, match="was lost") as raised, translated():
             conn.execute("SELECT 1")
     assert "run again" in str(raised.value.hint)
-
-
-def test_ctrl_c_that_meets_a_lost_server_is_still_ctrl_c(new_cluster: NewCluster) -> None:
-    """psycopg cancels the query first, and finds the server gone."""
-    cluster = new_cluster()
-
-    def interrupt(_number: int, _frame: object) -> None:
-        cluster.stop("immediate")
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1))
-    try:
-        with connect(cluster.dsn()) as conn:
-            timer.start()
-            with pytest.raises(KeyboardInterrupt), translated():
-                conn.execute("SELECT pg_sleep(60)")
-    finally:
-        timer.join()
-        signal.signal(signal.SIGUSR1, before)
 
 
 @dataclass(frozen=True)

@@ -131,18 +131,12 @@ def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Con
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn psycopg's errors inside the block into ConnectError; ours pass unchanged.
-
-    On Ctrl-C psycopg first cancels the query; if the server is lost meanwhile, its error comes out
-    instead. It stays a KeyboardInterrupt.
-    """
+    """Turn psycopg's errors inside the block into ConnectError; ours pass unchanged."""
     import psycopg
 
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise error.__context__ from error
         raise ConnectError(
             f"the session with the server was lost: {_first_line(str(error))}",
             "The server may have restarted; run again.",

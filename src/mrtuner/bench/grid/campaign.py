@@ -22,7 +22,7 @@ from mrtuner.bench.grid.plan import Cell
 from mrtuner.bench.grid.record import GridRecord, Taken
 from mrtuner.bench.grid.servers import Server
 from mrtuner.bench.server import settings
-from mrtuner.errors import MrTunerError, Refused
+from mrtuner.errors import MrTunerError, Refused, interrupted
 from mrtuner.host import Host
 from mrtuner.postgres.connect import connect, translated
 
@@ -134,7 +134,7 @@ class _Campaign:
                 one = self.measure(place)
             except MrTunerError as error:
                 fatal = self.ground.conduct.theirs or self.plan.standing
-                if fatal or isinstance(error, Refused):
+                if fatal or isinstance(error, Refused) or interrupted(error):
                     raise
                 where = {"phase": block.phase, "block": block.number, "attempt": attempt}
                 self.archive.failure(block.cell, {**where, "label": label}, error.message)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mrtuner.cli import needs, progress, proving, terminal
+from mrtuner.errors import interrupted
 
 if TYPE_CHECKING:
     from mrtuner.bench.grid.plan import GridPlan
@@ -70,9 +71,13 @@ def _run(
     try:
         with terminal.gentle_end(), progress.shown() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as end:
+        if not interrupted(end):
+            raise
+        if not isinstance(end, KeyboardInterrupt):
+            terminal.talk(f"cleaning up failed: {end}")
         terminal.talk(f"interrupted; to go on: mrtuner bench run --resume {directory}")
-        raise
+        raise KeyboardInterrupt from end
     show(record, as_json)
     terminal.talk(f"\npictures and all figures: mrtuner bench report {directory} --html FILE")
     if _worse(record):
