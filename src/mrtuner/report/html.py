@@ -139,19 +139,31 @@ def page(
     if proof is not None and proof.get("schema") == series.SCHEMA:
         return _series_page(tuning, series.from_dict(proof), commands, applied)
     shown = None if proof is None else _proof(from_dict(proof), tuning["postgres"])
+    return _rendered(
+        "page.html", tuning, commands, applied,
+        proof=shown, headlines=_headlines(shown), limits=list(_limits(tuning, shown)),
+    )  # fmt: skip
+
+
+def _rendered(
+    template: str,
+    tuning: Mapping[str, Any],
+    commands: Sequence[tuple[str, str]],
+    applied: Mapping[str, Any] | None,
+    **more: Any,
+) -> str:
+    """A page with the advice in it; `more` is what it measured, in its template's names."""
     return (
         environment()
-        .get_template("page.html")
+        .get_template(template)
         .render(
             tuning=tuning,
             advice=_sorted_out(tuning["advice"]),
             budget_picture=_budget_picture(tuning["budget"]),
-            proof=shown,
-            headlines=_headlines(shown),
             commands=commands,
             applied=None if applied is None else {**_APPLIED, **applied},
-            limits=list(_limits(tuning, shown)),
             palette=charts.PALETTE,
+            **more,
         )
     )
 
@@ -168,24 +180,12 @@ def _series_page(
         Load(one, row, _proof(one.record.of_cell(one.verdict.cell), tuning["postgres"], number))
         for number, (one, row) in enumerate(zip(measured.findings, said.rows, strict=True), 1)
     ]
-    return (
-        environment()
-        .get_template("series.html")
-        .render(
-            tuning=tuning,
-            advice=_sorted_out(tuning["advice"]),
-            budget_picture=_budget_picture(tuning["budget"]),
-            said=said,
-            loads=shown,
-            forest=_forest(measured) if shown else "",
-            conditions=measured.conditions,
-            record=shown[0].finding.record if shown else None,
-            commands=commands,
-            applied=None if applied is None else {**_APPLIED, **applied},
-            limits=list(_limits_of_a_series(tuning)),
-            palette=charts.PALETTE,
-        )
-    )
+    return _rendered(
+        "series.html", tuning, commands, applied,
+        said=said, loads=shown, forest=_forest(measured) if shown else "",
+        conditions=measured.conditions, record=shown[0].finding.record if shown else None,
+        limits=list(_limits_of_a_series(tuning)),
+    )  # fmt: skip
 
 
 def _forest(measured: series.Series) -> str:
