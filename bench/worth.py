@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -38,8 +37,9 @@ import psycopg
 import mrtuner
 from mrtuner.bench.instance import inside, memory_limit, volume
 from mrtuner.bench.order import blocks
-from mrtuner.bench.pgbench import BUILTIN, Load, Run, initialise, run, run_logged
-from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries
+from mrtuner.bench.pgbench import BUILTIN, Load, Run, run, run_logged
+from mrtuner.bench.standing import DATABASE, copied, filled
+from mrtuner.postgres.cluster import Cluster, find_binaries
 from mrtuner.stats.paired import compare
 from mrtuner.units import Bytes, parse_bytes
 
@@ -134,7 +134,7 @@ class Arm:
     cluster: Cluster
 
     def dsn(self) -> str:
-        return self.cluster.dsn("bench")
+        return self.cluster.dsn(DATABASE)
 
     def sql(self, statement: str) -> list[Any]:
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
@@ -186,10 +186,12 @@ def _servers(
 ) -> list[Arm]:
     """A server for each arm on a copy of the same data, started inside its own limit."""
     binaries = find_binaries()
-    template = _template(binaries, place / "template", scenario.scale)
+    _say(f"loading scale {scenario.scale}")
+    template = filled(binaries, place / "template", scenario.scale)
     servers = []
     for name, settings in arms.items():
-        cluster = _copy(template, place / name)
+        _say(f"copying to {name}")
+        cluster = copied(template, place / name)
         cluster.configure(settings | {"port": cluster.port})
         group = (
             stack.enter_context(memory_limit(name, Bytes(scenario.memory)))
@@ -202,30 +204,6 @@ def _servers(
         servers.append(Arm(name, cluster))
     shutil.rmtree(template.directory)
     return servers
-
-
-def _template(binaries: Binaries, directory: Path, scale: int) -> Cluster:
-    _say(f"loading scale {scale}")
-    cluster = Cluster.create(binaries, directory, {"max_wal_size": "2GB", "shared_buffers": "1GB"})
-    with cluster:
-        with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE DATABASE bench")
-        initialise(cluster.dsn("bench"), scale, program=binaries.program("pgbench"))
-        with psycopg.connect(cluster.dsn("bench"), autocommit=True) as connection:
-            connection.execute("VACUUM (FREEZE, ANALYZE)")
-            connection.execute("CHECKPOINT")
-    return cluster
-
-
-def _copy(template: Cluster, directory: Path) -> Cluster:
-    _say(f"copying to {directory.name}")
-    subprocess.run(["cp", "-a", str(template.directory), str(directory)], check=True)
-    cluster = replace(template, directory=directory)
-    lines = (cluster.data / "postgresql.conf").read_text().splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(("max_wal_size", "shared_buffers"))]
-    moved = "".join(kept).replace(str(template.directory), str(directory))
-    (cluster.data / "postgresql.conf").write_text(moved)
-    return cluster
 
 
 def _measure(
