@@ -68,7 +68,7 @@ def test_a_level_is_a_ceilings_within_a_few_per_cent(off: float, matches: bool) 
 def test_an_unknown_level_needs_the_queue_to_speak() -> None:
     waiting = judged(metrics(180e6, waits=6))
     assert [one.ceiling for one in waiting.pegged] == [None]
-    assert waiting.advice[0].startswith("Unknown ceiling at 180 MB/s: ")
+    assert waiting.advice[0].startswith("Unknown ceiling at 180 MB/s. ")
     silent = metrics(180e6, waits=6)
     del silent["DiskQueueDepth"]
     assert judged(silent).pegged == ()

@@ -67,6 +67,34 @@ def test_gaps_are_gaps_and_negative_values_none(tmp_path: Path) -> None:
     assert np.isnan(found.metrics["WriteThroughput"]).sum() == 11
 
 
+def test_negative_and_infinite_values_are_left_out_and_told(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[20] = lines[20].replace("4000", "-1")
+    lines[30] = lines[30].replace("4000", "inf")
+    lines[40] = lines[40].replace("5e7", "-inf")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = read(path)
+    assert np.isnan(found.metrics["ReadIOPS"]).sum() == 2
+    assert found.notices == (
+        "1 value is left out of WriteThroughput: negative or infinite",
+        "2 values are left out of ReadIOPS: negative or infinite",
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [("1.5e8,50,4000,2000", "WriteThroughput"), ("150000,5e7,4000,2000", "ReadThroughput")],
+)
+def test_a_unit_mistake_in_one_of_two_columns_is_refused(
+    tmp_path: Path, row: str, column: str
+) -> None:
+    """50 MB/s in MB/s beside bytes: 0.025 bytes an operation; 150 MB/s in kB/s: 37.5 bytes."""
+    with pytest.raises(BadValue, match=f"{column} over .* bytes an operation") as caught:
+        read(table(tmp_path, row=row))
+    assert "bytes per second" in (caught.value.hint or "")
+
+
 def test_points_in_any_order_are_put_in_order_and_doubles_are_told(tmp_path: Path) -> None:
     path = table(tmp_path)
     first, *rest = path.read_text(encoding="utf-8").splitlines()

@@ -13,10 +13,11 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
-from mrtuner.limits.findings import PARTS, Findings, Pegged, find, totals
+from mrtuner.limits.findings import Findings, Pegged, find
+from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.series import Series
-from mrtuner.limits.testimony import BALANCES
+from mrtuner.limits.testimony import emptied
 from mrtuner.limits.wayout import Candidate, Need, candidates, judge, needs
 from mrtuner.limits.words import advice, host_advice, lasting, verdict
 from mrtuner.stats.plateaus import numpy
@@ -237,15 +238,9 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
 
 def _credits(series: Series) -> Iterator[str]:
     """Burst balances that ran out: then the baseline is all there is."""
-    np = numpy()
-    for metric, unit, empty in BALANCES:
-        values = series.metrics.get(metric)
-        if values is None or not np.isfinite(values).any():
-            continue
-        share = float(np.mean(values[np.isfinite(values)] <= empty))
-        if share:
-            lasted = lasting(share * series.minutes(series.points))
-            yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
+    for metric, unit, empty, minutes in emptied(series):
+        lasted = lasting(minutes)
+        yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
 
 
 def calendar(pegged: Pegged, series: Series) -> list[list[float]]:

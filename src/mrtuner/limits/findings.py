@@ -1,59 +1,33 @@
 """Which plateaus are ceilings: matched by value, confirmed or contradicted by the queue.
 
 At a ceiling requests wait: the time of one operation rises (Little's law: queue over IOPS). A job
-that happens to run at an even pace leaves it as it was, and is not accused.
+that happens to run at an even pace leaves it as it was, and is not accused. A balance of burst
+credits that is used up shows a baseline by itself; one that is full refutes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, flat, totals
 from mrtuner.limits.series import Series
-from mrtuner.limits.testimony import Testimony, Witness, balances, sessions, waiting
-from mrtuner.stats.plateaus import Plateau, inside, numpy, plateaus
+from mrtuner.limits.testimony import Testimony, Witness, balances, nearby, sessions, waiting
+from mrtuner.stats.plateaus import BAND, Plateau, inside, numpy, united
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: A plateau is a ceiling's when its level is within these shares of it. An instance gets a little
-#: more than nominal (443 of 437.5 in the field), and a little less when minutes are torn.
-LOW: Final = 0.965
-HIGH: Final = 1.025
-#: Where no table names a limit, the queue is the only witness, and must speak up.
-WAITS_AT_UNKNOWN: Final = 1.75
-#: An unknown level below this share of what was reached is background, not a ceiling.
-UNKNOWN_AT_LEAST: Final = 0.1
-#: A plateau of another resource in the same minutes explains this one.
-SHADOW: Final = 0.7
-
-#: What is added up for a resource.
-PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
-    Resource.THROUGHPUT: ("ReadThroughput", "WriteThroughput"),
-    Resource.IOPS: ("ReadIOPS", "WriteIOPS"),
-    Resource.NETWORK_IN: ("NetworkReceiveThroughput",),
-    Resource.NETWORK_OUT: ("NetworkTransmitThroughput",),
-    Resource.CPU: ("CPUUtilization",),
-    Resource.CONNECTIONS: ("DatabaseConnections",),
-}
-#: The same for reads and for writes apart; looked at on hosts only.
-DIRECTIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
-    Resource.READ_THROUGHPUT: ("ReadThroughput",),
-    Resource.WRITE_THROUGHPUT: ("WriteThroughput",),
-    Resource.READ_IOPS: ("ReadIOPS",),
-    Resource.WRITE_IOPS: ("WriteIOPS",),
-}
-_BOTH: Final = {
-    Resource.READ_THROUGHPUT: Resource.THROUGHPUT,
-    Resource.WRITE_THROUGHPUT: Resource.THROUGHPUT,
-    Resource.READ_IOPS: Resource.IOPS,
-    Resource.WRITE_IOPS: Resource.IOPS,
-}
-#: Those where requests queue at the disk.
-DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS, *DIRECTIONS})
-
+#: Where no table names a limit, the queue is the only witness, and must speak up: operations take
+#: so many times as long as their bytes explain, while so many of them wait at once.
+AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
+#: And it has to last: so many points in all, so many in one go.
+LASTS_AT_UNKNOWN: Final = (30, 15)
+#: A plateau of another resource in the same minutes explains this one; so many points around it
+#: as well, where a queue drains.
+AROUND: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pegged:
@@ -78,6 +52,7 @@ class Steady:
     resource: Resource
     plateau: Plateau
     because: str
+    refuted: bool = False  # a balance or the queue shows that nothing holds the load down there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,50 +66,85 @@ class Findings:
 def find(series: Series, known: Sequence[Ceiling]) -> Findings:
     """Look for every ceiling, known or not, in every resource that has its metrics."""
     every = totals(series)
-    flat = {
-        resource: plateaus(values, at_least=_background(every, known, resource))
-        for resource, values in every.items()
-    }
-    busy = [plateau for resource in DISK for plateau in flat.get(resource, ())]
-    pegged: list[Pegged] = []
-    steady: list[Steady] = []
-    for resource, found in flat.items():
-        for plateau in found:
-            judged = _judge(series, known, resource, plateau, busy)
-            if isinstance(judged, Pegged):
-                pegged.append(judged)
-            else:
-                steady.append(judged)
-    real, shadows = _without_shadows(pegged, series.points)
+    often, rarely = flat(series, known, every), again(series, known, every)
+    busy = [plateau for some in (often, rarely) for one in DISK for plateau in some.get(one, ())]
+    judged = [
+        _judge(series, known, resource, plateau, busy)
+        for resource, found in often.items()
+        for plateau in found
+    ]
+    pegged = [one for one in judged if isinstance(one, Pegged)]
+    rare = [
+        one
+        for resource, found in rarely.items()
+        for plateau in found
+        if isinstance(one := _judge(series, known, resource, plateau, busy), Pegged)
+    ]
+    sure = [one for one in pegged if not _doubtful(one)]
+    sure += [one for one in rare if _by_the_queue(one)]
+    pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
+    pegged += [one for one in rare if _by_the_queue(one) or _sibling(one, sure)]
+    steady = [_steady(one) for one in judged if isinstance(one, Steady) or one not in pegged]
+    real, shadows = _without_shadows(_one_each(pegged, every), steady, series.points)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 
 
-def totals(series: Series) -> dict[Resource, Values]:
-    """What each resource carried; only those whose every part was measured."""
-    parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
-    found = {resource: series.total(*names) for resource, names in parts.items()}
-    return {resource: values for resource, values in found.items() if values is not None}
+def _by_the_queue(one: Pegged) -> bool:
+    """Whether requests waited longer than they do elsewhere."""
+    return any(said.ratio and said.says is Witness.CONFIRMS for said in one.testimony)
 
 
-def _background(
-    every: Mapping[Resource, Values], known: Sequence[Ceiling], resource: Resource
-) -> float:
-    """A fiftieth of the busiest minutes: below, a flat line is an idle one.
+def _doubtful(one: Pegged) -> bool:
+    """A limit of former days whose queue is known and does not confirm it.
 
-    Of reads or writes apart a tenth of both, unless a limit is declared there: a trickle beside
-    heavy load is even by nature.
+    Its remedy is to stop the instance, so nothing about it may be in doubt.
     """
-    if resource not in DIRECTIONS:
-        return 0.02 * _busiest(every[resource])
-    both = every.get(_BOTH[resource], every[resource])
-    declared = [LOW * one.value for one in known if one.resource is resource]
-    return min([UNKNOWN_AT_LEAST * _busiest(both), *declared])
+    former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
+    return former and any(said.ratio for said in one.testimony) and not _by_the_queue(one)
 
 
-def _busiest(values: Values) -> float:
-    np = numpy()
-    finite = values[np.isfinite(values)]
-    return float(np.quantile(finite, 0.999)) if len(finite) else 0.0
+def _sibling(one: Pegged, sure: Sequence[Pegged]) -> bool:
+    """Whether the same part was at its other level: whoever has one former limit has both.
+
+    The baseline after a burst shows that there was a burst.
+    """
+    of = one.ceiling
+    return of is not None and any(
+        other.ceiling is not None
+        and (other.ceiling.part, other.resource) == (of.part, one.resource)
+        and {Kind.FORMER: Kind.FORMER, Kind.BURST: Kind.SUSTAINED}.get(of.kind)
+        is other.ceiling.kind
+        for other in sure
+    )
+
+
+def _steady(one: Pegged | Steady) -> Steady:
+    """What is left of a ceiling that was too doubtful to name."""
+    if isinstance(one, Steady):
+        return one
+    said = next(said for said in one.testimony if said.ratio)
+    because = f"a limit of former days is there, and operations waited little: {said.because}"
+    return Steady(resource=one.resource, plateau=one.plateau, because=because)
+
+
+def _one_each(pegged: Sequence[Pegged], every: Mapping[Resource, Values]) -> list[Pegged]:
+    """Findings of one ceiling as one; of unknown ones, those whose level is the same."""
+    kept: list[Pegged] = []
+    for one in sorted(pegged, key=lambda each: -each.plateau.points):
+        same = next((other for other in kept if _same(one, other)), None)
+        if same is None:
+            kept.append(one)
+        else:
+            whole = united(every[one.resource], (same.plateau, one.plateau))
+            kept[kept.index(same)] = replace(same, plateau=whole)
+    return kept
+
+
+def _same(one: Pegged, other: Pegged) -> bool:
+    if one.resource is not other.resource or one.ceiling is not other.ceiling:
+        return False
+    near = abs(one.plateau.level / other.plateau.level - 1) <= 2 * BAND
+    return near or one.ceiling is not None
 
 
 def _judge(
@@ -144,33 +154,42 @@ def _judge(
     plateau: Plateau,
     busy: Sequence[Plateau],
 ) -> Pegged | Steady:
-    ceiling = matched(plateau.level, known, resource)
-    testimony = tuple(_testimony(series, resource, plateau, ceiling, busy))
+    witnesses = tuple(_of_the_disk(series, resource, plateau, busy))
+    fitting = within(plateau.level, known, resource)
+    ceiling, said = _named(series, resource, plateau, fitting)
+    testimony = (*witnesses, *said)
     because = _no_ceiling(series, resource, plateau, ceiling, testimony)
     if because is not None:
-        return Steady(resource=resource, plateau=plateau, because=because)
+        refuted = any(one.decisive for one in testimony)
+        return Steady(resource=resource, plateau=plateau, because=because, refuted=refuted)
     others = tuple(
-        one
-        for one in within(plateau.level, known, resource)
-        if one is not ceiling and one.kind is not Kind.FORMER
-    )
+        one for one in fitting if one is not ceiling and one.kind is not Kind.FORMER
+    )  # fmt: skip
     return Pegged(
         resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony, others=others
     )
 
 
-def matched(level: float, known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
-    """The ceiling at this level: today's before former ones, then the nearest."""
-    return min(
-        within(level, known, resource),
-        key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1)),
-        default=None,
-    )
+def _named(
+    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
+) -> tuple[Ceiling | None, tuple[Testimony, ...]]:
+    """The first ceiling of these that no balance refutes, and what its balance says."""
+    said: tuple[Testimony, ...] = ()
+    for one in fitting:
+        said = tuple(balances(series, resource, plateau, one))
+        if not any(each.decisive for each in said):
+            return one, said
+    return None, said
 
 
 def within(level: float, known: Sequence[Ceiling], resource: Resource) -> list[Ceiling]:
-    """Every ceiling that a level may be of."""
-    return [one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH]
+    """Every ceiling that a level may be of: today's before former ones, then the nearest."""
+    fitting = (
+        one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH
+    )
+    return sorted(
+        fitting, key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1))
+    )  # fmt: skip
 
 
 def _no_ceiling(
@@ -182,8 +201,9 @@ def _no_ceiling(
 ) -> str | None:
     """Why a plateau is none, or None for one that is."""
     said = {one.says for one in testimony}
-    if Witness.CONTRADICTS in said and Witness.CONFIRMS not in said:
-        return next(one.because for one in testimony if one.says is Witness.CONTRADICTS)
+    against = [one for one in testimony if one.says is Witness.CONTRADICTS]
+    if any(one.decisive for one in against) or (against and Witness.CONFIRMS not in said):
+        return max(against, key=lambda one: one.decisive).because
     if ceiling is not None:
         return None
     return _no_unknown_one(series, resource, plateau, testimony)
@@ -199,7 +219,13 @@ def _no_unknown_one(
         return "far below what was reached at other times"
     if not testimony:
         return "no limit is there; DiskQueueDepth or the latencies would tell whether one is"
-    if any(one.ratio >= WAITS_AT_UNKNOWN for one in testimony):
+    if plateau.points < LASTS_AT_UNKNOWN[0] or plateau.longest < LASTS_AT_UNKNOWN[1]:
+        return "no limit is there, and it lasted too short a time to be an unknown one"
+    if any(
+        one.ratio >= waits and one.requests >= queue
+        for one in testimony
+        for waits, queue in AT_UNKNOWN
+    ):
         return None
     return f"no limit is there, and operations waited little: {testimony[0].because}"
 
@@ -209,20 +235,15 @@ def _reached(series: Series, resource: Resource) -> float:
     return float(np.nanquantile(totals(series)[resource], 0.999))
 
 
-def _testimony(
-    series: Series,
-    resource: Resource,
-    plateau: Plateau,
-    ceiling: Ceiling | None,
-    busy: Sequence[Plateau],
+def _of_the_disk(
+    series: Series, resource: Resource, plateau: Plateau, busy: Sequence[Plateau]
 ) -> Iterator[Testimony]:
+    """What the queue says, compared with the time around the plateau in which nothing was flat."""
     if resource in DISK:
         there = inside(plateau.spans, series.points)
-        elsewhere = ~_widened(busy, series.points)
+        elsewhere = nearby(there, ~_widened(busy, series.points))
         yield from waiting(series, there, elsewhere)
         yield from sessions(series, there, elsewhere)
-    if ceiling is not None:
-        yield from balances(series, resource, plateau, ceiling)
 
 
 def _widened(busy: Sequence[Plateau], length: int) -> Mask:
@@ -231,17 +252,25 @@ def _widened(busy: Sequence[Plateau], length: int) -> Mask:
     return inside(spans, length)
 
 
-def _without_shadows(pegged: Sequence[Pegged], length: int) -> tuple[list[Pegged], list[Steady]]:
-    """Throughput at a ceiling makes IOPS flat in the same minutes, and the other way round."""
+def _without_shadows(
+    pegged: Sequence[Pegged], steady: Sequence[Steady], length: int
+) -> tuple[list[Pegged], list[Steady]]:
+    """Throughput at a ceiling makes IOPS flat in the same minutes, and the other way round.
+
+    What makes throughput even without any ceiling does so too.
+    """
     real: list[Pegged] = []
     shadows: list[Steady] = []
     for one in sorted(pegged, key=_weight):
         over = next((other for other in real if _shadows(other, one, length)), None)
-        if over is None:
-            real.append(one)
-        else:
-            because = f"{over.resource} is at its ceiling in the same minutes, which explains it"
+        because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
+        if not over and (even := next((e for e in steady if _shadows(e, one, length)), None)):
+            because = f"{even.resource} is even in the same minutes ({even.because})"
+        if because:
+            because += ", which explains it"
             shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))
+        else:
+            real.append(one)
     return real, shadows
 
 
@@ -251,33 +280,21 @@ def _weight(one: Pegged) -> tuple[bool, bool, float]:
     return one.ceiling is None, former, one.plateau.spread
 
 
-def _shadows(over: Pegged, under: Pegged, length: int) -> bool:
+def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:
+    """Whether too little of `under` is left outside the time of `over`."""
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
-    if under.ceiling is not None:
+    if isinstance(over, Steady) and not over.refuted:
+        return False
+    if under.ceiling is not None and under.ceiling.kind is not Kind.FORMER:
         return False
     there = inside(under.plateau.spans, length)
-    both = there & inside(over.plateau.spans, length)
-    return bool(both.sum() >= SHADOW * there.sum())
+    spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]
+    left = there & ~inside(spans, length)
+    return bool(left.sum() < min(LASTS_AT_UNKNOWN[0], 0.3 * there.sum() + 1))
 
 
 def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
     """The points at which this resource was at a ceiling."""
     spans = [span for one in pegged if one.resource is resource for span in one.plateau.spans]
     return inside(spans, length)
-
-
-__all__ = [
-    "DIRECTIONS",
-    "DISK",
-    "PARTS",
-    "Findings",
-    "Pegged",
-    "Steady",
-    "Testimony",
-    "Witness",
-    "find",
-    "matched",
-    "pegged_mask",
-    "totals",
-]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -73,7 +75,20 @@ def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None
         )
     times = moments(stamps, _zone(timezone))
     metrics = {name: [_number(value, name) for value in values] for name, values in known.items()}
-    return judged(on_grid(times, metrics), throughput_unit)
+    notices = tuple(_impossible(metrics))
+    series = judged(on_grid(times, metrics), throughput_unit)
+    return replace(series, notices=(*notices, *series.notices))
+
+
+def _impossible(metrics: dict[str, list[float]]) -> Iterator[str]:
+    """Leave out what no metric can be, and say how much that was."""
+    for name, values in metrics.items():
+        wrong = [place for place, value in enumerate(values) if value < 0 or math.isinf(value)]
+        for place in wrong:
+            values[place] = math.nan
+        if wrong:
+            have = "value is" if len(wrong) == 1 else "values are"
+            yield f"{len(wrong)} {have} left out of {name}: negative or infinite"
 
 
 def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:
@@ -126,6 +141,7 @@ def judged(series: Series, throughput_unit: str | None = None) -> Series:
         start=series.start, step=series.step, metrics=metrics, notices=series.notices
     )  # fmt: skip
     _check_throughput(changed)
+    _check_columns(changed)
     _check_latency(changed)
     return changed
 
@@ -140,11 +156,8 @@ def guessed_unit(series: Series) -> str | None:
     if operations is None:
         busiest = float(np.nanmax(total)) if np.isfinite(total).any() else _BYTES_FROM
         return "MB/s" if 0 < busiest < _BYTES_FROM else None
-    used = (operations > 1) & (total > 0)
-    if used.sum() < 20:
-        return None
-    size = float(np.median(total[used] / operations[used]))
-    if _OPERATION[0] <= size <= _OPERATION[1]:
+    size = _operation_size(total, operations)
+    if size is None or _OPERATION[0] <= size <= _OPERATION[1]:
         return None
     likely = (u for u in ("MB/s", "kB/s") if 2048 <= size * THROUGHPUT_UNITS[u] <= 512 * 1024)
     return next(likely, None)
@@ -154,6 +167,28 @@ def _check_throughput(series: Series) -> None:
     unit = guessed_unit(series)
     if unit is not None:
         raise WrongUnit(unit)
+
+
+def _check_columns(series: Series) -> None:
+    """Reads and writes may each make sense only in a unit of their own: a mistake in one column."""
+    for way in ("Read", "Write"):
+        carried = series.metrics.get(f"{way}Throughput")
+        size = _operation_size(carried, series.metrics.get(f"{way}IOPS"))
+        if size is not None and not _OPERATION[0] <= size <= _OPERATION[1]:
+            raise BadValue(
+                f"{way}Throughput over {way}IOPS is {size:.3g} bytes an operation, while reads and "
+                "writes together make sense: one column has another unit",
+                "Give both throughputs in bytes per second, both IOPS in operations per second.",
+            )
+
+
+def _operation_size(carried: Values | None, operations: Values | None) -> float | None:
+    """Bytes of one operation at the median; None where too little is known."""
+    np = numpy()
+    if carried is None or operations is None:
+        return None
+    used = (operations > 1) & (carried > 0)
+    return float(np.median(carried[used] / operations[used])) if used.sum() >= 20 else None
 
 
 def _check_latency(series: Series) -> None:
@@ -197,7 +232,7 @@ def _number(value: Any, name: str) -> float:
             f"{name} has the value {str(value)[:40]!r}",
             "Give numbers, and nothing where there is none.",
         ) from None
-    return number if number >= 0 else float("nan")
+    return number
 
 
 def _moment(stamp: Any, zone: tzinfo | None) -> datetime:

@@ -1,13 +1,14 @@
 """What other metrics say of a plateau: whether requests waited there, whether credits had run out.
 
-At a ceiling the time of one operation rises (Little's law: queue over operations). A job that
-happens to run at an even pace leaves it as it was.
+At a ceiling the time of one operation rises (Little's law: queue over operations), by more than
+its bytes take, and one request at least waits at every moment. A job that happens to run at an even
+pace leaves the time as it was, or pauses between requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,16 @@ WAITING: Final = "SessionsWaitingForIO"
 #: So many of them at the median confirm a ceiling where nothing else is there to compare with.
 SESSIONS_WAIT: Final = 2.0
 _MOST_RATIO: Final = 1000.0
+#: Bytes per second that one request moves at least once it is served: 256 KiB of a job beside
+#: pages of 8 kB take up to 2.6 ms longer without waiting for anything.
+REQUEST_RATE: Final = 100e6
+#: Fewer requests on their way on average: at some moments there is none, so nothing holds them up.
+ALWAYS_ONE: Final = 0.8
+#: A job of fewer workers needs no ceiling to run evenly where its bytes explain its time.
+FEW_REQUESTS: Final = 4.0
+#: Points around a plateau, on either side, that it is compared with: loads change over weeks.
+NEARBY: Final = 1440
+_ENOUGH: Final = 20  # points to compare with
 
 
 class Witness(StrEnum):
@@ -44,25 +55,31 @@ class Testimony:
     metric: str
     says: Witness
     because: str
-    #: An operation's time here over that elsewhere, or the sessions waiting; 0 of other metrics.
+    #: An operation's time here over what it would take elsewhere with as many bytes; 0 of others.
     ratio: float = 0.0
+    #: Requests on their way at once, at the median; 0 where that is not known.
+    requests: float = 0.0
+    #: Whether it refutes a ceiling whatever else is said.
+    decisive: bool = False
 
 
 def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
     """The time of one operation at the plateau against the same when nothing was flat."""
     np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
     for metric, times in _operation_times(series).items():
         known = np.isfinite(times) & (times > 0)
-        inside_, outside = times[known & there], times[known & elsewhere]
-        if len(inside_) < 3 or len(outside) < 20:
+        at, off = known & there, known & elsewhere
+        if at.sum() < 3:
             continue
-        now, before = float(np.median(inside_)), float(np.median(outside))
-        ratio = now / before
-        says = _word(ratio)
-        if series.apart and says is Witness.CONTRADICTS:
-            says = Witness.SILENT  # a cgroup makes requests wait above the device
-        text = f"{metric}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
-        yield Testimony(metric=metric, says=says, because=text, ratio=ratio)
+        taken = _Taken(now=float(np.median(times[at])), requests=0.0)
+        if operations is not None:
+            taken = replace(taken, requests=float(np.median((times * operations)[at])))
+        if 0 < taken.requests < ALWAYS_ONE and not series.apart:
+            yield _idle(metric, taken.requests)
+        elif off.sum() >= _ENOUGH:
+            taken = replace(taken, before=float(np.median(times[off])))
+            yield _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
 
 
 def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
@@ -76,15 +93,80 @@ def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony
     if at.sum() < 3:
         return
     many = float(waiting[at].mean())
-    if off.sum() < 20:
+    if off.sum() < _ENOUGH:
         if many >= SESSIONS_WAIT:
             text = f"{WAITING}: {many:.1f} on average, and no calm time to compare with"
-            yield Testimony(metric=WAITING, says=Witness.CONFIRMS, because=text, ratio=many)
+            yield Testimony(metric=WAITING, says=Witness.CONFIRMS, because=text, ratio=many,
+                            requests=many)  # fmt: skip
         return
     now, before = (float(waiting[mask].sum() / operations[mask].sum()) for mask in (at, off))
-    ratio = min(now / before, _MOST_RATIO) if before else _MOST_RATIO
-    text = f"{WAITING}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
-    yield Testimony(metric=WAITING, says=_word(ratio), because=text, ratio=ratio)
+    larger = _bytes_more(series, at, off)
+    yield _compared(
+        series, WAITING, _Taken(now=now, before=before, requests=many, larger=larger)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What an operation took at a plateau and elsewhere, in seconds."""
+
+    now: float
+    before: float = 0.0
+    requests: float  # on their way at once
+    larger: float = 0.0  # bytes of an operation, beyond those elsewhere
+
+
+def _idle(metric: str, requests: float) -> Testimony:
+    """Word of a device that has nothing to do at some moments."""
+    text = f"{metric}: {requests:.2g} requests on their way on average, so nothing holds them up"
+    return Testimony(
+        metric=metric, says=Witness.CONTRADICTS, because=text, requests=requests, decisive=True
+    )  # fmt: skip
+
+
+def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
+    """Seconds of one operation, less what its further bytes take."""
+    now, before, larger = taken.now, taken.before, taken.larger / REQUEST_RATE
+    expected = before + larger
+    ratio = min(now / expected, _MOST_RATIO) if expected else _MOST_RATIO
+    says = _word(ratio)
+    above_device = series.apart and metric != WAITING  # where a cgroup makes requests wait
+    bound = now > DOES_NOT_WAIT * before and taken.requests >= FEW_REQUESTS
+    if says is Witness.CONTRADICTS and (above_device or bound):
+        says = Witness.SILENT  # its bytes may explain the time, but need not
+    text = f"{metric}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
+    if larger > 0.2 * before:
+        text += f", and its bytes may take {larger * 1e3:.3g} ms more"
+    return Testimony(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+
+
+def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
+    """By how many bytes an operation is larger at the plateau; 0 where that is not known."""
+    np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    carried = series.total("ReadThroughput", "WriteThroughput")
+    if operations is None or carried is None:
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = carried / operations
+    known = np.isfinite(size) & (size > 0)
+    if not (at & known).any() or not (off & known).any():
+        return 0.0
+    return max(float(np.median(size[at & known]) - np.median(size[off & known])), 0.0)
+
+
+def nearby(there: Mask, elsewhere: Mask) -> Mask:
+    """What of `elsewhere` lies around the plateau; all of it where that is too little."""
+    np = numpy()
+    places = np.flatnonzero(there)
+    if not len(places):
+        return elsewhere
+    to_next = np.searchsorted(places, np.arange(len(there)))
+    before = places[np.clip(to_next - 1, 0, len(places) - 1)]
+    after = places[np.clip(to_next, 0, len(places) - 1)]
+    every = np.arange(len(there))
+    near: Mask = elsewhere & (np.minimum(abs(every - before), abs(every - after)) <= NEARBY)
+    return near if near.sum() >= _ENOUGH else elsewhere
 
 
 def _word(ratio: float) -> Witness:
@@ -122,14 +204,44 @@ _BALANCES: Final = {
     ("volume", Resource.IOPS): "BurstBalance",
     ("instance", Resource.CPU): "CPUCreditBalance",
 }
-#: Every balance with its unit, and what counts as used up.
+#: Every balance with its unit, what counts as used up, and from where on there is plenty.
 BALANCES: Final = (
-    ("EBSByteBalance%", " %", 5.0),
-    ("EBSIOBalance%", " %", 5.0),
-    ("BurstBalance", " %", 5.0),
-    ("CPUCreditBalance", " credits", 1.0),
+    ("EBSByteBalance%", " %", 5.0, 20.0),
+    ("EBSIOBalance%", " %", 5.0, 20.0),
+    ("BurstBalance", " %", 5.0, 20.0),
+    ("CPUCreditBalance", " credits", 1.0, 10.0),
 )
-_EMPTY: Final = {metric: (unit, empty) for metric, unit, empty in BALANCES}
+_SCALE: Final = {metric: (unit, empty, plenty) for metric, unit, empty, plenty in BALANCES}
+#: CloudWatch shows balances every five minutes.
+_BALANCE_SECONDS: Final = 300
+
+
+def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
+    """The points at which the balance above this ceiling was used up; None without one.
+
+    Between two points of the balance the one before counts.
+    """
+    np = numpy()
+    metric = _BALANCES.get((ceiling.part, ceiling.resource))
+    if metric is None or metric not in series.metrics or ceiling.kind is not Kind.SUSTAINED:
+        return None
+    balance = series.metrics[metric]
+    last = np.maximum.accumulate(np.where(np.isfinite(balance), np.arange(len(balance)), -1))
+    fresh = np.arange(len(balance)) - last < max(_BALANCE_SECONDS // series.step, 1)
+    empty: Mask = (last >= 0) & fresh & (balance[last] <= _SCALE[metric][1])
+    return empty
+
+
+def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:
+    """Each balance that ran out: metric, unit, what counts as used up, minutes."""
+    np = numpy()
+    for metric, unit, empty, _ in BALANCES:
+        values = series.metrics.get(metric)
+        if values is None or not np.isfinite(values).any():
+            continue
+        share = float(np.mean(values[np.isfinite(values)] <= empty))
+        if share:
+            yield metric, unit, empty, share * series.minutes(series.points)
 
 
 def balances(
@@ -144,12 +256,14 @@ def balances(
     if not len(there):
         return
     left = float(np.median(there))
-    unit, most = _EMPTY[metric]
+    unit, most, plenty = _SCALE[metric]
     text = f"{metric}: {left:.0f}{unit} left"
-    empty = left <= most
     says = Witness.SILENT
-    if ceiling.kind is Kind.SUSTAINED and empty:
+    if ceiling.kind is Kind.SUSTAINED and left <= most:
         says, text = Witness.CONFIRMS, f"{text}, so the baseline holds"
-    elif ceiling.kind is Kind.BURST and not empty:
+    elif ceiling.kind is Kind.SUSTAINED and left >= plenty:
+        says, text = Witness.CONTRADICTS, f"{text}, so the baseline does not hold"
+    elif ceiling.kind is Kind.BURST and left > most:
         text = f"{text}, so the burst limit can hold"
-    yield Testimony(metric=metric, says=says, because=text)
+    decisive = says is Witness.CONTRADICTS
+    yield Testimony(metric=metric, says=says, because=text, decisive=decisive)

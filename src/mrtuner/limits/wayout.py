@@ -16,7 +16,8 @@ from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
-from mrtuner.limits.findings import DISK, Findings, pegged_mask, totals
+from mrtuner.limits.findings import Findings, pegged_mask
+from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.series import Series
 from mrtuner.limits.testimony import WAITING
 from mrtuner.stats.plateaus import numpy
@@ -35,6 +36,8 @@ CPU_AT_MOST: Final = 80.0
 _OLD: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2", "x1", "x1e"})
 #: From here on gp3 has four stripes, and can be given more.
 _STRIPED_GIB: Final = 400
+#: RDS has no smaller gp3 for PostgreSQL.
+_SMALLEST_GIB: Final = 20
 #: Volumes are offered in steps, not to the last byte.
 _STEP_MIB: Final = 25
 _STEP_IOPS: Final = 1000
@@ -123,25 +126,34 @@ def judge(
 def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
     """The volume as it is if that is enough; else one that is, where RDS has it.
 
-    io1 and io2 get more IOPS. The rest becomes gp3, of 400 GiB at least: below, it has no more
-    than 3,000 IOPS and 125 MiB/s. A volume never shrinks.
+    io1 and io2 get more IOPS. The rest becomes gp3: of the same size where what it has by itself is
+    enough, else of 400 GiB at least, from where on it can be given more. RDS never shrinks storage,
+    so nothing grows without need.
     """
     iops, throughput = volume.iops or 0, (volume.throughput or 0) // MiB
-    more_iops = max(iops, _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS))
-    more_throughput = max(throughput, _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB))
+    needed_iops = _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS)
+    needed_throughput = _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB)
     if volume.throughput is None:
-        more_throughput = 0  # not known, so not asked for
-    if (more_iops, more_throughput) == (iops, throughput):
+        needed_throughput = 0  # not known, so not asked for
+    if needed_iops <= iops and needed_throughput <= throughput:
         return volume
     try:
         if volume.kind in {"io1", "io2"}:
-            return volume_of(volume.kind, volume.gib, iops=more_iops)
-        return _as_gp3(volume.gib, more_iops, more_throughput)
+            return volume_of(volume.kind, volume.gib, iops=max(iops, needed_iops))
+        # What gp2 has beyond the need is no reason to buy a larger gp3; what is not measured is.
+        if volume.kind == "gp3" or Resource.IOPS not in wanted:
+            needed_iops = max(iops, needed_iops)
+        if volume.kind == "gp3" or Resource.THROUGHPUT not in wanted:
+            needed_throughput = max(throughput, needed_throughput)
+        return _as_gp3(volume.gib, needed_iops, needed_throughput)
     except BadValue:  # more than RDS gives such a volume
         return volume
 
 
 def _as_gp3(gib: int, iops: int, throughput: int) -> Volume:
+    same = volume_of("gp3", max(gib, _SMALLEST_GIB))
+    if iops <= (same.iops or 0) and throughput <= (same.throughput or 0) // MiB:
+        return same
     least = volume_of("gp3", max(gib, _STRIPED_GIB))
     throughput = max(throughput, (least.throughput or 0) // MiB)
     iops = max(iops, least.iops or 0, 4 * throughput)  # 0.25 MiB/s for every IOPS
@@ -160,9 +172,11 @@ def _need(series: Series, findings: Findings, resource: Resource, values: Values
     held = [one.plateau.level for one in findings.pegged if one.resource is resource]
     at_most = _at_most(series, findings, resource, values) if held else None
     need = max([level * HEADROOM for level in held], default=0.0)
+    # A ceiling lets a little more through than it says, so what was seen asks for a little less.
     return Need(
-        resource=resource, seen=seen, hidden=bool(held), at_most=at_most, need=max(seen, need)
-    )
+        resource=resource, seen=seen, hidden=bool(held), at_most=at_most,
+        need=max(seen / HIGH, need),
+    )  # fmt: skip
 
 
 def _at_most(

@@ -8,14 +8,22 @@ from typing import Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, Kind, Resource, binding, peak
-from mrtuner.limits.findings import DISK, Pegged, totals
+from mrtuner.limits.findings import Pegged
+from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.series import Series
+from mrtuner.limits.testimony import emptied
 from mrtuner.limits.wayout import Candidate
 
-_UNKNOWN = (
-    "It may be the limit of an older instance generation that the instance still has, a "
-    "neighbour on the same host, or a volume slower than it should be: stop and start the "
-    "instance first, then ask AWS support."
+_UNKNOWN: Final = (
+    "Find out first whether it is one: add a load of its own in such an hour, such as pg_dump of a "
+    "large table. If the sum rises, the level is the application's own pace. If it stays, "
+    "something holds it that no table names: a neighbour on the same host, or a volume slower than "
+    "it should be. Show AWS support these hours."
+)
+_BEYOND: Final = (
+    "That is above every limit that is published for this class and storage ({most}): burst "
+    "credits, or the class or the storage is not what was given. Compare with "
+    "aws rds describe-db-instances."
 )
 
 THROUGHPUTS: Final = frozenset(
@@ -63,6 +71,12 @@ def lasting(minutes: float) -> str:
 def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
     """What binds, in one sentence."""
     if not pegged:
+        spent = [f"{metric} for {lasting(minutes)}" for metric, _, _, minutes in emptied(series)]
+        if spent:
+            return (
+                f"burst credits ran out ({', '.join(spent)}): the baseline held meanwhile, at no "
+                "level that lasted"
+            )
         blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
         said = "no hard limit was reached for long"
         return f"{said}; {' and '.join(blind)} could not be judged" if blind else said
@@ -87,11 +101,20 @@ def advice(
     yield from _former(known, pegged)
     yield from _bursts(pegged)
     yield from _iops_will_not_help(instance, volume, pegged)
-    yield from (f"Unknown ceiling at {level(one)}: {_UNKNOWN}" for one in pegged if not one.ceiling)
+    yield from (_unknown(one, known) for one in pegged if one.ceiling is None)
     if any(one.resource is Resource.CONNECTIONS for one in pegged):
         yield _POOL
     if any(one.resource is not Resource.CONNECTIONS for one in pegged):
         yield from _larger(instance, volume, candidates)
+
+
+def _unknown(one: Pegged, known: Sequence[Ceiling]) -> str:
+    """What to do about a level that no table names: nothing that stops the instance."""
+    published = [each.value for each in known if each.resource is one.resource]
+    if published and one.plateau.level > HIGH * max(published):
+        because = _BEYOND.format(most=quantity(one.resource, max(published)))
+        return f"Unknown ceiling at {level(one)}. {because}"
+    return f"Unknown ceiling at {level(one)}. {_UNKNOWN}"
 
 
 def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:

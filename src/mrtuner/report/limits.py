@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.limits.answer import SCHEMA, Limits
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
-from mrtuner.limits.findings import DIRECTIONS, DISK, PARTS, pegged_mask
+from mrtuner.limits.findings import pegged_mask
+from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
 from mrtuner.limits.words import OPERATIONS, THROUGHPUTS, lasting, quantity
 from mrtuner.report import charts
 from mrtuner.report.html import environment

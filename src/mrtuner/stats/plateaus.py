@@ -1,16 +1,19 @@
 """Where does a series run flat? Levels at which values crowd with an edge above.
 
-A ceiling leaves its mark in two ways. In the histogram of the logarithm, many values lie within a
-per cent of one level and few just above it. In time, they lie there one after another, for the
-ceiling takes the demand's own noise away. A peak of the day has the first only in part (values
-crowd below it as well), a busy mean has neither. One maximum says nothing and is not looked at.
+A ceiling leaves its mark in two ways. Among the values around that time, many lie within a per
+cent of one level and few just above it. In time, they lie there one after another, for the ceiling
+takes the demand's own noise away. A peak of the day has the first only in part (values crowd below
+it as well), a busy mean has neither. One maximum says nothing and is not looked at.
+
+A level has to stand out among the points around it, not among all: what a load does on other days
+at the same level neither hides a ceiling nor makes one. Stretches at one level are then joined.
 
 Nothing here knows what the values measure. The steps are as CloudWatch's, minutes or longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,18 +30,24 @@ if TYPE_CHECKING:
 BAND: Final = 0.015
 #: Holes of so many points, gaps included, do not end a run.
 HOLE: Final = 2
+#: Of the points that follow each other, those that must lie at the level.
+SOLID: Final = 0.85
 #: Points in a run, whatever the step: fewer come about by chance.
 SHORTEST_RUN: Final = 6
 #: Points at a level altogether, and those that one run at least must have.
 FEWEST_POINTS: Final = 20
 LONGEST_RUN_AT_LEAST: Final = 10
 #: How much denser a level must be than its neighbours just above and just below.
-EDGE_ABOVE: Final = 3.0
+EDGE_ABOVE: Final = 5.0
 EDGE_BELOW: Final = 1.8
+#: Points among which a level has to stand out, half of them new each time: of minutes some three
+#: hours, fifteen windows a day.
+WINDOW: Final = 192
 
-_BIN: Final = 0.0025  # of the logarithm
-_HALF: Final = 4  # bins on either side that make a level while it is looked for: 1 %
-_APART: Final = 10  # bins to the middle of a neighbour: 2.5 %
+_HALF: Final = 0.01  # of the logarithm, on either side: what makes a level while it is looked for
+_APART: Final = 0.025  # to the middle of a neighbour
+#: Stretches that lie so close are at one level: it moves by less from day to day.
+_SAME: Final = 0.0075
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +74,53 @@ def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
 
     `at_least` leaves lower levels out. MissingPart without numpy.
     """
-    np = numpy()
-    known = np.isfinite(values) & (values > max(at_least, 0.0))
+    logs, known = _logarithms(values, at_least)
     if known.sum() < FEWEST_POINTS:
         return []
-    logs = np.log(np.where(known, values, 1.0))
-    found = [
-        plateau
-        for level, above, below in _crowded(logs[known])
-        if (plateau := _in_time(values, logs, known, level, above, below)) is not None
-    ]
-    return sorted(_distinct(found), key=lambda one: -one.level)
+    found = [one for first in _windows(len(values)) for one in _local(logs, known, first)]
+    joined = (_joined(values, logs, known, some) for some in _levels(found))
+    return sorted((one for one in joined if one is not None), key=lambda one: -one.level)
+
+
+def stretches(
+    values: Values, mask: Mask, *, shortest: int = LONGEST_RUN_AT_LEAST, fewest: int = FEWEST_POINTS
+) -> Plateau | None:
+    """The points of a mask as one plateau, when enough of them follow each other; else None.
+
+    For levels that are known to be ceilings by other means than the crowd: runs of `shortest`
+    points at least, `fewest` in all.
+    """
+    logs, known = _logarithms(values)
+    spans = runs(mask & known, hole=HOLE, shortest=shortest)
+    found = [_Stretch(0.0, span, 0.0, 0.0) for span in spans]
+    return _joined(values, logs, known, found, least=(shortest, fewest))
+
+
+def densest(values: Values, half: float) -> float | None:
+    """The value around which, within this share on either side, most others lie; None of none."""
+    np = numpy()
+    ordered = np.sort(np.log(values[np.isfinite(values) & (values > 0)]))
+    if not len(ordered):
+        return None
+    low = np.searchsorted(ordered, ordered - half, "left")
+    mass = np.searchsorted(ordered, ordered + half, "right") - low
+    return float(np.exp(ordered[int(np.argmax(mass))]))
+
+
+def united(values: Values, some: Sequence[Plateau]) -> Plateau:
+    """Several plateaus of one level as one; the first of them if they have none in common."""
+    logs, known = _logarithms(values)
+    spans = [
+        _Stretch(0.0, span, one.above, one.below) for one in some for span in one.spans
+    ]  # fmt: skip
+    return _joined(values, logs, known, spans) or some[0]
+
+
+def _logarithms(values: Values, at_least: float = 0.0) -> tuple[Values, Mask]:
+    """Of what is known and above; 0 elsewhere."""
+    np = numpy()
+    known = np.isfinite(values) & (values > max(at_least, 0.0))
+    return np.log(np.where(known, values, 1.0)), known
 
 
 def numpy() -> Any:
@@ -100,7 +145,7 @@ def runs(mask: Mask, *, hole: int = 0, shortest: int = 1) -> list[tuple[int, int
     return [(start, end) for start, end in joined if end - start >= shortest]
 
 
-def inside(spans: tuple[tuple[int, int], ...] | list[tuple[int, int]], length: int) -> Mask:
+def inside(spans: Sequence[tuple[int, int]], length: int) -> Mask:
     """True at the points of the spans."""
     np = numpy()
     mask: Mask = np.zeros(length, dtype=bool)
@@ -109,48 +154,93 @@ def inside(spans: tuple[tuple[int, int], ...] | list[tuple[int, int]], length: i
     return mask
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Points that follow each other at one level, as one window sees them."""
+
+    level: float  # logarithm
+    span: tuple[int, int]
+    above: float
+    below: float
+
+
+def _windows(length: int) -> range:
+    """Where each window begins; the last may be short."""
+    return range(0, max(length - WINDOW // 2, 1), WINDOW // 2)
+
+
+def _local(logs: Values, known: Mask, first: int) -> Iterator[_Stretch]:
+    """What runs flat in the window that begins there."""
+    np = numpy()
+    here, there = logs[first : first + WINDOW], known[first : first + WINDOW]
+    for level, above, below in _crowded(here[there]):
+        near = there & (np.abs(here - level) <= BAND)
+        middle = float(np.median(here[near]))
+        near = there & (np.abs(here - middle) <= BAND)
+        for start, end in runs(near, hole=HOLE, shortest=SHORTEST_RUN):
+            if near[start:end].sum() >= SOLID * there[start:end].sum():
+                yield _Stretch(middle, (first + start, first + end), above, below)
+
+
 def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
     """Levels (as logarithms) denser than what is above and below, and how much denser."""
     np = numpy()
-    lowest = float(logs.min())
-    places = ((logs - lowest) / _BIN).astype(np.int64)
-    pad = _APART + _HALF + 1
-    counts = np.bincount(places + pad, minlength=int(places.max()) + 2 * pad + 1)
-    mass = np.convolve(counts, np.ones(2 * _HALF + 1), mode="same")
-    above, below = np.roll(mass, -_APART), np.roll(mass, _APART)
-    peak = mass >= np.maximum.reduce([np.roll(mass, by) for by in range(-_HALF, _HALF + 1)])
-    enough = (mass >= FEWEST_POINTS) & (mass >= EDGE_ABOVE * above) & (mass >= EDGE_BELOW * below)
-    for place in np.flatnonzero(peak & enough).tolist():
-        level = lowest + (place - pad + 0.5) * _BIN
+    ordered = np.sort(logs)
+
+    def within(middle: float) -> Values:
+        """How many values lie around each one, so far from it."""
+        low = np.searchsorted(ordered, ordered + middle - _HALF, "left")
+        many: Values = np.searchsorted(ordered, ordered + middle + _HALF, "right") - low
+        return many
+
+    mass, above, below = within(0.0), within(_APART), within(-_APART)
+    stands = (
+        (mass >= LONGEST_RUN_AT_LEAST) & (mass >= EDGE_ABOVE * above) & (mass >= EDGE_BELOW * below)
+    )
+    while stands.any():
+        place = int(np.argmax(np.where(stands, mass, 0)))
+        level = float(ordered[place])
         yield (
             level,
             float(mass[place] / max(above[place], 1)),
             float(mass[place] / max(below[place], 1)),
         )
+        stands &= np.abs(ordered - level) > 2 * _HALF
 
 
-def _in_time(
-    values: Values, logs: Values, known: Mask, level: float, above: float, below: float
-) -> Plateau | None:
+def _levels(found: list[_Stretch]) -> Iterator[list[_Stretch]]:
+    """Stretches of one level together; the level with the longest of them first."""
+    left = sorted(found, key=lambda one: one.span[0] - one.span[1])
+    while left:
+        level = left[0].level
+        yield [one for one in left if abs(one.level - level) <= _SAME]
+        left = [one for one in left if abs(one.level - level) > _SAME]
+
+
+def _joined(
+    values: Values, logs: Values, known: Mask, some: Sequence[_Stretch],
+    least: tuple[int, int] = (LONGEST_RUN_AT_LEAST, FEWEST_POINTS),
+) -> Plateau | None:  # fmt: skip
+    """One plateau out of stretches, windows' overlaps counted once; None for too little."""
     np = numpy()
-    near = known & (np.abs(logs - level) <= BAND)
-    level = float(np.median(logs[near]))
-    near = known & (np.abs(logs - level) <= BAND)
-    spans = runs(near, hole=HOLE, shortest=SHORTEST_RUN)
-    if not spans or max(end - start for start, end in spans) < LONGEST_RUN_AT_LEAST:
+    covered = inside([one.span for one in some], len(values))
+    spans = runs(covered, shortest=min(SHORTEST_RUN, least[0]))
+    if not spans or max(end - start for start, end in spans) < least[0]:
         return None
-    there = inside(spans, len(values)) & near
+    there = covered & known
+    there &= np.abs(logs - np.median(logs[there])) <= BAND
     points = int(there.sum())
-    if points < FEWEST_POINTS:
+    if points < least[1]:
         return None
+    longest = max(some, key=lambda one: one.span[1] - one.span[0])
     return Plateau(
         level=float(np.median(values[there])),
         spans=tuple(spans),
         points=points,
         share=points / int(np.isfinite(values).sum()),
         spread=1.4826 * float(np.median(np.abs(logs[there] - np.median(logs[there])))),
-        above=above,
-        below=below,
+        above=longest.above,
+        below=longest.below,
         calm=_calm(logs, known, there),
     )
 
@@ -165,12 +255,3 @@ def _calm(logs: Values, known: Mask, there: Mask) -> float:
         return 1.0
     noise = float(np.median(steps[outside]))
     return float(np.median(steps[within])) / noise if noise > 0 else 1.0
-
-
-def _distinct(found: list[Plateau]) -> list[Plateau]:
-    """One of several that are within a band of each other: the one with most points."""
-    kept: list[Plateau] = []
-    for one in sorted(found, key=lambda each: -each.points):
-        if all(abs(one.level / other.level - 1) > 2 * BAND for other in kept):
-            kept.append(one)
-    return kept

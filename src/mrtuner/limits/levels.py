@@ -1,0 +1,138 @@
+"""Levels at which a resource may have been at a ceiling: where to look, before anything is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.limits.ceilings import Ceiling, Resource
+from mrtuner.limits.series import Series
+from mrtuner.limits.testimony import used_up
+from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Values
+
+#: A plateau is a ceiling's when its level is within these shares of it. An instance gets a little
+#: more than nominal (443 of 437.5 in the field), and a little less when minutes are torn.
+LOW: Final = 0.965
+HIGH: Final = 1.025
+#: A known ceiling that is reached again and again for a few points only, as a burst is in averages
+#: of five minutes: minutes of a stretch, of all, and how far its points lie apart at most.
+AGAIN: Final = (10, 30, 0.005)
+#: An unknown level below this share of what was reached is background, not a ceiling.
+UNKNOWN_AT_LEAST: Final = 0.1
+
+#: What is added up for a resource.
+PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
+    Resource.THROUGHPUT: ("ReadThroughput", "WriteThroughput"),
+    Resource.IOPS: ("ReadIOPS", "WriteIOPS"),
+    Resource.NETWORK_IN: ("NetworkReceiveThroughput",),
+    Resource.NETWORK_OUT: ("NetworkTransmitThroughput",),
+    Resource.CPU: ("CPUUtilization",),
+    Resource.CONNECTIONS: ("DatabaseConnections",),
+}
+#: The same for reads and for writes apart; looked at on hosts only.
+DIRECTIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
+    Resource.READ_THROUGHPUT: ("ReadThroughput",),
+    Resource.WRITE_THROUGHPUT: ("WriteThroughput",),
+    Resource.READ_IOPS: ("ReadIOPS",),
+    Resource.WRITE_IOPS: ("WriteIOPS",),
+}
+_BOTH: Final = {
+    Resource.READ_THROUGHPUT: Resource.THROUGHPUT,
+    Resource.WRITE_THROUGHPUT: Resource.THROUGHPUT,
+    Resource.READ_IOPS: Resource.IOPS,
+    Resource.WRITE_IOPS: Resource.IOPS,
+}
+#: Those where requests queue at the disk.
+DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS, *DIRECTIONS})
+
+
+def flat(
+    series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
+) -> dict[Resource, list[Plateau]]:
+    """Where each resource ran flat, or was without credits at a baseline."""
+    return {
+        resource: [
+            *plateaus(values, at_least=_background(every, known, resource)),
+            *_without_credits(series, known, resource, values),
+        ]
+        for resource, values in every.items()
+    }
+
+
+def again(
+    series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
+) -> dict[Resource, list[Plateau]]:
+    """Levels of known ceilings that are reached often and never for long."""
+    return {
+        resource: list(_again(series, known, resource, every[resource]))
+        for resource in DISK & every.keys()
+    }
+
+
+def totals(series: Series) -> dict[Resource, Values]:
+    """What each resource carried; only those whose every part was measured."""
+    parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
+    found = {resource: series.total(*names) for resource, names in parts.items()}
+    return {resource: values for resource, values in found.items() if values is not None}
+
+
+def _background(
+    every: Mapping[Resource, Values], known: Sequence[Ceiling], resource: Resource
+) -> float:
+    """A fiftieth of the busiest minutes: below, a flat line is an idle one.
+
+    Of reads or writes apart a tenth of both, unless a limit is declared there: a trickle beside
+    heavy load is even by nature.
+    """
+    if resource not in DIRECTIONS:
+        return 0.02 * _busiest(every[resource])
+    both = every.get(_BOTH[resource], every[resource])
+    declared = [LOW * one.value for one in known if one.resource is resource]
+    return min([UNKNOWN_AT_LEAST * _busiest(both), *declared])
+
+
+def _busiest(values: Values) -> float:
+    np = numpy()
+    finite = values[np.isfinite(values)]
+    return float(np.quantile(finite, 0.999)) if len(finite) else 0.0
+
+
+def _without_credits(
+    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
+) -> Iterator[Plateau]:
+    """Stretches at a baseline while its balance was used up, however the level looks."""
+    for one in known:
+        if one.resource is not resource or (empty := used_up(series, one)) is None:
+            continue
+        at = empty & (values >= LOW * one.value) & (values <= HIGH * one.value)
+        if (found := stretches(values, at)) is not None:
+            yield found
+
+
+def _again(
+    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
+) -> Iterator[Plateau]:
+    """Levels of known ceilings that are reached often and never for long.
+
+    A few points within half a per cent of each other are no plateau by themselves: only together
+    with a queue that confirms them.
+    """
+    run, whole, apart = AGAIN
+    np = numpy()
+    for one in known:
+        if one.resource is not resource:
+            continue
+        fitting = np.isfinite(values) & (values >= LOW * one.value) & (values <= HIGH * one.value)
+        level = densest(values[fitting], apart)
+        if level is None:
+            continue
+        found = stretches(
+            values, fitting & (np.abs(values / level - 1) <= apart),
+            shortest=max(-(-run * 60 // series.step), 3),
+            fewest=max(-(-whole * 60 // series.step), 6),
+        )  # fmt: skip
+        if found is not None:
+            yield found
