@@ -4,13 +4,18 @@ A finding is right when a limiter of the same resource, at a level within 3 per 
 load down, and when a ceiling that a table knows bears its right name. A limiter is to be found
 when it held for 30 points, 15 of them in one go (`generate.WORTH_FINDING`); shorter ones are
 neither right nor wrong to report.
+
+Cases come from `generate.case`, or from another source, such as `scenarios.scenario`, which was
+written without sight of the detector.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Literal, Protocol
 
 from mrtuner.limits.ceilings import Kind, ceilings
 from mrtuner.limits.findings import Pegged, find
@@ -18,6 +23,36 @@ from mrtuner.limits.generate import Case, case
 from mrtuner.limits.simulate import Limiter
 
 NEAR = 0.03
+#: Hours at a limit, from which on, and what they are called.
+LENGTHS: Final = (
+    (8, "over 8 h"), (4, "4 to 8 h"), (2, "2 to 4 h"), (1, "1 to 2 h"), (0.5, "0.5 to 1 h"),
+    (0, "under 0.5 h"),
+)  # fmt: skip
+
+
+class Source(Protocol):
+    """Where cases come from."""
+
+    def __call__(self, seed: int, /, *, days: int = ...) -> Case: ...
+
+
+class Outcome(StrEnum):
+    """What became of a finding, or of a limiter that was to be found."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One finding, or one limiter that was missed."""
+
+    outcome: Outcome
+    seed: int
+    kind: str  # of case
+    ceiling: str  # "instance throughput, burst"; "unknown iops"
+    length: str  # of LENGTHS: at the limit, in all
 
 
 @dataclass(slots=True)
@@ -30,6 +65,7 @@ class Accuracy:
     missed: Counter[str] = field(default_factory=Counter)
     misnamed: int = 0
     mistakes: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
 
     @property
     def precision(self) -> float:
@@ -43,12 +79,22 @@ class Accuracy:
         there = self.right.total() + self.missed.total()
         return self.right.total() / there if there else 1.0
 
+    def by(self, what: Literal["kind", "ceiling", "length"]) -> Mapping[str, Counter[Outcome]]:
+        """Right, wrong and missed by kind of case, by ceiling or by the length of the peg."""
+        found: dict[str, Counter[Outcome]] = {}
+        for entry in self.entries:
+            found.setdefault(getattr(entry, what), Counter())[entry.outcome] += 1
+        order = [name for _, name in reversed(LENGTHS)] if what == "length" else sorted(found)
+        return {name: found[name] for name in order if name in found}
 
-def measure(seeds: Iterable[int], *, days: int = 4) -> Accuracy:
-    """Generate, look, count."""
+
+def measure(
+    seeds: Iterable[int], *, days: int | None = None, source: Source = case
+) -> Accuracy:  # fmt: skip
+    """Draw cases, look, count; without `days` the cases are as long as their source makes them."""
     counted = Accuracy()
     for seed in seeds:
-        one = case(seed, days=days)
+        one = source(seed) if days is None else source(seed, days=days)
         count(counted, one, find(one.series, ceilings(one.instance, one.volume)).pegged)
     return counted
 
@@ -61,18 +107,74 @@ def count(into: Accuracy, one: Case, found: Sequence[Pegged]) -> None:
         real = [truth for truth in one.truths if _same(pegged, truth)]
         if real and _named(pegged, real):
             into.right[one.kind] += 1
+            into.entries.append(_of_truth(Outcome.RIGHT, one, real[0]))
             left = [truth for truth in left if truth not in real]
         elif not real and any(_same(pegged, hint) for hint in one.hints):
             continue
         else:
             into.misnamed += bool(real)
             into.wrong[one.kind] += 1
+            into.entries.append(_of_finding(one, pegged))
             into.mistakes.append(f"{one.seed} {one.kind}: {_words(pegged)} is none")
             left = [truth for truth in left if truth not in real]
     for truth in left:
         into.missed[one.kind] += 1
+        into.entries.append(_of_truth(Outcome.MISSED, one, truth))
         what = f"{truth.part} {truth.resource} {truth.level:.4g}"
-        into.mistakes.append(f"{one.seed} {one.kind}: {what} missed, {truth.minutes.sum()} min")
+        lasted = one.series.minutes(int(truth.minutes.sum()))
+        into.mistakes.append(f"{one.seed} {one.kind}: {what} missed, {lasted:.0f} min")
+
+
+def report(counted: Accuracy) -> list[str]:
+    """Lines: right, wrong and missed by kind of case, ceiling and length; then every mistake."""
+    lines = [
+        f"{counted.cases} cases: precision {counted.precision:.3f}, recall {counted.recall:.3f}, "
+        f"{counted.misnamed} misnamed"
+    ]
+    for what in ("kind", "ceiling", "length"):
+        lines += ["", f"{what:<44} right wrong missed"]
+        lines += [
+            f"{name:<44} {row[Outcome.RIGHT]:5d} {row[Outcome.WRONG]:5d} {row[Outcome.MISSED]:6d}"
+            for name, row in counted.by(what).items()
+        ]
+    return [*lines, "", *counted.mistakes]
+
+
+def length(minutes: float) -> str:
+    """The name of so long a time at a limit.
+
+    >>> length(59), length(60), length(480)
+    ('0.5 to 1 h', '1 to 2 h', 'over 8 h')
+    """
+    return next(name for hours, name in LENGTHS if minutes >= 60 * hours)
+
+
+def ceiling_of(one: Case, truth: Limiter) -> str:
+    """The name of the known ceiling that a limiter is, or what it is of without one."""
+    near = [
+        known
+        for known in ceilings(one.instance, one.volume)
+        if (known.part, known.resource) == (truth.part, truth.resource)
+        and abs(known.value / truth.level - 1) < NEAR
+    ]
+    best = min(near, key=lambda known: abs(known.value / truth.level - 1), default=None)
+    return best.name if best else f"{truth.part} {truth.resource}"
+
+
+def _of_truth(outcome: Outcome, one: Case, truth: Limiter) -> Entry:
+    lasted = one.series.minutes(int(truth.minutes.sum()))
+    return Entry(
+        outcome=outcome, seed=one.seed, kind=one.kind, ceiling=ceiling_of(one, truth),
+        length=length(lasted),
+    )  # fmt: skip
+
+
+def _of_finding(one: Case, pegged: Pegged) -> Entry:
+    lasted = one.series.minutes(pegged.plateau.points)
+    name = pegged.ceiling.name if pegged.ceiling else f"unknown {pegged.resource}"
+    return Entry(
+        outcome=Outcome.WRONG, seed=one.seed, kind=one.kind, ceiling=name, length=length(lasted)
+    )  # fmt: skip
 
 
 def _same(pegged: Pegged, truth: Limiter) -> bool:
