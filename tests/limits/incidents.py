@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrtuner.limits import Resource, Series
-from mrtuner.limits.observed import observe
-from mrtuner.limits.physics import STEP, Limit, run
-from mrtuner.limits.workload import Job, Stream
+from mrtuner.limits.lab.observed import observe
+from mrtuner.limits.lab.physics import STEP, Limit, run
+from mrtuner.limits.lab.workload import Job, Stream
 
 _HOUR: Final = 3600 // STEP  # steps
 _KIB: Final = 1024

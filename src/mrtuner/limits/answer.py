@@ -14,8 +14,8 @@ from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
 from mrtuner.limits.findings import Findings, Pegged, find
-from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.forecast import Forecast, forecasts
+from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.series import Series
 from mrtuner.limits.testimony import emptied
 from mrtuner.limits.wayout import Candidate, Need, candidates, judge, needs

@@ -29,6 +29,7 @@ LASTS_AT_UNKNOWN: Final = (30, 15)
 #: as well, where a queue drains.
 AROUND: Final = 10
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pegged:
     """One ceiling that was reached and held the load down."""

@@ -1,4 +1,4 @@
-"""Levels at which a resource may have been at a ceiling: where to look, before anything is judged."""
+"""Levels at which a resource may have been at a ceiling, before anything is judged."""
 
 from __future__ import annotations
 

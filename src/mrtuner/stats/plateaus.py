@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 BAND: Final = 0.015
 #: Holes of so many points, gaps included, do not end a run.
 HOLE: Final = 2
-#: Of the points that follow each other, those that must lie at the level.
+#: Of the points that follow each other, those that must lie at the level, and within half of BAND:
+#: a smooth peak's are spread evenly over it.
 SOLID: Final = 0.85
+TIGHT: Final = 0.6
 #: Points in a run, whatever the step: fewer come about by chance.
 SHORTEST_RUN: Final = 6
 #: Points at a level altogether, and those that one run at least must have.
@@ -177,8 +179,10 @@ def _local(logs: Values, known: Mask, first: int) -> Iterator[_Stretch]:
         near = there & (np.abs(here - level) <= BAND)
         middle = float(np.median(here[near]))
         near = there & (np.abs(here - middle) <= BAND)
+        tight = there & (np.abs(here - middle) <= BAND / 2)
         for start, end in runs(near, hole=HOLE, shortest=SHORTEST_RUN):
-            if near[start:end].sum() >= SOLID * there[start:end].sum():
+            points = there[start:end].sum()
+            if near[start:end].sum() >= SOLID * points and tight[start:end].sum() >= TIGHT * points:
                 yield _Stretch(middle, (first + start, first + end), above, below)
 
 

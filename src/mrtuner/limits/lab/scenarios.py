@@ -20,12 +20,19 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import Kind, Resource, ceilings
 from mrtuner.limits.generate import Case
-from mrtuner.limits.hardware import above, drawn, hidden, least, limits_of, machines, narrow, wide
-from mrtuner.limits.observed import Held, held, longest, observe, others, outages, shown
-from mrtuner.limits.physics import STEP, Limit, run
-from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import Limiter
-from mrtuner.limits.workload import (
+from mrtuner.limits.lab.hardware import (
+    above,
+    drawn,
+    hidden,
+    least,
+    limits_of,
+    machines,
+    narrow,
+    wide,
+)
+from mrtuner.limits.lab.observed import Held, held, longest, observe, others, outages, shown
+from mrtuner.limits.lab.physics import STEP, Limit, run
+from mrtuner.limits.lab.workload import (
     DAY,
     OPERATION,
     Disk,
@@ -42,6 +49,8 @@ from mrtuner.limits.workload import (
     starts,
     stream,
 )  # fmt: skip
+from mrtuner.limits.series import Series
+from mrtuner.limits.simulate import Limiter
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB, MiB
 
@@ -137,11 +146,13 @@ def scenario(seed: int, *, days: int | None = None, kind: str | None = None) -> 
     metrics |= others(random, bench.instance, metrics)
     for values in metrics.values():
         values[missing] = np.nan
+    seen = shown(random, metrics)
     known = [(one, one.whole & ~missing, one.partly & ~missing)
-             for one in held(ran, bench.limits, step)]  # fmt: skip
+             for one in held(ran, bench.limits, step)
+             if one.resource is not Resource.CPU or "CPUUtilization" in seen]  # fmt: skip
     return Case(
         seed=seed, kind=kind, instance=bench.instance, volume=bench.volume,
-        series=Series(start=bench.start, step=step, metrics=shown(random, metrics)),
+        series=Series(start=bench.start, step=step, metrics=seen),
         truths=tuple(_limiter(one, whole) for one, whole, _ in known if _worth(whole, step)),
         hints=tuple(_limiter(one, partly) for one, whole, partly in known
                     if not _worth(whole, step) and partly.sum() * step >= WORTH_A_WORD * 60),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.limits.ceilings import Kind, Resource, ceilings
-from mrtuner.limits.physics import GRAZED, STEP, Limit, Run, levels
-from mrtuner.limits.workload import lumps
+from mrtuner.limits.lab.physics import GRAZED, STEP, Limit, Run, levels
+from mrtuner.limits.lab.workload import lumps
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.physics import STEP, Limit
+from mrtuner.limits.lab.physics import STEP, Limit
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB
 

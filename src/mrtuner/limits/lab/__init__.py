@@ -1,0 +1,1 @@
+"""A laboratory of labelled series: physics of ten seconds, by another hand than the detector."""
