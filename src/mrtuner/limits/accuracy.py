@@ -5,7 +5,7 @@ load down, and when a ceiling that a table knows bears its right name. A limiter
 when it held for 30 points, 15 of them in one go (`generate.WORTH_FINDING`); shorter ones are
 neither right nor wrong to report.
 
-Cases come from `generate.case`, or from another source, such as `scenarios.scenario`, which was
+Cases come from `generate.case`, or from another source, such as `lab.scenarios.scenario`, which was
 written without sight of the detector.
 """
 
