@@ -69,6 +69,14 @@ def test_a_plan_and_its_question_show_names_escaped(dsn: str, tmp_path: Path) ->
     assert not acts(shown)
 
 
+def test_a_page_shows_names_escaped(dsn: str, tmp_path: Path) -> None:
+    page = tmp_path / "vacuum.html"
+    assert run("vacuum", dsn, "--report", str(page)).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert r"\x1b[2J" in text
+    assert not re.search(r"[\x1b\x07\x9b\u202e]", text)
+
+
 def test_json_has_names_as_they_are(dsn: str) -> None:
     done = run("vacuum", dsn, "--json")
     told = json.loads(done.stdout)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from vacuum_sessions import DEAD, die, end, kept, look, prepared, reading, session, writing
 
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster, scratch_directory
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timed
 
-SETTINGS = {"autovacuum": "off", "max_prepared_transactions": "2"}
-#: As VACUUM (VERBOSE) says it: until 14, and since.
-KEPT = r"(\d+) (?:dead row versions cannot be removed yet|are dead but not yet removable)"
-DEAD = 100
+SETTINGS = {"autovacuum": "off", "max_prepared_transactions": "2", "wal_level": "logical"}
 
 
 @pytest.fixture(scope="module", params=MAJORS, ids="pg{}".format)
@@ -47,83 +43,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def no_time_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five minutes are long for a test."""
     monkeypatch.setattr(blockers, "LONG", 0.0)
-
-
-def die(cluster: Cluster) -> None:
-    """Rows that are dead from now on."""
-    made = f"CREATE TABLE dead AS SELECT generate_series(1, {DEAD}) AS n"
-    sql(cluster.dsn(), "DROP TABLE IF EXISTS dead", made, "DELETE FROM dead")
-
-
-def kept(cluster: Cluster, table: str = "dead") -> int:
-    """Dead rows that a VACUUM here has to leave, as the server counts them."""
-    import psycopg
-
-    said: list[str] = []
-    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
-        conn.add_notice_handler(
-            lambda told: said.append(f"{told.message_primary} {told.message_detail}")
-        )
-        conn.execute(f"VACUUM (VERBOSE) {table}".encode())
-    found = re.findall(KEPT, "\n".join(said))
-    assert found, said
-    return sum(map(int, found))
-
-
-@contextmanager
-def session(cluster: Cluster, database: str = "postgres") -> Iterator[Connection]:
-    """A session whose transaction is over when the block ends."""
-    import psycopg
-
-    conn = psycopg.connect(cluster.dsn(database))
-    try:
-        yield conn
-    finally:
-        with suppress(psycopg.OperationalError):  # it may have been ended
-            conn.rollback()
-        conn.close()
-
-
-@contextmanager
-def reading(cluster: Cluster, database: str = "postgres") -> Iterator[Connection]:
-    """A session with a snapshot of its own."""
-    with session(cluster, database) as conn:
-        look(conn)
-        yield conn
-
-
-def look(conn: Connection) -> None:
-    """A fresh snapshot, kept until the transaction ends."""
-    conn.rollback()
-    conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    conn.execute("SELECT 1")
-
-
-@contextmanager
-def writing(cluster: Cluster, database: str) -> Iterator[Connection]:
-    """A session with a transaction ID, and no snapshot while it is idle."""
-    with session(cluster, database) as conn:
-        conn.execute("INSERT INTO written VALUES (1)")
-        yield conn
-
-
-def end(cluster: Cluster, one: Blocker, conn: Connection) -> None:
-    """End a session as it is said to be ended, and wait until it is gone."""
-    assert one.sql == f"SELECT pg_terminate_backend({conn.info.backend_pid});"
-    sql(cluster.dsn(), one.sql)
-    while sql(cluster.dsn(), f"SELECT 1 FROM pg_stat_activity WHERE pid = {conn.info.backend_pid}"):
-        time.sleep(0.05)
-
-
-@contextmanager
-def prepared(cluster: Cluster, database: str) -> Iterator[None]:
-    """A prepared transaction."""
-    dsn = cluster.dsn(database)
-    sql(dsn, "BEGIN; INSERT INTO written VALUES (1); PREPARE TRANSACTION 'lost'")
-    try:
-        yield
-    finally:
-        sql(dsn, "ROLLBACK PREPARED 'lost'")
 
 
 def named(cluster: Cluster) -> tuple[Blocker, ...]:
@@ -229,6 +148,19 @@ def test_a_prepared_transaction_of_another_database_counts_through_snapshots_onl
             one = next(one for one in named(cluster) if one.what == "prepared transaction")
             assert (one.serious, one.sql) == (True, None)
             assert kept(cluster) == DEAD
+
+
+def test_a_logical_slot_of_another_database_keeps_rows_of_system_catalogs_only(
+    cluster: Cluster,
+) -> None:
+    make = "SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')"
+    sql(cluster.dsn("elsewhere"), make)
+    die(cluster)  # and a row of pg_class with the table that was there before
+    (one,) = named(cluster)
+    assert one.name == "forgotten (system catalogs only)"
+    assert (kept(cluster), kept(cluster, "pg_class") > 0) == (0, True)
+    sql(cluster.dsn(), str(one.sql))
+    assert kept(cluster, "pg_class") == 0
 
 
 def test_a_running_vacuum_is_not_in_the_way(cluster: Cluster) -> None:
