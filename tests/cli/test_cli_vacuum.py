@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from conftest import NewCluster
 from mrtuner.cli import main
 from mrtuner.journal.record import State
 from mrtuner.journal.store import Journal
@@ -118,7 +119,8 @@ def options(dsn: str) -> Any:
 def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_path: Path) -> None:
     done = run(neglected, "--apply", "--journal", str(tmp_path))
     assert done.exit_code == 4
-    assert re.search(r'"public"."account" autovacuum_enabled +false +true', done.stderr)
+    assert re.search(r'"public"."account" autovacuum_enabled +false +true +somebody', done.stderr)
+    assert "only wraparound vacuums it" in " ".join(done.stderr.split())
     assert "cannot ask for confirmation: not a terminal" in done.stderr
     assert "autovacuum_enabled=false" in options(neglected)
 
@@ -193,6 +195,24 @@ def test_ctrl_c_tells_what_was_seen_and_sets_nothing(
     assert told.startswith(said)
     assert bool(told) == bool(said)
     assert "autovacuum_enabled=false" in options(neglected)
+
+
+@pytest.mark.timed
+def test_a_restart_ends_a_watch_as_ctrl_c_does(new_cluster: NewCluster) -> None:
+    server = new_cluster()
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "vacuum"]
+    with subprocess.Popen(
+        [*program, server.dsn(), "--watch", "10s"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        assert child.stderr.readline() == "watching for 10 s; Ctrl-C ends it early\n"
+        server.restart()
+        told, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said == "the server ended the session: what follows is what was seen until then\n"
+    assert told.startswith("postgres: 0 tables")
+    assert "not known: the rest of the watch: the session with the server was lost" in told
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_watch() -> None:

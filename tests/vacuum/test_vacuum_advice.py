@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Advice, Kind, Rates, Table
@@ -73,9 +74,20 @@ def test_what_is_set_already_is_not_advised_again() -> None:
     assert values(one, rates(updates=100), Kind.LONG_LIVED) == {}
 
 
-def test_autovacuum_switched_off_for_a_table_comes_first() -> None:
-    one = table(options={"autovacuum_enabled": "false"})
-    assert values(one, rates(updates=100), Kind.LONG_LIVED) == {"autovacuum_enabled": "true"}
+@pytest.mark.parametrize("off", ["false", "off", "0", "no", "F", "fal"])
+def test_autovacuum_switched_off_is_a_line_of_its_own_with_its_reason(off: str) -> None:
+    """In each notation that the server takes, and keeps."""
+    one = table(options={"autovacuum_enabled": off})
+    (line,) = advise(one, rates(updates=100), Kind.LONG_LIVED, SETTINGS)
+    assert (line.name, line.now, line.value) == ("autovacuum_enabled", off, "true")
+    assert line.because.startswith("somebody has switched autovacuum off for this table")
+
+
+def test_a_toast_table_may_be_switched_off_alone() -> None:
+    one = table(rows=100_000, live=20_000, toast=toast(options={"autovacuum_enabled": "off"}))
+    seen = rates(inserts=10, deletes=10, toast_deletes=100)
+    found = values(one, seen, Kind.SHORT_LIVED)
+    assert found == {"toast.autovacuum_enabled": "true", SCALE: "0", THRESHOLD: "5000"}
 
 
 def test_static_and_unknown_tables_get_nothing() -> None:

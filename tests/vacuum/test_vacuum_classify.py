@@ -25,6 +25,12 @@ CASES = [
     # 11.6 days: no longer short, and updated twice as often as written otherwise
     (table(), rates(inserts=1, updates=4, deletes=1), Kind.LONG_LIVED),
     (table(), rates(inserts=1, updates=1, deletes=1), Kind.MIXED),
+    # 100 a second for 1,000 s; since the reset a million more came than went, and are not there
+    (table(), rates(inserts=100, vanished=100), Kind.APPEND_ONLY),  # a tenth of what there was
+    (table(), rates(inserts=100, vanished=300), Kind.RELOADED),
+    (table(inserted=2_000_000), rates(inserts=100), Kind.RELOADED),
+    (table(inserted=1_400_000), rates(inserts=100), Kind.APPEND_ONLY),
+    (table(inserted=2_000_000, deleted=1_000_000), rates(inserts=100), Kind.APPEND_ONLY),
     (table(live=100), rates(inserts=1, events=19), Kind.UNKNOWN),
     (table(), rates(seconds=0.0, events=0), Kind.UNKNOWN),
 ]

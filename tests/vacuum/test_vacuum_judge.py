@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
-from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.blockers import feedback, prepared, sessions, slots
-from mrtuner.vacuum.model import Setting
+from mrtuner.vacuum import Kind, Vacuum, judge
+from mrtuner.vacuum.blockers import Look, blockers
+from mrtuner.vacuum.model import Blocker, Setting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification, chunks
 from mrtuner.vacuum.wraparound import wraparound
@@ -138,44 +138,135 @@ def test_a_handful_of_updates_says_nothing_about_toast() -> None:
 
 
 def session(**given: Any) -> dict[str, Any]:
+    """A session of this database with a snapshot of its own, young by any measure."""
     plain = {
-        "pid": 42, "database": "app", "role": "web", "application": "shop", "state": "active",
-        "backend_type": "client backend", "seconds": 10.0, "in_state": 1.0, "age": 5,
+        "pid": 42, "role": "web", "application": "shop", "state": "active", "here": True,
+        "elsewhere": None, "backend_type": "client backend", "seconds": 10.0, "age": 5,
+        "xid_age": None, "xmin": "1000", "xid": None, "key": "42", "held": "1000",
     }  # fmt: skip
     return {**plain, **given}
 
 
+def seen(*rows: dict[str, Any]) -> tuple[Blocker, ...]:
+    """What is in the way when these sessions are all there is."""
+    return blockers([Look(sessions=rows)])
+
+
 def test_a_session_is_in_the_way_when_it_is_old_by_time_or_by_transactions() -> None:
-    assert not list(sessions([session()], "app"))
-    (late,) = sessions([session(seconds=HOUR)], "app")
+    assert not seen(session())
+    (late,) = seen(session(seconds=HOUR))
     assert (late.what, late.name) == ("long transaction", "process 42 (shop)")
-    assert late.sql == "SELECT pg_terminate_backend(42);"
-    (idle,) = sessions([session(state="idle in transaction", age=10**6, database="x")], "app")
-    assert (idle.what, idle.name) == (
-        "session idle in transaction",
-        "process 42 (shop) in database x",
+    assert (late.sql, late.serious) == ("SELECT pg_terminate_backend(42);", True)
+    (idle,) = seen(session(state="idle in transaction", age=10**6))
+    assert idle.what == "session idle in transaction"
+
+
+def test_a_session_that_reaches_back_to_a_writer_is_not_the_one_to_end() -> None:
+    """Both have a horizon a million transactions back, but it is the writer's ID."""
+    writer = session(pid=7, xid="1000", xid_age=10**6, age=10**6, seconds=60.0, key="7")
+    reader = session(pid=8, seconds=0.01, age=10**6, key="8")
+    assert [one.name for one in seen(writer, reader)] == ["process 7 (shop)"]
+    assert [one.name for one in seen(reader)] == ["process 8 (shop)"]  # nobody else is left
+
+
+def test_readers_of_another_database_keep_nothing_but_shared_catalogs() -> None:
+    elsewhere = session(here=False, elsewhere="x", seconds=HOUR)
+    assert not seen(elsewhere)
+    (far,) = seen({**elsewhere, "age": 10**6})
+    assert far.name == "process 42 (shop) in database x (shared catalogs only)"
+    assert (far.serious, far.sql) == (False, None)
+
+
+def test_a_writer_of_another_database_counts_from_when_a_snapshot_here_reaches_back_to_it() -> None:
+    writer = session(
+        pid=7, here=False, elsewhere="x", seconds=HOUR, xid="1000", xid_age=5, xmin=None, key="7"
     )
+    (alone,) = seen(writer)
+    assert alone.name == "process 7 (shop) in database x (shared catalogs only)"
+    assert (alone.serious, alone.sql) == (False, None)
+    (held,) = seen(writer, session(pid=8, seconds=0.01, key="8"))
+    assert held.name == "process 7 (shop) in database x (snapshots here reach back to it)"
+    assert (held.serious, held.sql) == (True, "SELECT pg_terminate_backend(7);")
+
+
+def test_who_is_there_at_every_look_is_named_however_young() -> None:
+    young = session()
+    (named,) = blockers([Look(sessions=[young])] * 3, 20.0)
+    assert (named.throughout, named.serious, named.sql) == (True, False, None)
+    came = [Look(), Look(sessions=[young]), Look(sessions=[young])]
+    assert not blockers(came, 20.0)
+
+
+def test_a_transaction_that_takes_new_snapshots_is_not_long() -> None:
+    first, last = (session(seconds=HOUR, held=held, xmin=held) for held in ("1000", "1100"))
+    assert not blockers([Look(sessions=[first]), Look(sessions=[last])], 20.0)
+    assert blockers([Look(sessions=[first]), Look(sessions=[first])], 20.0)
+
+
+def slot(**given: Any) -> tuple[Blocker, ...]:
+    plain = {"name": "old", "type": "logical", "active": False, "database": "app",
+             "age": None, "catalog_age": 50, "key": "old", "held": None}  # fmt: skip
+    return blockers([Look(slots=[{**plain, **given}])])
 
 
 def test_an_inactive_slot_is_named_before_it_does_harm() -> None:
-    row = {"name": "o'old", "type": "logical", "active": False, "database": "app",
-           "age": None, "catalog_age": 50}  # fmt: skip
-    (found,) = slots([row])
+    (found,) = slot()
     assert (found.what, found.serious) == ("logical replication slot, inactive", False)
-    assert found.name == "o'old (system catalogs only)"
-    assert found.sql == "SELECT pg_drop_replication_slot('o''old');"
-    assert not list(slots([{**row, "active": True}]))
-    (behind,) = slots([{**row, "active": True, "age": 10**6}])
+    assert found.name == "old (system catalogs only)"
+    assert found.sql == "SELECT pg_drop_replication_slot('old');"
+    assert not slot(active=True)
+    (behind,) = slot(active=True, age=10**6)
     assert (behind.serious, behind.sql) == (True, None)
 
 
-def test_prepared_transactions_and_feedback_are_named() -> None:
-    row = {"gid": "tx'1", "database": "app", "owner": "bank", "age": 3, "seconds": HOUR}
-    (waiting,) = prepared([row])
+def prepared(**given: Any) -> dict[str, Any]:
+    plain = {"gid": "tx'1", "database": "app", "owner": "bank", "here": True, "age": 3,
+             "seconds": HOUR, "xid": "1000", "key": "tx", "held": "1000"}  # fmt: skip
+    return {**plain, **given}
+
+
+def test_prepared_transactions_are_of_their_database() -> None:
+    (waiting,) = blockers([Look(prepared=[prepared()])])
     assert waiting.sql == "ROLLBACK PREPARED 'tx''1';"
-    (standby,) = feedback([{"application": "replica", "pid": 7, "age": 10**6}])
-    assert standby.name == "replica"
-    assert not list(feedback([{"application": "replica", "pid": 7, "age": 10}]))
+    elsewhere = prepared(here=False, database="x")
+    (other,) = blockers([Look(prepared=[elsewhere])])
+    assert other.name == "tx'1 of bank in x (shared catalogs only)"
+    assert (other.serious, other.sql) == (False, None)
+    (reached,) = blockers([Look(prepared=[elsewhere], sessions=[session()])])
+    assert reached.name == "tx'1 of bank in x (snapshots here reach back to it)"
+    assert (reached.serious, reached.sql) == (True, None)  # to be rolled back there, not here
+
+
+def test_a_standby_is_named_when_its_horizon_is_far_or_stands_still() -> None:
+    near = {"application": "replica", "pid": 7, "age": 10, "key": "7", "held": "1000"}
+    (far,) = blockers([Look(feedback=[{**near, "age": 10**6}])])
+    assert (far.name, far.serious) == ("replica", True)
+    assert not blockers([Look(feedback=[near])])
+    looks = [Look(feedback=[near])] * 2
+    assert not blockers(looks, 20.0)  # it may have told its horizon no more than twice
+    (still,) = blockers(looks, 60.0)
+    assert (still.throughout, still.serious) == (True, False)
+
+
+def test_a_truncated_table_is_not_append_only() -> None:
+    """A million rows come and a million are there afterwards, as before: a million went. A table
+    of two million gets a million: it grows."""
+    full = table(inserted=5_000_000, live=1_000_000)
+    loaded = table(inserted=6_000_000, live=1_000_000)
+    (found,) = judge(picture(sample(0.0, full), sample(1_000.0, loaded))).tables
+    assert (found.kind, found.advice) == (Kind.RELOADED, ())
+    assert "1,000,000 rows are gone" in found.because
+    (first, last) = (table(inserted=live, live=live) for live in (2_000_000, 3_000_000))
+    (grows,) = judge(picture(sample(0.0, first), sample(1_000.0, last))).tables
+    assert grows.kind is Kind.APPEND_ONLY
+
+
+def test_what_an_estimate_errs_by_is_no_truncation() -> None:
+    """40,000 rows come, and then ANALYZE finds as many as before: 4 % fewer than it should."""
+    first = table(inserted=1_000_000, live=1_000_000)
+    last = table(inserted=1_040_000, live=1_000_000)
+    (found,) = judge(picture(sample(0.0, first), sample(1_000.0, last))).tables
+    assert found.kind is Kind.APPEND_ONLY
 
 
 def test_names_are_quoted_and_reasons_are_comments() -> None:
@@ -189,15 +280,21 @@ def test_names_are_quoted_and_reasons_are_comments() -> None:
     assert told[-2].startswith("-- 100 dead rows a second")
 
 
+ODD = "q\nDROP TABLE x; --\x1b[2J"
+
+
+def swamped(name: str) -> Vacuum:
+    """A queue whose name comes into the reason of a setting of the server."""
+    queue = {"name": name, "rows": 500, "live": 500, "pages": 10}
+    last = table(**queue, inserted=100_000, deleted=100_000)
+    return judge(picture(sample(0.0, table(**queue)), sample(100.0, last), database=name))
+
+
 def test_a_name_with_a_line_break_does_not_get_out_of_its_comment() -> None:
-    queue = {"name": "q\nDROP TABLE x; --", "rows": 500, "live": 500, "pages": 10}
-    samples = [
-        sample(0.0, table(**queue)),
-        sample(100.0, table(**queue, inserted=100_000, deleted=100_000)),
-    ]
-    told = judge(picture(*samples)).as_sql()
-    assert "rows of q DROP TABLE x; -- die" in told
-    assert not any(line.startswith("DROP") for line in told.splitlines())
+    for told in (swamped(ODD).as_sql(), swamped(ODD).as_conf()):
+        assert "rows of q DROP TABLE x; --\\x1b[2J die" in told
+        assert not any(line.startswith("DROP") for line in told.splitlines())
+        assert "\x1b" not in told
 
 
 def test_text_tells_the_pace_before_and_after() -> None:

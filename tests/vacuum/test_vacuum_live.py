@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Literal
 
 import pytest
 
@@ -140,6 +142,74 @@ def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
             conn.execute("SELECT 1")
     assert vacuum(dsn).picture.blockers == ()
     sql(dsn, "DROP TABLE held")
+
+
+LOAD = "INSERT INTO staging SELECT generate_series(1, 1000)"
+
+
+@pytest.mark.parametrize(
+    "reload", [("TRUNCATE staging", LOAD), (f"BEGIN; TRUNCATE staging; {LOAD}; COMMIT",)]
+)
+def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
+    cluster: Cluster, reload: tuple[str, ...]
+) -> None:
+    """In two transactions and in one: for the first the server counts live rows wrong (2,000)."""
+    sql(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
+    time.sleep(SETTLED)
+    one = report(watch(cluster, *reload), "staging")
+    assert (one.kind, one.advice) == (Kind.RELOADED, ())
+    assert (one.rates.events, one.rates.deletes) == (1_000, 0)  # as many came, none was deleted
+    (hint,) = (text for text in one.hints if "load" in text)
+    assert "VACUUM (ANALYZE)" in hint
+    sql(cluster.dsn(), *reload, "ANALYZE staging")
+    time.sleep(SETTLED)
+    assert report(vacuum(cluster.dsn()), "staging").kind is Kind.RELOADED  # since the reset, too
+
+
+@pytest.mark.parametrize("rewrite", ["VACUUM FULL log", "CLUSTER log USING log_pkey"])
+def test_a_table_that_is_written_anew_was_not_truncated(cluster: Cluster, rewrite: str) -> None:
+    load = "INSERT INTO log (note) SELECT 'x' FROM generate_series(1, 1000)"
+    table = "CREATE TABLE log (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"
+    sql(cluster.dsn(), "DROP TABLE IF EXISTS log", table, load)
+    time.sleep(SETTLED)
+    assert report(watch(cluster, load, rewrite, load), "log").kind is Kind.APPEND_ONLY
+
+
+def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
+    load = "INSERT INTO log SELECT generate_series(1, 1000)"
+    sql(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
+    time.sleep(SETTLED)
+    assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is Kind.APPEND_ONLY
+    sql(cluster.dsn(), "DROP TABLE log")
+
+
+@pytest.mark.parametrize("how", ["fast", "immediate"])
+def test_a_restart_ends_the_watch_with_what_was_seen(
+    new_cluster: NewCluster, how: Literal["fast", "immediate"]
+) -> None:
+    """Ten seconds are two intervals: the server goes in the second one, and does not come back."""
+    server = new_cluster()
+    sql(
+        server.dsn(),
+        "CREATE TABLE doc (id int PRIMARY KEY, body text)",
+        "ALTER TABLE doc ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO doc SELECT i, {TEN_KB} FROM generate_series(1, 200) AS i",
+    )
+    update, intervals = _running(server, "UPDATE doc SET id = id + 1000"), count()
+
+    def pause(seconds: float) -> None:
+        if next(intervals) == 0:
+            update(seconds)
+        else:
+            server.stop(how)
+
+    found = vacuum(server.dsn(), watch=10, sample=["doc"], sleep=pause)
+    assert len(found.picture.samples) == 2
+    assert report(found, "doc").rates.updates * (found.watched or 0) == pytest.approx(200)
+    (missing,) = found.picture.missing
+    assert missing.name == "the rest of the watch"
+    (proof,) = found.proofs
+    assert "lost before they were read again" in str(proof.why)
 
 
 def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) -> None:

@@ -12,7 +12,16 @@ from conftest import NewCluster
 from mrtuner.errors import UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import judge, vacuum
-from mrtuner.vacuum.sample import ColumnProof, Row, TableProof, Value, Verdict, compare
+from mrtuner.vacuum.model import Amplification
+from mrtuner.vacuum.sample import (
+    ColumnProof,
+    Row,
+    TableProof,
+    Value,
+    Verdict,
+    compare,
+    settled,
+)
 from servers import sql
 
 Rows = dict[str, Row]
@@ -117,6 +126,83 @@ def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int
         accused = verdict is Verdict.REWRITTEN
         assert (said.suspicion is not None) == accused
         assert ("proven by its rows: body" in said.certainty) == accused
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_short_column_does_not_leave_it_undecided(new_cluster: NewCluster, major: int) -> None:
+    """The body is large and changes with every update; the title is short and proves nothing."""
+    dsn = new_cluster(major, {"autovacuum": "off"}).dsn()
+    documents(dsn)
+    sql(dsn, "ALTER TABLE \"a doc\" ADD COLUMN title text DEFAULT 'a title'")
+
+    def update(_seconds: float) -> None:
+        sql(dsn, "UPDATE \"a doc\" SET n = n + 1, body = body || 'x'")
+        time.sleep(SETTLED)
+
+    found = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update)
+    ((proof,),) = (one.columns for one in found.proofs)
+    assert (proof.column, proof.verdict) == ("body", Verdict.CHANGED)
+    (said,) = (one.amplification for one in found.tables)
+    assert said is not None
+    assert (said.suspicion, "--sample" in said.certainty) == (None, False)
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_column_is_not_accused_of_what_its_neighbour_does(
+    new_cluster: NewCluster, major: int
+) -> None:
+    """Both are large, 16 chunks and 6. One changes with every update, the other is never named."""
+    dsn = new_cluster(major, {"autovacuum": "off"}).dsn()
+    documents(dsn)
+    sql(
+        dsn,
+        'ALTER TABLE "a doc" ADD COLUMN scan text',
+        'ALTER TABLE "a doc" ALTER scan SET STORAGE EXTERNAL',
+        f"UPDATE \"a doc\" SET scan = {BODY}, body = repeat('abcdefghij', 3072)",
+    )
+    time.sleep(SETTLED)  # what that session counted must not be added to what VACUUM counts
+    sql(dsn, 'VACUUM ANALYZE "a doc"')
+
+    def update(_seconds: float) -> None:
+        sql(dsn, "UPDATE \"a doc\" SET body = body || 'x'")
+        time.sleep(SETTLED)
+
+    (compared,) = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update).proofs
+    assert {proof.column: proof.verdict for proof in compared.columns} == {
+        "body": Verdict.CHANGED,
+        "scan": Verdict.COPIED,
+    }
+
+
+def suspected() -> Amplification:
+    return Amplification(
+        per_update=6, per_row=6, rewritten=1.0, chunks_an_hour=100, suspicion="all of it",
+        certainty="compare rows with --sample",
+    )  # fmt: skip
+
+
+def table_proof(*columns: ColumnProof, why: str | None = None) -> TableProof:
+    return TableProof(oid=1, table="doc", rows=100, columns=columns, why=why)
+
+
+def test_a_column_that_few_rows_have_does_not_keep_it_open() -> None:
+    body = one(rows("1", "a", 10), rows("2", "b", 11))
+    rare = replace(body, column="rare", updated=3, same=3, verdict=Verdict.UNDECIDED)
+    assert settled(suspected(), table_proof(body, rare)).suspicion is None
+    often = replace(rare, updated=29)
+    half = replace(body, updated=40)
+    assert settled(suspected(), table_proof(half, often)).suspicion is not None
+
+
+def test_what_a_sample_leaves_open_does_not_ask_for_a_sample() -> None:
+    few = one(rows("1", "a", 10, 29), rows("2", "a", 11, 29))
+    left = settled(suspected(), table_proof(few))
+    assert left.suspicion == "all of it"
+    assert left.certainty.endswith("fewer than 30 of them were updated: watch longer")
+    gone = settled(suspected(), table_proof(why="it is gone"))
+    assert gone.certainty == "its rows were compared, and prove nothing: it is gone"
 
 
 def test_a_table_that_cannot_be_sampled_is_named(embedded: Cluster) -> None:

@@ -125,10 +125,10 @@ def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
 def say(outcome: Outcome) -> None:
     """What became of it, on stdout."""
     if outcome.did == "nothing":
-        click.echo("nothing to change")
+        terminal.say("nothing to change")
         return
     number = len(outcome.changed)
-    click.echo(f"{number} setting{'s' * (number != 1)} {outcome.did} and verified")
+    terminal.say(f"{number} setting{'s' * (number != 1)} {outcome.did} and verified")
     _say_waiting(outcome.waiting)
 
 

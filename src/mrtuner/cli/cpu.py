@@ -136,4 +136,4 @@ def _tell(told: dict[str, Any], as_json: bool) -> None:
     from mrtuner.report.cpu import lines
 
     for line in lines(told):
-        click.echo(line)
+        terminal.say(line)

@@ -59,9 +59,9 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
     if as_json:
         terminal.document(proof.document())
     else:
-        click.echo()
+        terminal.say()
         for line in proof.words():
-            click.echo(line)
+            terminal.say(line)
     _save(proof, output)
     if not as_json:
         _what_next(output)
@@ -280,7 +280,9 @@ def _save(proof: proving.Proof, output: Path) -> None:
 
 
 def _what_next(output: Path) -> None:
-    click.echo(f"\nwritten: {output / 'report.html'}, {output / 'report.json'}")
-    click.echo("\nthe same on a server of yours:")
+    terminal.say()
+    terminal.say(f"written: {output / 'report.html'}, {output / 'report.json'}")
+    terminal.say()
+    terminal.say("the same on a server of yours:")
     for purpose, line in change.next_commands(_YOURS, "never"):
-        click.echo(f"  {line}  # {purpose}")
+        terminal.say(f"  {line}  # {purpose}")

@@ -48,7 +48,7 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
         terminal.document(data)
         return
     for line in lines:
-        click.echo(line)
+        terminal.say(line)
 
 
 def _rules() -> dict[str, Rule]:

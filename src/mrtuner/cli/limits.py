@@ -171,7 +171,7 @@ def _tell_fleet(
         terminal.document(told)
     else:
         for line in lines(told):
-            click.echo(line)
+            terminal.say(line)
     if told["failures"]:
         ctx.exit(FAILED)
     if check and any(one["pegged"] for one in told["instances"]):
@@ -189,7 +189,7 @@ def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
         terminal.document(told)
     else:
         for line in lines(told):
-            click.echo(line)
+            terminal.say(line)
 
 
 def _example(as_json: bool) -> None:

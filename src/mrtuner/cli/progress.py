@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.cli import terminal
+from mrtuner.escape import printable
 
 if TYPE_CHECKING:
     from mrtuner.bench.events import Event
@@ -43,8 +44,8 @@ def _bar() -> Iterator[Callable[[Event], None]]:
 
         def tell(event: Event) -> None:
             if event.stage in _LASTING:
-                bar.console.print(Text(f"  {event.text}"))
-            what = Text(f"{event.stage.value}: {event.text}").markup
+                bar.console.print(Text(printable(f"  {event.text}")))
+            what = Text(printable(f"{event.stage.value}: {event.text}")).markup
             bar.update(task, completed=event.step, total=event.steps, description=what)
 
         yield tell

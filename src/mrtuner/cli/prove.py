@@ -243,11 +243,11 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
         terminal.document(proof.document())
         return
     for line in proof.words():
-        click.echo(line)
+        terminal.say(line)
 
 
 def _nothing(as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None, "loads": []})
     else:
-        click.echo("nothing to compare: what could be compared is in force already")
+        terminal.say("nothing to compare: what could be compared is in force already")

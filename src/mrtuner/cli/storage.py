@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from mrtuner.cli import change, terminal, watching
+from mrtuner.escape import printable
 
 if TYPE_CHECKING:
     from mrtuner.journal.record import Entry
@@ -42,7 +41,7 @@ def put(
             terminal.talk("nothing was set on half a watch")
             raise KeyboardInterrupt
         entries = plan(dsn, found)
-        _show("the plan", entries)
+        _show("the plan", entries, _reasons(found))
         _of_the_server(found, dsn)
         if entries:
             terminal.agree(f"Set {_number(entries)}?", yes=yes)
@@ -93,13 +92,33 @@ def _turned(entries: Sequence[Entry]) -> list[Entry]:
     return [replace(one, before=one.after, after=one.before) for one in entries]
 
 
-def _show(title: str, entries: Sequence[Entry]) -> None:
+def _reasons(found: Vacuum) -> dict[str, str]:
+    """Why each parameter is to be set, by its name in the plan."""
+    from mrtuner.vacuum.apply import entry_name
+
+    return {
+        entry_name(one.table, item.name): item.because
+        for one in found.tables
+        for item in one.advice
+    }
+
+
+def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | None = None) -> None:
+    """What becomes of each parameter, and why where that is known."""
     if entries:
         from mrtuner.report.text import heading, table
 
         look = terminal.look(sys.stderr)
-        rows = [(one.name, _text(one.before), _text(one.after)) for one in entries]
-        for line in (*heading(title, look), *table(("parameter", "now", "becomes"), rows, look)):
+        header: tuple[str, ...] = ("parameter", "now", "becomes")
+        rows = [(printable(one.name), _text(one.before), _text(one.after)) for one in entries]
+        for line in heading(title, look):
+            terminal.talk(line)
+        if reasons is None:
+            shown = table(header, rows, look)
+        else:
+            why = [(*row, reasons[one.name]) for row, one in zip(rows, entries, strict=True)]
+            shown = table((*header, "why"), why, look)
+        for line in shown:
             terminal.talk(line)
 
 
@@ -140,7 +159,7 @@ def _finish(
         terminal.document(_document(recovered, entries, outcome, undo))
         return
     for line in _said(outcome):
-        click.echo(line)
+        terminal.say(line)
     if undo:
         terminal.talk(f"to take it back: {undo}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from mrtuner.errors import MrTunerError, Refused
+from mrtuner.escape import printable, printable_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +26,23 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 
 
+def say(text: str = "") -> None:
+    """A line of the answer, on stdout; what it quotes from elsewhere is escaped."""
+    click.echo(line(text))
+
+
 def talk(text: str = "") -> None:
-    """A line for the person, not for a program."""
-    click.echo(text, err=True)
+    """A line for the person, not for a program; escaped as well."""
+    click.echo(line(text), err=True)
+
+
+def line(text: str) -> str:
+    """One line that is safe to print: every escape sequence in it is one of our own colours.
+
+    Names, statements and messages that came from a server may hold anything, see `escape`.
+    """
+    parts = _COLOURED.split(text)
+    return "".join(part if part in _OURS else printable(part) for part in parts)
 
 
 def complain(message: str, hint: str | None) -> None:
@@ -46,7 +62,8 @@ def as_json(data: dict[str, Any]) -> str:
     """The text of a document."""
     import json
 
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return printable_json(text)
 
 
 def save(path: Path, text: str) -> None:
@@ -100,7 +117,14 @@ def _plain(text: str, _style: str) -> str:
 
 
 def _paint(text: str, style: str) -> str:
-    return click.style(text, **_STYLES[style])
+    coloured = click.style(printable(text), **_STYLES[style])
+    _OURS.add(coloured)
+    return coloured
+
+
+#: What was coloured here. A name that looks like it was not, unless it is the same to the letter.
+_OURS: Final[set[str]] = set()
+_COLOURED: Final = re.compile(r"((?:\x1b\[\d+m)+[^\x1b]*\x1b\[0m)")
 
 
 _STYLES: Final[dict[str, dict[str, Any]]] = {
@@ -125,7 +149,7 @@ def agree(question: str, *, yes: bool) -> None:
             "cannot ask for confirmation: not a terminal",
             "Look at the plan above and say --yes if it is right.",
         )
-    if not click.confirm(question, default=False, err=True):
+    if not click.confirm(printable(question), default=False, err=True):
         raise MrTunerError("not agreed, so nothing was done")
 
 

@@ -159,7 +159,7 @@ def _written(
         from mrtuner.report.plans import plans
 
         lines += plans(found, look)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{terminal.line(line)}\n" for line in lines)
 
 
 def _tell_assumed(tuning: Tuning, form: str) -> None:

@@ -151,4 +151,4 @@ def _tell(found: Vacuum, form: str, top: int) -> None:
     from mrtuner.vacuum.text import lines
 
     for line in lines(told, top):
-        click.echo(line)
+        terminal.say(line)

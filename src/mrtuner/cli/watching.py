@@ -17,7 +17,7 @@ _TICK: Final = 0.5  # [s]
 
 
 def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vacuum, bool]:
-    """What `vacuum` finds, and whether Ctrl-C cut its watch short."""
+    """What `vacuum` finds, and whether Ctrl-C or the server's end cut its watch short."""
     from mrtuner.vacuum import Enough, vacuum
 
     interrupted = False
@@ -34,7 +34,10 @@ def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vac
             raise Enough from None
 
     with _shown(watch) as sleep:
-        return vacuum(dsn, watch=watch, sample=sample, sleep=pause), interrupted
+        found = vacuum(dsn, watch=watch, sample=sample, sleep=pause)
+    if found.picture.lost is not None:
+        terminal.talk("the server ended the session: what follows is what was seen until then")
+    return found, interrupted or found.picture.lost is not None
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from mrtuner.bench import series
 from mrtuner.bench.judge import Judgement
 from mrtuner.bench.record import Record, from_dict
 from mrtuner.errors import BadValue
+from mrtuner.escape import printable
 from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
 from mrtuner.report import charts
@@ -473,7 +474,7 @@ def _safe(value: Any) -> Any:
     from markupsafe import Markup
 
     return (
-        without_secrets(value)
+        printable(without_secrets(value), lines=True)
         if isinstance(value, str) and not isinstance(value, Markup)
         else value
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.escape import printable
 from mrtuner.report.text import heading, paragraph
 
 if TYPE_CHECKING:
@@ -128,8 +129,4 @@ def one_line(text: str, *, keep: bool = False) -> str:
     >>> one_line("SELECT 1\\n  -- \\x1b[2J")
     'SELECT 1 -- \\\\x1b[2J'
     """
-    joined = text if keep else " ".join(text.split())
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in joined
-    )
+    return printable(text if keep else " ".join(text.split()))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.escape import printable
 from mrtuner.report import charts
 from mrtuner.report.html import environment
 from mrtuner.vacuum.answer import SCHEMA
@@ -90,7 +91,7 @@ def _computed(table: Mapping[str, Any]) -> Panel:
     rate = table["rates"]["dead"]
     span = _ROUNDS * max(table[key]["produce"] for key in ("now", "then"))
     return Panel(
-        f"{table['schema']}.{table['name']}: {table['kind']}",
+        printable(f"{table['schema']}.{table['name']}: {table['kind']}"),
         _teeth("settings of today", table["now"], rate, span),
         _teeth("as advised", table["then"], rate, span),
     )

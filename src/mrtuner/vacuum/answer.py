@@ -21,7 +21,7 @@ from mrtuner.vacuum.model import (
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import since_reset, watched
-from mrtuner.vacuum.sample import TableProof, Verdict, prove, settled, take
+from mrtuner.vacuum.sample import TableProof, Verdict, prove, settled, take, unproven
 from mrtuner.vacuum.server import LIMIT, Capacity, capacity
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
@@ -85,8 +85,9 @@ def vacuum(
     With `watch` [s] rates are measured over that time; without, they are averages since the
     last reset of statistics. Reads only. It takes no lock on a table but those in `sample`,
     written as in SQL: of these, rows with large values are read before and after the watch and
-    compared; name them on their owner's consent only. Raises ConnectError without a usable
-    session, UsageError for a string or a table that cannot be read.
+    compared; name them on their owner's consent only. A server that goes during the watch ends
+    it: `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for
+    a string or a table that cannot be read.
     """
     from mrtuner.postgres.connect import connect
     from mrtuner.vacuum.read import read
@@ -99,6 +100,9 @@ def vacuum(
     with connect(dsn) as conn:
         taken = [take(conn, table) for table in sample]
         found = judge(read(conn, watch, sleep=sleep))
+        if found.picture.lost is not None:
+            why = "the session with the server was lost before they were read again"
+            return _compared(found, tuple(unproven(one, why) for one in taken))
         again = {one.table.oid: one.amplification.rewritten
                  for one in found.tables if one.amplification}  # fmt: skip
         return _compared(found, tuple(prove(conn, one, again) for one in taken))
@@ -188,6 +192,8 @@ def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator
     if not table.pages and table.live:
         yield "never vacuumed or analysed: its size, and so the time to vacuum it, is not known"
     yield from _fillfactor(table, rates)
+    if kind is Kind.RELOADED:
+        yield "end each load with VACUUM (ANALYZE): queries need not wait for autovacuum then"
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
     if kind is Kind.STATIC and table.age > forced / 2 and table.pages:
         yield "nothing changes here: VACUUM (FREEZE) in a quiet hour spares the forced one"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
     from mrtuner.vacuum.answer import Vacuum
+    from mrtuner.vacuum.model import Table
 
 #: ALTER TABLE waits behind a vacuum or another ALTER; it must not wait for long.
 _PATIENCE: Final = "SET lock_timeout = '5s'"
@@ -52,9 +53,7 @@ class Outcome:
 def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
     """The advice for tables against what is set now; without what is set already."""
     wanted = {
-        f"{qualified(one.table)} {item.name}": item.value
-        for one in found.tables
-        for item in one.advice
+        entry_name(one.table, item.name): item.value for one in found.tables for item in one.advice
     }
     with connect(dsn) as conn, translated():
         now = _values(conn, wanted)
@@ -63,6 +62,11 @@ def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
         for name, value in wanted.items()
         if now[name] != value
     )
+
+
+def entry_name(table: Table, parameter: str) -> str:
+    """What a change calls a table's parameter: both, the table quoted as in SQL."""
+    return f"{qualified(table)} {parameter}"
 
 
 def apply(

@@ -1,11 +1,25 @@
-"""What keeps dead rows from being removed: whose snapshot is old, and what to do about it."""
+"""What keeps dead rows of a database from being removed: whose, and what to do about it.
+
+By the server's own rule (ComputeXidHorizons in procarray.c; before 14 GetOldestXmin) the rows of
+ordinary tables are kept for snapshots and transaction IDs of sessions and prepared transactions of
+the same database, for slots and for standbys. Those of other databases count for the catalogs that
+all databases share, and no further.
+
+One path leads across all the same. A new snapshot reaches back to the oldest transaction that is
+writing, in whichever database (GetSnapshotData). So a long writer elsewhere keeps rows here for as
+long as a session of this database has a snapshot open that was taken meanwhile. Such a session is
+not to blame, however far it reaches back: the writer is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.vacuum.model import Blocker
+from mrtuner.vacuum.sql import literal
 
 Row = dict[str, Any]
 
@@ -13,74 +27,187 @@ Row = dict[str, Any]
 LONG: Final = 300.0
 #: A horizon further back than this holds back rows worth the trouble [transactions].
 FAR: Final = 100_000
+#: A standby tells its horizon every ten seconds (wal_receiver_status_interval): one that has not
+#: moved for three times as long is held [s].
+_REPORTED: Final = 30.0
 
 
-def sessions(rows: Iterable[Row], database: str) -> Iterator[Blocker]:
-    """Long transactions and sessions idle in one; `seconds` is None where it may not be seen."""
-    for row in rows:
-        idle = (row["state"] or "").startswith("idle in transaction")
-        what = "session idle in transaction" if idle else "long transaction"
-        if not _matters(row["seconds"], row["age"]):
-            continue
-        yield Blocker(
-            what=what,
-            name=_session(row, database),
-            age=row["age"],
-            seconds=row["seconds"],
-            remedy=_IDLE if idle else _LONG,
-            sql=f"SELECT pg_terminate_backend({row['pid']});",
-            serious=True,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Who may hold back the horizon, at one moment; rows of the queries ``vacuum_*``.
+
+    `key` tells one from another, `held` is the transaction ID that it holds the horizon at.
+    """
+
+    sessions: Sequence[Row] = ()
+    prepared: Sequence[Row] = ()
+    slots: Sequence[Row] = ()
+    feedback: Sequence[Row] = ()
+
+    @property
+    def everyone(self) -> Iterator[Row]:
+        """All of them."""
+        for rows in (self.sessions, self.prepared, self.slots, self.feedback):
+            yield from rows
+
+
+def blockers(looks: Sequence[Look], seconds: float = 0.0) -> tuple[Blocker, ...]:
+    """What was in the way at the last look, the worst first; `seconds` passed since the first.
+
+    Whoever is long there is named, and whoever was there at every look of a watch, however young.
+    """
+    seen = _Seen.of(looks, seconds)
+    now = looks[-1]
+    found = [
+        *(one for row in now.sessions for one in _session(row, seen)),
+        *(one for row in now.slots for one in _slot(row, seen)),
+        *(one for row in now.prepared for one in _prepared(row, seen)),
+        *(one for row in now.feedback for one in _standby(row, seen)),
+    ]
+    return tuple(sorted(found, key=lambda one: (not one.serious, -(one.age or 0))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What several looks tell together."""
+
+    seconds: float
+    throughout: frozenset[tuple[str, str | None]]  # key and horizon at every look of a watch
+    renewed: frozenset[str]  # keys whose horizon moved: they take new snapshots
+    reached: frozenset[str]  # transaction IDs that snapshots of this database reached back to
+    writing: frozenset[str]  # transaction IDs at work at the last look
+
+    @classmethod
+    def of(cls, looks: Sequence[Look], seconds: float) -> _Seen:
+        each = [frozenset((row["key"], row["held"]) for row in look.everyone) for look in looks]
+        horizons = Counter(key for key, _ in {pair for pairs in each for pair in pairs})
+        now = looks[-1]
+        return cls(
+            seconds=seconds,
+            throughout=frozenset.intersection(*each) if len(each) > 1 else frozenset(),
+            renewed=frozenset(key for key, number in horizons.items() if number > 1),
+            reached=frozenset(
+                row["xmin"]
+                for look in looks
+                for row in look.sessions
+                if row["here"] and row["xmin"] not in {None, row["xid"]}
+            ),
+            writing=frozenset(
+                row["xid"] for row in (*now.sessions, *now.prepared) if row["xid"] is not None
+            ),
         )
 
+    def whole(self, row: Row) -> bool:
+        """Whether it held the horizon where it is for the whole watch."""
+        return (row["key"], row["held"]) in self.throughout
 
-def slots(rows: Iterable[Row]) -> Iterator[Blocker]:
+    def carried(self, row: Row) -> bool:
+        """Whether a session reaches back only because somebody else writes since then."""
+        return row["xmin"] != row["xid"] and row["xmin"] in self.writing
+
+
+def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
+    """Sessions with a snapshot or a transaction ID; `seconds` is None where it may not be seen."""
+    if not row["here"]:
+        yield from _session_elsewhere(row, seen)
+        return
+    carried = seen.carried(row)
+    whole = seen.whole(row) and not carried
+    far = (row["xid_age" if carried else "age"] or 0) >= FAR
+    long = (row["seconds"] or 0) >= LONG and row["key"] not in seen.renewed
+    if not (long or whole or far):
+        return
+    serious = long or far
+    idle = _idle(row)
+    yield Blocker(
+        what="session idle in transaction" if idle else "long transaction",
+        name=_name(row),
+        age=row["age"],
+        seconds=row["seconds"],
+        remedy=_IDLE if idle else _LONG,
+        sql=_terminate(row) if serious else None,
+        serious=serious,
+        throughout=whole,
+    )
+
+
+def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
+    """Of another database: named where it writes, or keeps much of the shared catalogs."""
+    whole, reached = seen.whole(row), row["xid"] in seen.reached
+    writes, far = row["xid"] is not None, (row["age"] or 0) >= FAR
+    if not (far or (writes and _matters(row)) or (whole and reached)):
+        return
+    serious = reached and _matters(row)
+    scope = "snapshots here reach back to it" if reached else "shared catalogs only"
+    yield Blocker(
+        what="session idle in transaction" if _idle(row) else "long transaction",
+        name=f"{_name(row)} ({scope})",
+        age=row["age"],
+        seconds=row["seconds"],
+        remedy=_REACHED if reached else _WRITER if writes else _READER,
+        sql=_terminate(row) if serious else None,
+        serious=serious,
+        throughout=whole,
+    )
+
+
+def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Replication slots that hold a horizon; catalog_xmin holds back the catalogs only."""
-    for row in rows:
-        age = max(row["age"] or 0, row["catalog_age"] or 0)
-        far = age >= FAR
-        if row["active"] and not far:
-            continue
-        kind = f"{row['type']} replication slot" + ("" if row["active"] else ", inactive")
-        scope = "" if row["age"] is not None else " (system catalogs only)"
-        yield Blocker(
-            what=kind,
-            name=f"{row['name']}{scope}",
-            age=age,
-            seconds=None,
-            remedy=_SLOT_ACTIVE if row["active"] else _SLOT,
-            sql=None if row["active"] else _drop_slot(row["name"]),
-            serious=far,
-        )
+    age = max(row["age"] or 0, row["catalog_age"] or 0)
+    far = age >= FAR
+    held = row["age"] is not None and seen.whole(row) and age > 0 and seen.seconds >= _REPORTED
+    if row["active"] and not (far or held):
+        return
+    kind = f"{row['type']} replication slot" + ("" if row["active"] else ", inactive")
+    scope = "" if row["age"] is not None else " (system catalogs only)"
+    yield Blocker(
+        what=kind,
+        name=f"{row['name']}{scope}",
+        age=age,
+        seconds=None,
+        remedy=_SLOT_ACTIVE if row["active"] else _SLOT,
+        sql=None if row["active"] else _drop_slot(row["name"]),
+        serious=far,
+        throughout=held,
+    )
 
 
-def prepared(rows: Iterable[Row]) -> Iterator[Blocker]:
+def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Prepared transactions: nobody's session, and they survive a restart."""
-    for row in rows:
-        if _matters(row["seconds"], row["age"]):
-            yield Blocker(
-                what="prepared transaction",
-                name=f"{row['gid']} of {row['owner']} in {row['database']}",
-                age=row["age"],
-                seconds=row["seconds"],
-                remedy=_PREPARED,
-                sql=f"ROLLBACK PREPARED {_quoted(row['gid'])};",
-                serious=True,
-            )
+    whole, reached = seen.whole(row), row["xid"] in seen.reached
+    holds = row["here"] or reached
+    if not (_matters(row) or (whole and holds)):
+        return
+    scope = "" if row["here"] else " (snapshots here reach back to it)"
+    serious = holds and _matters(row)
+    yield Blocker(
+        what="prepared transaction",
+        name=f"{row['gid']} of {row['owner']} in {row['database']}"
+        + (scope if holds else " (shared catalogs only)"),
+        age=row["age"],
+        seconds=row["seconds"],
+        remedy=_PREPARED if holds else f"{_PREPARED} {_WRITER}",
+        sql=f"ROLLBACK PREPARED {literal(row['gid'])};" if serious and row["here"] else None,
+        serious=serious,
+        throughout=whole,
+    )
 
 
-def feedback(rows: Iterable[Row]) -> Iterator[Blocker]:
-    """Standbys whose hot_standby_feedback reports a far horizon."""
-    for row in rows:
-        if (row["age"] or 0) >= FAR:
-            yield Blocker(
-                what="standby feedback",
-                name=row["application"] or f"process {row['pid']}",
-                age=row["age"],
-                seconds=None,
-                remedy=_FEEDBACK,
-                sql=None,
-                serious=True,
-            )
+def _standby(row: Row, seen: _Seen) -> Iterator[Blocker]:
+    """Standbys whose hot_standby_feedback reports a far horizon, or one that stands still."""
+    far = (row["age"] or 0) >= FAR
+    held = seen.whole(row) and bool(row["age"]) and seen.seconds >= _REPORTED
+    if far or held:
+        yield Blocker(
+            what="standby feedback",
+            name=row["application"] or f"process {row['pid']}",
+            age=row["age"],
+            seconds=None,
+            remedy=_FEEDBACK,
+            sql=None,
+            serious=far,
+            throughout=held,
+        )
 
 
 _IDLE: Final = (
@@ -91,6 +218,15 @@ _LONG: Final = (
     "Let it end or end it; take long reports to a standby or split them (17 and later have "
     "transaction_timeout)."
 )
+_REACHED: Final = (
+    "It writes, so every snapshot taken since reaches back to it, those of this database too: end "
+    "it, or let it end."
+)
+_WRITER: Final = (
+    "It keeps no row of this database itself; while it writes, every snapshot that is open here "
+    "reaches back to it."
+)
+_READER: Final = "It keeps no row of this database; those of shared catalogs, it does."
 _SLOT: Final = (
     "Start its consumer, or drop the slot if nobody will come back for it; "
     "max_slot_wal_keep_size bounds the WAL it keeps, not the rows."
@@ -105,19 +241,23 @@ _FEEDBACK: Final = (
 )
 
 
-def _matters(seconds: float | None, age: int | None) -> bool:
-    return (seconds or 0) >= LONG or (age or 0) >= FAR
+def _matters(row: Row) -> bool:
+    return (row["seconds"] or 0) >= LONG or (row["age"] or 0) >= FAR
 
 
-def _session(row: Row, database: str) -> str:
+def _idle(row: Row) -> bool:
+    return (row["state"] or "").startswith("idle in transaction")
+
+
+def _name(row: Row) -> str:
     who = row["application"] or row["role"] or row["backend_type"]
-    elsewhere = "" if row["database"] in {None, database} else f" in database {row['database']}"
-    return f"process {row['pid']} ({who}){elsewhere}"
+    where = f" in database {row['elsewhere']}" if row["elsewhere"] else ""
+    return f"process {row['pid']} ({who}){where}"
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _terminate(row: Row) -> str:
+    return f"SELECT pg_terminate_backend({row['pid']});"
 
 
 def _drop_slot(name: str) -> str:
-    return f"SELECT pg_drop_replication_slot({_quoted(name)});"
+    return f"SELECT pg_drop_replication_slot({literal(name)});"

@@ -16,6 +16,10 @@ ONLY_GROWS: Final = 0.01
 QUEUE_LIFE: Final = 15 * 60.0
 #: A row that lives no longer than this is short-lived [s].
 SHORT_LIFE: Final = 7 * 86_400.0
+#: Rows that went without a DELETE count from half of those inserted during a watch and a fifth of
+#: those there were, or from half of those there are: the server only estimates live rows.
+_WENT: Final = 0.5
+_OF_ALL: Final = 0.2
 _DAY: Final = 86_400.0
 
 
@@ -44,6 +48,13 @@ def classify(table: Table, rates: Rates) -> tuple[Kind, str]:
 
 def _busy(table: Table, rates: Rates) -> tuple[Kind, str]:
     if rates.updates + rates.deletes <= ONLY_GROWS * rates.inserts:
+        if rates.truncated:
+            return Kind.RELOADED, f"{rates.inserts:,.3g} inserts/s, and a TRUNCATE between them"
+        if gone := _gone(table, rates):
+            return Kind.RELOADED, (
+                f"{rates.inserts:,.3g} inserts/s and hardly a delete, yet {gone:,.0f} rows are "
+                "gone: truncated (or their INSERT was rolled back)"
+            )
         return Kind.APPEND_ONLY, f"{rates.inserts:,.3g} inserts/s, hardly an update or delete"
     life = lifetime(table, rates)
     if life is not None and life <= SHORT_LIFE and rates.deletes >= rates.inserts / 2:
@@ -56,6 +67,16 @@ def _busy(table: Table, rates: Rates) -> tuple[Kind, str]:
         f"{rates.inserts:,.3g} inserts, {rates.updates:,.3g} updates and "
         f"{rates.deletes:,.3g} deletes a second"
     )
+
+
+def _gone(table: Table, rates: Rates) -> float:
+    """Rows that went without a DELETE, while it was watched or since the reset; 0 if too few."""
+    watched = rates.vanished * rates.seconds
+    inserted = rates.inserts * rates.seconds
+    if watched >= max(FEW, _WENT * inserted, _OF_ALL * (table.live + watched)):
+        return watched
+    ever = table.inserted - table.deleted - table.live
+    return float(ever) if ever >= max(FEW, _WENT * table.live) else 0.0
 
 
 def _updates(rates: Rates) -> str:

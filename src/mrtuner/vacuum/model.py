@@ -53,6 +53,7 @@ class Table:
     vacuums: int
     vacuum_seconds: float | None  # 18 and later
     toast: Toast | None
+    relfilenode: int = 0  # another one after TRUNCATE, and after whatever writes the table anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,8 @@ class Rates:
     toast_inserts: float
     toast_deletes: float
     gaps: int = 0
+    vanished: float = 0.0  # rows gone without a DELETE: truncated, or their INSERT rolled back
+    truncated: int = 0  # how often it was seen to get a new file without a size
 
     @property
     def dead(self) -> float:
@@ -117,6 +120,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
     STATIC = "static"
     APPEND_ONLY = "append-only"
+    RELOADED = "truncated and reloaded"
     QUEUE = "queue-like"
     SHORT_LIVED = "short-lived"
     LONG_LIVED = "long-lived, often updated"
@@ -211,6 +215,7 @@ class Blocker:
     remedy: str
     sql: str | None
     serious: bool
+    throughout: bool = False  # it was there at every look of a watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +245,7 @@ class Picture:
     blockers: tuple[Blocker, ...]
     chunk: int  # bytes of a TOAST chunk
     missing: tuple[Missing, ...]
+    lost: str | None = None  # why the session broke off during the watch; None: it did not
 
     @property
     def major(self) -> int:

@@ -25,6 +25,8 @@ class _Growth:
     vacuum_seconds: float | None
     toast_inserted: int
     toast_deleted: int
+    vanished: int  # live rows fewer than inserts and deletes leave; below 0 where it errs
+    truncated: bool
 
 
 def since_reset(sample: Sample) -> dict[int, Rates]:
@@ -87,7 +89,24 @@ def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
         ),
         toast_inserted=(toast.inserted if toast else 0) - (was.inserted if was else 0),
         toast_deleted=(toast.deleted if toast else 0) - (was.deleted if was else 0),
+        vanished=_balance(after) - (_balance(before) if before else 0),
+        truncated=before is not None and _truncated(before, after),
     )
+
+
+def _truncated(before: Table, after: Table) -> bool:
+    """Whether it has a new file that nobody has measured; VACUUM FULL and CLUSTER leave a size.
+
+    The counters may not tell: where a session truncates and inserts in two transactions within a
+    second, n_live_tup has the old rows and the new. Source: AtEOXact_PgStat_Relations,
+    pgstat_relation.c (the second transaction's truncdropped takes the place of the first's).
+    """
+    return after.relfilenode != before.relfilenode and after.pages == 0
+
+
+def _balance(table: Table) -> int:
+    """Rows that its counters have and its pages have not: truncated, or never committed."""
+    return table.inserted - table.deleted - table.live
 
 
 def _less(after: int | None, before: int | None) -> int | None:
@@ -119,6 +138,8 @@ def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:
         toast_inserts=sum(one.toast_inserted for one in grown) * per,
         toast_deletes=sum(one.toast_deleted for one in grown) * per,
         gaps=gaps,
+        vanished=max(0.0, sum(one.vanished for one in grown) * per),
+        truncated=sum(one.truncated for one in grown),
     )
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.sql import query
-from mrtuner.vacuum.blockers import feedback, prepared, sessions, slots
-from mrtuner.vacuum.model import Blocker, Moment, Picture, Sample, Table, Toast
+from mrtuner.vacuum.blockers import Look, blockers
+from mrtuner.vacuum.model import Moment, Picture, Sample, Table, Toast
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 #: Of a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
@@ -38,20 +38,36 @@ def read(
 ) -> Picture:
     """Read the database of `conn`, an autocommit session; with `watch` [s], several times.
 
-    Reads only; takes no lock on a user's table and waits for none. Raises ConnectError when the
-    session breaks.
+    Reads only; takes no lock on a user's table and waits for none. A server that is shut down or
+    restarted during the watch ends it early: what was seen until then counts. Raises ConnectError
+    when the session breaks before.
     """
+    import psycopg
+
+    lost: str | None = None
     with translated():
         reader = _Reader(conn)
-        samples = list(_samples(reader, watch, sleep))
-        return _picture(reader, tuple(samples))
+        samples = [_sample(reader)]
+        around = _around(reader)
+        try:
+            if watch is not None:
+                for sample in _further(reader, watch, sleep):
+                    samples.append(sample)  # what was seen stays when the next one fails
+                around = _around(reader)
+        except psycopg.OperationalError as error:
+            if not conn.closed:
+                raise
+            lost = str(error).partition("\n")[0]
+        return _picture(reader, tuple(samples), around, lost)
 
 
 class _Reader:
     def __init__(self, conn: Connection) -> None:
         self.conn = conn
         self.version_num = conn.info.server_version
-        self.missing: list[Missing] = []
+        self.database = conn.info.dbname
+        self.missing: dict[str, Missing] = {}  # by name: a watch asks many times
+        self.looks: list[Look] = []
         # A giant catalog, or somebody's lock on it, must not hold us for long.
         conn.execute("SET statement_timeout = '60s'")
         conn.execute("SET lock_timeout = '2s'")
@@ -69,18 +85,25 @@ class _Reader:
         try:
             return self.rows(name)
         except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
-            self.missing.append(Missing(fact, str(error).partition("\n")[0], _SEE_STATS))
+            self.missing[fact] = Missing(fact, str(error).partition("\n")[0], _SEE_STATS)
             return []
 
+    def look(self) -> Look:
+        """Who may hold back the horizon now."""
+        return Look(
+            sessions=self.rows_if_allowed("vacuum_sessions", "sessions"),
+            slots=self.rows_if_allowed("vacuum_slots", "replication slots"),
+            prepared=self.rows_if_allowed("vacuum_prepared", "prepared transactions"),
+            feedback=self.rows_if_allowed("vacuum_feedback", "standby feedback"),
+        )
 
-def _samples(
-    reader: _Reader, watch: float | None, sleep: Callable[[float], None]
-) -> Iterator[Sample]:
-    yield _sample(reader)
-    count = 0 if watch is None else max(1, min(INTERVALS, int(watch / SHORTEST)))
+
+def _further(reader: _Reader, watch: float, sleep: Callable[[float], None]) -> Iterator[Sample]:
+    """The samples after the first one, until the watch is over or `sleep` has Enough."""
+    count = max(1, min(INTERVALS, int(watch / SHORTEST)))
     for _ in range(count):
         try:
-            sleep((watch or 0.0) / count)
+            sleep(watch / count)
         except Enough:
             yield _sample(reader)
             return
@@ -90,6 +113,7 @@ def _samples(
 def _sample(reader: _Reader) -> Sample:
     (moment,) = reader.rows("vacuum_moment")
     tables = tuple(_table(row) for row in reader.rows("vacuum_tables"))
+    reader.looks.append(reader.look())
     return Sample(moment=Moment(**moment), tables=tables)
 
 
@@ -117,27 +141,51 @@ def _options(given: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
-def _picture(reader: _Reader, samples: tuple[Sample, ...]) -> Picture:
-    settings = {row["name"]: row["setting"] for row in reader.rows("vacuum_settings")}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What is read once: before a watch, in case the server goes, and again after it."""
+
+    settings: Mapping[str, str]
+    sight: Row
+    databases: tuple[tuple[str, int, int], ...]
+    chunk: int
+
+
+def _around(reader: _Reader) -> _Around:
     (sight,) = reader.rows("vacuum_sight")
-    reader.missing += _unseen(sight, settings)
-    databases = tuple(
-        (row["name"], row["age"], row["multixact_age"]) for row in reader.rows("vacuum_databases")
+    return _Around(
+        settings={row["name"]: row["setting"] for row in reader.rows("vacuum_settings")},
+        sight=sight,
+        databases=tuple(
+            (row["name"], row["age"], row["multixact_age"])
+            for row in reader.rows("vacuum_databases")
+        ),
+        chunk=_chunk(reader),
     )
+
+
+def _picture(
+    reader: _Reader, samples: tuple[Sample, ...], around: _Around, lost: str | None
+) -> Picture:
+    seconds = samples[-1].moment.at - samples[0].moment.at
     return Picture(
         version_num=reader.version_num,
-        database=reader.conn.info.dbname,
+        database=reader.database,
         samples=samples,
-        settings=settings,
-        databases=databases,
-        blockers=_blockers(reader),
-        chunk=_chunk(reader),
-        missing=tuple(reader.missing),
+        settings=around.settings,
+        databases=around.databases,
+        blockers=blockers(reader.looks, seconds),
+        chunk=around.chunk,
+        missing=(*reader.missing.values(), *_unseen(around.sight, around.settings, lost)),
+        lost=lost,
     )
 
 
-def _unseen(sight: Row, settings: Mapping[str, str]) -> Iterator[Missing]:
+def _unseen(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
     """What cannot be known here, so that it is not taken for nothing."""
+    if lost is not None:
+        why = f"the session with the server was lost: {lost}"
+        yield Missing("the rest of the watch", why, "The server may have restarted; run again.")
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum does not run but against wraparound"
         yield Missing("rates", why, "Turn track_counts on.")
@@ -147,17 +195,6 @@ def _unseen(sight: Row, settings: Mapping[str, str]) -> Iterator[Missing]:
     if not sight["sees_all"]:
         why = "the role may not see other roles' snapshots, on this server or its standbys"
         yield Missing("what holds back dead rows", why, _SEE_STATS)
-
-
-def _blockers(reader: _Reader) -> tuple[Blocker, ...]:
-    database = reader.conn.info.dbname
-    found = [
-        *sessions(reader.rows_if_allowed("vacuum_sessions", "sessions"), database),
-        *slots(reader.rows_if_allowed("vacuum_slots", "replication slots")),
-        *prepared(reader.rows_if_allowed("vacuum_prepared", "prepared transactions")),
-        *feedback(reader.rows_if_allowed("vacuum_feedback", "standby feedback")),
-    ]
-    return tuple(sorted(found, key=lambda one: (not one.serious, -(one.age or 0))))
 
 
 def _chunk(reader: _Reader) -> int:

@@ -73,58 +73,69 @@ class ColumnProof:
     verdict: Verdict
 
 
+#: A large value before and after.
+_Pair = tuple[Value, Value | None]
+
+
 def compare(
     before: Mapping[str, Row], after: Mapping[str, Row], written_again: float | None
 ) -> tuple[ColumnProof, ...]:
-    """What became of the large values of rows that were updated in between.
+    """What became of the large values of rows that were updated in between, by column.
 
-    `written_again` is the share of the table's updates that write large values, from its
-    statistics (`Amplification.rewritten`): it is used where there are no chunk ids.
+    A column without a large value in these rows has nothing to prove. `written_again` is the share
+    of the table's updates that write large values, from its statistics
+    (`Amplification.rewritten`): it is used where there are no chunk ids.
     """
     updated = [
         (row, after[key])
         for key, row in before.items()
         if key in after and after[key].version != row.version
     ]
-    columns = sorted({column for row, _ in updated for column in row.values})
-    return tuple(_column(column, updated, written_again) for column in columns)
+    pairs: dict[str, list[_Pair]] = {}
+    for was, now in updated:
+        for column, value in was.values.items():
+            if value.size >= LARGE:
+                pairs.setdefault(column, []).append((value, now.values.get(column)))
+    if written_again is not None:
+        written_again -= _changed(pairs)  # changed values have to be written
+    return tuple(_column(column, pairs[column], written_again) for column in sorted(pairs))
 
 
-def _column(
-    column: str, updated: Sequence[tuple[Row, Row]], written_again: float | None
-) -> ColumnProof:
-    pairs = [
-        (was.values[column], now.values.get(column))
-        for was, now in updated
-        if column in was.values and was.values[column].size >= LARGE
-    ]
-    same = [(was, now) for was, now in pairs if now is not None and now.digest == was.digest]
-    known = bool(pairs) and all(was.chunk is not None for was, _ in pairs)
+def _changed(pairs: Mapping[str, Sequence[_Pair]]) -> float:
+    """Share of the large values that changed, by size: of all columns, as statistics count them."""
+    each = [pair for of_column in pairs.values() for pair in of_column]
+    whole = sum(was.size for was, _ in each)
+    return sum(was.size for was, now in each if not _same(was, now)) / whole if whole else 0.0
+
+
+def _same(was: Value, now: Value | None) -> bool:
+    return now is not None and now.digest == was.digest
+
+
+def _column(column: str, pairs: Sequence[_Pair], needless: float | None) -> ColumnProof:
+    same = [(was, now) for was, now in pairs if now is not None and _same(was, now)]
+    known = all(was.chunk is not None for was, _ in pairs)
     rewritten = sum(1 for was, now in same if now.chunk != was.chunk) if known else None
     return ColumnProof(
         column=column,
         updated=len(pairs),
         same=len(same),
         rewritten=rewritten,
-        verdict=_verdict(len(pairs), len(same), rewritten, written_again),
+        verdict=_verdict(len(pairs), len(same), rewritten, needless),
     )
 
 
-def _verdict(
-    updated: int, same: int, rewritten: int | None, written_again: float | None
-) -> Verdict:
+def _verdict(updated: int, same: int, rewritten: int | None, needless: float | None) -> Verdict:
+    """By chunk ids; else by `needless`, the share of large values written without a change."""
     if updated < FEW:
         return Verdict.UNDECIDED
-    changed = 1 - same / updated
     if rewritten is not None:
         needless = rewritten / updated
-    elif written_again is not None:
-        needless = written_again - changed  # changed values have to be written
-    else:
+    elif needless is None:
         return Verdict.UNDECIDED
-    if needless >= MOST:
+    if min(needless, same / updated) >= MOST:
         return Verdict.REWRITTEN
-    return Verdict.CHANGED if changed >= MOST else Verdict.COPIED
+    return Verdict.CHANGED if 1 - same / updated >= MOST else Verdict.COPIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,23 +194,46 @@ def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) ->
             again = _again(conn, shape, list(taken.rows))
         columns = compare(taken.rows, again, written_again.get(shape.oid))
     except ConnectError as error:
-        if conn.closed:
-            raise
         why = error.message
     return TableProof(
         oid=shape.oid, table=shape.relation, rows=len(taken.rows), columns=columns, why=why
     )
 
 
+def unproven(taken: Taken, why: str) -> TableProof:
+    """Of a table whose rows could not be read again."""
+    return TableProof(
+        oid=taken.shape.oid, table=taken.shape.relation, rows=len(taken.rows), columns=(), why=why
+    )
+
+
 def settled(said: Amplification, proof: TableProof) -> Amplification:
-    """What statistics suspect of a table after its rows were compared: proven, cleared or open."""
+    """What statistics suspect of a table after its rows were compared: proven, cleared or open.
+
+    A column of which too few rows were seen leaves it open only if it is large in so many of them
+    that it could be the one.
+    """
+    verdicts = {one.verdict for one in proof.columns}
     waste = [one.column for one in proof.columns if one.verdict is Verdict.REWRITTEN]
     if waste:
         return replace(said, certainty=f"proven by its rows: {', '.join(waste)} had not changed")
-    if proof.columns and all(one.verdict is not Verdict.UNDECIDED for one in proof.columns):
-        cleared = "its rows show that what was written again had changed"
-        return replace(said, suspicion=None, certainty=cleared)
-    return said
+    most = max((one.updated for one in proof.columns), default=0)
+    if not verdicts or any(
+        one.verdict is Verdict.UNDECIDED and one.updated >= MOST * most for one in proof.columns
+    ):
+        return replace(said, certainty=_open(proof))
+    cleared = _CLEARED if Verdict.CHANGED in verdicts else _ALONE
+    return replace(said, suspicion=None, certainty=cleared)
+
+
+_CLEARED: Final = "its rows show that what was written again had changed"
+_ALONE: Final = "its rows show that large values were left alone"
+
+
+def _open(proof: TableProof) -> str:
+    if proof.why is not None:
+        return f"its rows were compared, and prove nothing: {proof.why}"
+    return f"its rows were compared, but fewer than {FEW} of them were updated: watch longer"
 
 
 _RELATION: Final = (

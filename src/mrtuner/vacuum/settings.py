@@ -15,6 +15,9 @@ _DELAY: Final = "autovacuum_vacuum_cost_delay"
 _INSERT_SCALE: Final = "autovacuum_vacuum_insert_scale_factor"
 _INSERT_THRESHOLD: Final = "autovacuum_vacuum_insert_threshold"
 _FREEZE: Final = "autovacuum_freeze_min_age"
+_ENABLED: Final = "autovacuum_enabled"
+#: A storage parameter keeps the notation it was given. Source: parse_bool_with_len, bool.c.
+_OFF: Final = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
 
 _NOTES: Final = "field notes on vacuum by table (2021)"
 _OURS: Final = "our judgement"
@@ -48,9 +51,11 @@ def advise(
     table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]
 ) -> tuple[Advice, ...]:
     """What to set, only where it differs from what the table has."""
-    if table.options.get("autovacuum_enabled") in {"false", "off"}:
-        return (_switched_off(table),)
-    found = [*_main(table, rates, kind, settings), *_toast(table, rates, kind, settings)]
+    off = tuple(_switched_off(table))
+    if any(one.name == _ENABLED for one in off):
+        return off
+    toast = () if off else tuple(_toast(table, rates, kind, settings))
+    found = [*off, *_main(table, rates, kind, settings), *toast]
     return tuple(one for one in found if not _same(one))
 
 
@@ -71,14 +76,20 @@ def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str
     return {**options_after(table, advice), **kept, **own}
 
 
-def _switched_off(table: Table) -> Advice:
-    return Advice(
-        name="autovacuum_enabled",
-        now=table.options["autovacuum_enabled"],
-        value="true",
-        because="autovacuum is switched off for this table: only wraparound vacuums it",
-        source="documentation: Automatic Vacuuming",
-    )
+def _switched_off(table: Table) -> Iterator[Advice]:
+    """Somebody decided that: a line of the plan of its own, with what it means."""
+    toast = table.toast.options.get(_ENABLED) if table.toast else None
+    for name, now in ((_ENABLED, table.options.get(_ENABLED)), (f"toast.{_ENABLED}", toast)):
+        if now is not None and now.lower() in _OFF:
+            what = "TOAST table" if name.startswith("toast.") else "table"
+            yield _advice(
+                table,
+                name,
+                "true",
+                f"somebody has switched autovacuum off for this {what}: only wraparound vacuums "
+                "it; if that is meant, leave this line out (--format sql)",
+                "documentation: Automatic Vacuuming",
+            )
 
 
 def _same(one: Advice) -> bool:

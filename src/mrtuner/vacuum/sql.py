@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mrtuner.escape import printable
 from mrtuner.vacuum.model import Table, TableReport
 
 if TYPE_CHECKING:
@@ -25,6 +26,41 @@ def qualified(table: Table) -> str:
     return f"{identifier(table.schema)}.{identifier(table.name)}"
 
 
+def literal(text: str) -> str:
+    """A quoted string; one with characters that cannot be shown has their code points instead.
+
+    >>> literal("it's"), literal("a\\nb")
+    ("'it''s'", "E'a\\\\u000ab'")
+    """
+    quoted = text.replace("'", "''")
+    if printable(text) == text:
+        return f"'{quoted}'"
+    return "E'" + _by_code(quoted.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
+
+
+def _shown(table: Table) -> str:
+    """A table's name as `qualified` has it, for the eye: the same name to the server."""
+    return f"{_shown_identifier(table.schema)}.{_shown_identifier(table.name)}"
+
+
+def _shown_identifier(name: str) -> str:
+    r"""A quoted name; one with characters that cannot be shown has their code points instead.
+
+    >>> _shown_identifier("a\nb")
+    'U&"a\\000Ab"'
+    """
+    if printable(name) == name:
+        return identifier(name)
+    return "U&" + _by_code(identifier(name.replace("\\", "\\\\")), "\\{:04X}", "\\+{:06X}")
+
+
+def _by_code(text: str, short: str, long: str) -> str:
+    return "".join(
+        one if printable(one) == one else (short if one <= "\uffff" else long).format(ord(one))
+        for one in text
+    )
+
+
 def commands(found: Vacuum) -> str:
     """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; text ends in a newline.
 
@@ -36,9 +72,11 @@ def commands(found: Vacuum) -> str:
 
 def conf(found: Vacuum) -> str:
     """The server's settings alone, as lines of a configuration file (`mrtuner apply --from`)."""
-    lines = [f"# Autovacuum settings of the server, from database {found.picture.database}"]
+    lines = [
+        _comment(f"Autovacuum settings of the server, from database {found.picture.database}", "#")
+    ]
     for one in found.settings:
-        lines += [f"# {one.because}", f"{one.name} = '{one.value}'"]
+        lines += [_comment(one.because, "#"), f"{one.name} = '{one.value}'"]
     return "\n".join(lines) + "\n"
 
 
@@ -62,9 +100,9 @@ def _alter(one: TableReport) -> Iterator[str]:
     for because in dict.fromkeys(item.because for item in one.advice):
         yield _comment(because)
     body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
-    yield f"ALTER TABLE {qualified(one.table)} SET ({body});"
+    yield f"ALTER TABLE {_shown(one.table)} SET ({body});"
 
 
-def _comment(text: str) -> str:
+def _comment(text: str, mark: str = "--") -> str:
     """One line whatever the text holds: a table's name may hold a line break, and SQL after it."""
-    return f"-- {' '.join(text.split())}"
+    return f"{mark} {printable(' '.join(text.split()))}"

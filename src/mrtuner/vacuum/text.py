@@ -80,7 +80,7 @@ def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
 
 def age_words(one: Row) -> str:
     """How long a blocker has been there, after a comma; empty where that is not known."""
-    parts = []
+    parts = ["throughout the watch"] if one.get("throughout") else []
     if one["seconds"] is not None:
         parts.append(f"for {duration(one['seconds'])}")
     if one["age"] is not None:

@@ -31,7 +31,7 @@ def tell_forecast(plan: GridPlan, as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": FORECAST} | _forecast(plan))
     else:
-        click.echo(_announcement(plan))
+        terminal.say(_announcement(plan))
 
 
 def begin(
@@ -79,7 +79,8 @@ def _run(
         terminal.talk(f"interrupted; to go on: mrtuner bench run --resume {directory}")
         raise KeyboardInterrupt from end
     show(record, as_json)
-    terminal.talk(f"\npictures and all figures: mrtuner bench report {directory} --html FILE")
+    terminal.talk()
+    terminal.talk(f"pictures and all figures: mrtuner bench report {directory} --html FILE")
     if _worse(record):
         ctx.exit(proving.WORSE)
 
@@ -92,7 +93,7 @@ def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> 
         terminal.document(bench.document(record, other))
         return
     for line in bench.lines(record, other):
-        click.echo(line)
+        terminal.say(line)
 
 
 def _worse(record: GridRecord) -> bool:

@@ -52,7 +52,7 @@ def command(
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:
         for line in words.audit(done):
-            click.echo(line)
+            terminal.say(line)
     if done.found:
         ctx.exit(FOUND)
 

@@ -130,7 +130,7 @@ def _list(as_json: bool) -> None:
         terminal.document({"schema": SCHEMA, "known": known})
         return
     for line in table([(one.name, one.words) for one in SCENARIOS.values()]):
-        click.echo(line)
+        terminal.say(line)
 
 
 def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
             outcome = play(replace(request, scenario=name), terminal.talk)
         if not as_json:
             for line in (*lines(outcome), ""):
-                click.echo(line)
+                terminal.say(line)
         yield outcome
 
 
@@ -190,10 +190,10 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": SCHEMA, "enter": entrance, "dsns": dict(dsns)})
         return
-    click.echo("a client's place:")
-    click.echo(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
+    terminal.say("a client's place:")
+    terminal.say(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
     for line in table([("  " + what, dsn) for what, dsn in dsns.items()]):
-        click.echo(line)
-    click.echo("type what is to happen; Ctrl-C ends it:")
+        terminal.say(line)
+    terminal.say("type what is to happen; Ctrl-C ends it:")
     for line in table([("  " + verb, words) for verb, words in explained()]):
-        click.echo(line)
+        terminal.say(line)

@@ -86,7 +86,7 @@ def command(
         )
         return
     for line in words.prediction(situation, cases):
-        click.echo(line)
+        terminal.say(line)
 
 
 def _client(name: str | None, dsn: str | None, rtt: float | None) -> tuple[Client, Path]:

@@ -251,7 +251,7 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
         terminal.document(told)
     else:
         for line in lines(told):
-            click.echo(line)
+            terminal.say(line)
     if report is not None:
         terminal.save(report, page(told))
         terminal.talk(f"written: {report}")

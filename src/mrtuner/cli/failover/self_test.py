@@ -37,6 +37,6 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:
         for line in done.lines():
-            click.echo(line)
+            terminal.say(line)
     if not done.fits:
         ctx.exit(FAILED)

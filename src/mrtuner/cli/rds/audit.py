@@ -140,9 +140,9 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
 
 def _print(found: Fleet) -> None:
     for line in _table(found.ordered):
-        click.echo(line)
+        terminal.say(line)
     for line in _summary(found):
-        click.echo(line)
+        terminal.say(line)
     for failure in found.failures:
         message = failure.error.message
         said = message if failure.region in message else f"{failure.region}: {message}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.escape import printable
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -122,7 +123,7 @@ def telling(poll: float) -> Iterator[Told]:
                 console.print(Text(f"  {_short(text)}"))
                 status.update(Text(_short(text)))
 
-        yield Told(step, replace(pace, tell=lambda state: status.update(Text(state))))
+        yield Told(step, replace(pace, tell=lambda state: status.update(Text(printable(state)))))
 
 
 _LESS_FREQUENT: Final = 15
@@ -135,7 +136,7 @@ def _step(text: str) -> None:
 
 def _short(text: str) -> str:
     """A step without most of its twenty names; the journal has them all."""
-    return textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …")
+    return printable(textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …"))
 
 
 def _waited(state: str) -> None:
@@ -179,12 +180,12 @@ def clean_up(
 def say(outcome: Outcome, reboot: Reboot) -> None:
     """What became of it, on stdout; what waits, on stderr."""
     if outcome.did == "nothing":
-        click.echo("nothing to change")
+        terminal.say("nothing to change")
     elif outcome.did == "rebooted":
-        click.echo(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
+        terminal.say(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
     else:
         number = len(outcome.changed)
-        click.echo(
+        terminal.say(
             f"{number} parameter{'s' * (number != 1)} {outcome.did} and verified"
             f" in group {outcome.group}"
         )

@@ -62,7 +62,7 @@ def command(
         terminal.document(_document(found, notes))
     else:
         for line in _screen(found, notes, everything=everything):
-            click.echo(line)
+            terminal.say(line)
     if check and (found.differing or found.advised or found.waiting or found.down):
         ctx.exit(_FOUND_SOMETHING)
 

@@ -168,9 +168,9 @@ def _one(
     if as_json:
         terminal.document({**_about(found, parameter, engine), **_document(found)})
     else:
-        click.echo(_title(found))
+        terminal.say(_title(found))
         for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
-            click.echo(line)
+            terminal.say(line)
     _end([found])
 
 
@@ -195,7 +195,7 @@ def _every_class(
         about = _about(found[0], parameter, engine)
         terminal.document({**about, "classes": [_document(each) for each in found]})
     else:
-        click.echo(_title(found[0]))
+        terminal.say(_title(found[0]))
         _print_table(found)
     _end(found)
 

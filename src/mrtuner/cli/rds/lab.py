@@ -110,7 +110,7 @@ def _say(lab: Lab, servers: bool, as_json: bool) -> None:
         terminal.document(_document(lab, servers))
         return
     for name, value in lab.environment.items():
-        click.echo(f"export {name}={shlex.quote(value)}")
+        terminal.say(f"export {name}={shlex.quote(value)}")
     for each in lab.instances():
         terminal.talk(f"{each.identifier}: {each.class_name}, {each.engine} {each.version}")
         if servers:

@@ -141,7 +141,7 @@ def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
         for finding in findings:
             counts[finding.severity] += 1
             for line in _lines(finding, look):
-                click.echo(line)
+                terminal.say(line)
     parameters = sum(len(group.entries) for group, _ in found)
     terminal.talk(f"{_counted(counts)} in {_many(parameters, 'parameter')}")
 

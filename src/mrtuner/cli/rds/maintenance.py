@@ -110,7 +110,7 @@ def upcoming(
         terminal.document(_document(found, calendar, minutes, now))
     else:
         for line in _lines(found, calendar, minutes, zone, now):
-            click.echo(line)
+            terminal.say(line)
     if check and _something_to_do(found, calendar, minutes):
         ctx.exit(FOUND)
 
@@ -316,7 +316,7 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
         terminal.document(told)
     else:
         for line in lines(told):
-            click.echo(line)
+            terminal.say(line)
     if report is not None:
         terminal.save(report, page(told))
         terminal.talk(f"written: {report}")

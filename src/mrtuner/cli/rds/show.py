@@ -88,8 +88,8 @@ def _show(
     look = terminal.look(sys.stdout)
     lines = group.every_class if all_classes else None
     for line in group.screen(made, here, everywhere, look):
-        click.echo(line)
+        terminal.say(line)
     if lines is not None:
-        click.echo()
+        terminal.say()
         for line in lines(made, everywhere, look):
-            click.echo(line)
+            terminal.say(line)

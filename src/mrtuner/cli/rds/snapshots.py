@@ -129,7 +129,7 @@ def template(output: Path | None) -> None:
 
 def _print(report: Report) -> None:
     for line in _lines(report):
-        click.echo(line)
+        terminal.say(line)
     for copied in report.copies:
         if copied.error:
             terminal.complain(f"{copied.source}: {copied.error}", copied.hint)

@@ -1,7 +1,7 @@
 -- No lock on any table: sizes are relpages, counters come from the functions below the views.
 -- The view pg_stat_all_tables joins every index, too slow with 10,000 partitions.
 SELECT c.oid, n.nspname AS schema, c.relname AS name, p.inhparent::regclass::text AS parent,
-       c.relpages AS pages, c.relallvisible AS visible_pages,
+       c.relfilenode::bigint AS relfilenode, c.relpages AS pages, c.relallvisible AS visible_pages,
        greatest(c.reltuples, 0)::float8 AS rows_estimated,
        coalesce(i.pages, 0)::bigint AS index_pages, coalesce(i.indexes, 0) AS indexes,
        coalesce(c.reloptions, '{}') AS options,
