@@ -192,6 +192,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "refused": [
             {"name": item.name, "value": item.value, "why": item.why} for item in plan.refused
         ],
+        "pending": [
+            {"name": item.name, "before": item.before, "value": item.value} for item in plan.pending
+        ],
         "elsewhere": plan.elsewhere,
     }  # fmt: skip
 

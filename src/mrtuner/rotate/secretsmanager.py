@@ -30,6 +30,10 @@ class Secret:
         self.arn = arn
         self.service = service or client("secretsmanager", Account(region=_region(arn)))
 
+    def check(self) -> None:
+        """AwsError when there is no such secret, BadValue when it holds no object."""
+        self.read()
+
     def write(self, credential: Credential) -> None:
         """A new version, current at once."""
         self.put(credential.within(self.read() or {}))
