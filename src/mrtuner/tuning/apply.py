@@ -80,6 +80,7 @@ def apply(
     restart: Restart = NEVER,
     conf_dir: Path | None = None,
     fits: Fits = _anything_fits,
+    proof: bool = False,
     at: Observer = unseen,
 ) -> Outcome:
     """Carry a plan out: write, reload or restart, verify in a new session.
@@ -87,6 +88,7 @@ def apply(
     Without a restart, settings that need one are written and wait; `fits` is asked whether the
     others may be in force beside the old values meanwhile. With `conf_dir` an include file there
     is written instead of ALTER SYSTEM. An earlier change that was interrupted is cleaned up first.
+    `proof` marks it in the journal as made to be measured.
 
     Raises Refused or MissingPart before anything is touched; ApplyError afterwards, when the
     settings are back as they were, or when its message says otherwise.
@@ -96,7 +98,7 @@ def apply(
     if not plan.steps:
         return Outcome(did="nothing")
     with _session(dsn, journal) as (conn, who):
-        draft = _draft(conn, who, plan, restart, conf_dir)
+        draft = replace(_draft(conn, who, plan, restart, conf_dir), proof=proof)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = () if change.restarts else tuple(step.name for step in plan.restart)
     return Outcome(did="applied", change=change.id, changed=_names(change), waiting=waiting)
