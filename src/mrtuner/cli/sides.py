@@ -65,9 +65,7 @@ class Sides:
         from mrtuner.tuning.apply import apply
 
         self.plan = self._planned()
-        apply(
-            self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True
-        )
+        apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True)
         self.changed = True
 
     def _planned(self) -> Plan:
