@@ -1,4 +1,4 @@
-"""A proof that is interrupted, twice and more, or killed: what is left is said and can be removed."""
+"""A proof that is interrupted, twice and more, or killed: what is left is said and can go."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Proof:
         return shlex.split(line.removeprefix(words))
 
     def databases(self) -> list[str]:
-        found = sql(self.dsn, "SELECT datname FROM pg_database WHERE datname ~ 'mrtuner' ORDER BY 1")
+        found = sql(
+            self.dsn, "SELECT datname FROM pg_database WHERE datname ~ 'mrtuner' ORDER BY 1"
+        )
         return [name for (name,) in found]
 
     def cost(self) -> str:
@@ -87,7 +89,9 @@ class Proof:
     def restart_command(self, before: str = "true") -> str:
         who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
         program, log = self.cluster.binaries.program("pg_ctl"), self.cluster.directory / "log"
-        return f"{before}; cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
+        return (
+            f"{before}; cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
+        )
 
 
 @pytest.fixture
@@ -237,9 +241,7 @@ def test_what_a_running_proof_uses_is_left_alone(
     assert proof.as_it_was()
 
 
-def test_a_database_of_another_machines_proof_is_only_named(
-    proof: Proof, tmp_path: Path
-) -> None:
+def test_a_database_of_another_machines_proof_is_only_named(proof: Proof, tmp_path: Path) -> None:
     mark = "mrtuner proof, pid 1 on elsewhere since 2026-01-01T00:00:00+00:00; may be dropped"
     sql(
         proof.dsn, "CREATE DATABASE theirs", f"COMMENT ON DATABASE theirs IS '{mark}'",
@@ -251,4 +253,6 @@ def test_a_database_of_another_machines_proof_is_only_named(
     assert done.exit_code == 0, done.output
     assert f"database theirs is there: {mark}" in done.stderr
     assert 'if that has ended: DROP DATABASE "theirs";' in done.stderr
-    assert sql(proof.dsn, "SELECT count(*) FROM pg_database WHERE datname ~ 'theirs|mine'") == [(2,)]
+    assert sql(proof.dsn, "SELECT count(*) FROM pg_database WHERE datname ~ 'theirs|mine'") == [
+        (2,)
+    ]

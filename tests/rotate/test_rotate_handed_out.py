@@ -149,6 +149,25 @@ def test_killed_while_the_command_runs_no_login_fails_before_or_after_the_next_r
         shop.none_failed()
 
 
+def test_killed_at_any_moment_of_several_rotations_no_login_ever_fails(shop: Shop) -> None:
+    """Whatever it was at then: the moments lie a quarter of a second apart."""
+    shop.mode.write_text("takes")
+    killed = 0
+    for number in range(14):
+        with shop.started("--to", str(shop.put)) as process:
+            try:
+                process.communicate(timeout=0.3 + number * 0.25)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+    assert killed > 4
+    code, said = shop.rotate("takes")
+    assert code == 0, said
+    assert may_login(shop.server, shop.group) == {shop.user()}
+    assert shop.kept() == []
+    shop.none_failed()
+
+
 def test_a_secret_that_a_failing_command_delivered_lives_while_the_store_is_down(
     shop: Shop,
 ) -> None:

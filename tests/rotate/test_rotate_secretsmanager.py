@@ -14,7 +14,7 @@ import pytest
 from moto import mock_aws
 from rotating import ADMIN, IMPATIENT, admin, may_login, running
 
-from mrtuner.errors import BadValue, MrTunerError, Refused
+from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Credential, Step, rotate
 from mrtuner.rotate.answer import opened
@@ -155,9 +155,10 @@ def test_a_secret_that_cannot_take_it_is_found_before_roles_are_made(
     """One that does not exist, and one that holds something else."""
     if text is not None:
         service.create_secret(Name="unfit", SecretString=text)
-    with pytest.raises(MrTunerError) as refused:
+    with pytest.raises(BadValue) as refused:
         rotate(admin(server), "unfit", to="secretsmanager:unfit", journal=tmp_path / "state")
-    assert refused.value.hint
-    assert "hidden" not in refused.value.message + refused.value.hint
+    found = "there is no secret unfit" if text is None else "the secret does not hold a JSON object"
+    assert refused.value.message.startswith(found)
+    assert "hidden" not in refused.value.message
     there = "SELECT rolname FROM pg_roles WHERE rolname ^@ 'unfit'"
     assert sql(server.dsn(), there) == []

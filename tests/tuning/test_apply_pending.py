@@ -116,6 +116,19 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
     assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
 
 
+def test_an_undo_that_restarts_names_it_too(new_cluster: NewCluster, tmp_path: Path) -> None:
+    owner = Owner(new_cluster(), tmp_path)
+    owner.run("apply")
+    owner.reload("ALTER SYSTEM SET max_connections = 77")
+    undone = owner.run("undo", restart=True)
+    assert undone.exit_code == 0, undone.output
+    lines = undone.stderr.splitlines()
+    title = lines.index("not of this plan: the next restart puts it into force")
+    assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
+    assert lines[title + 2].split()[:1] != ["max_worker_processes:"]
+    assert sql(owner.dsn, "SHOW max_connections") == [("77",)]
+
+
 def test_what_does_not_wait_any_more_is_not_named(new_cluster: NewCluster, tmp_path: Path) -> None:
     """The server keeps pending_restart when the line that caused it is gone again."""
     owner = Owner(new_cluster(), tmp_path)

@@ -83,7 +83,7 @@ def _undone(
     from mrtuner.tuning.apply import undo
 
     if last is not None:
-        for line in _shown(last):
+        for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
             terminal.talk(line)
         terminal.agree(f"Put back {len(last.entries)} settings?", yes=yes)
     how = change.consent(
@@ -110,6 +110,20 @@ def _shown(last: Change) -> Iterator[str]:
     ]
     title = f"change {last.id} of {last.began}"
     yield from sections([(title, pairs)], terminal.look(sys.stderr))
+
+
+def _also_due(dsn: str, last: Change) -> Iterator[str]:
+    """What a restart puts into force besides."""
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read
+    from mrtuner.report.text import plan_of_change
+    from mrtuner.tuning.apply import Plan, plan
+
+    with connect(dsn) as connection:
+        pending = plan(read(connection), ()).pending
+    ours = {entry.name for entry in last.entries}
+    others = tuple(one for one in pending if one.name not in ours)
+    yield from plan_of_change(Plan(steps=(), pending=others), terminal.look(sys.stderr))
 
 
 def _text(value: str | None) -> str:

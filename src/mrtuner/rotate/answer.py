@@ -34,8 +34,9 @@ def rotate(
 
     `dsn` is of a role that administers the group, `to` a store as `mrtuner rotate --to` takes it
     (as last time if None), `current` the role that applications use, where that cannot be told.
-    `tell` gets each step in words. Ends when the old role is disabled, or with `holders` when
-    somebody still uses it after `patience.wait` [s]; call it again then.
+    `tell` gets each step in words. Ends when the old role is disabled, or unfinished when after
+    `patience.wait` [s] somebody still uses it (`holders`), or nobody was seen to use the new one
+    and the store cannot tell that it has the secret (`notices`); call it again then.
 
     Raises Refused for what would lock somebody out, ConnectError when a login fails, MissingPart
     for a permission, ApplyError when the store or the journal does not take it.
