@@ -118,7 +118,7 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
 
 def test_an_undo_that_restarts_names_it_too(new_cluster: NewCluster, tmp_path: Path) -> None:
     owner = Owner(new_cluster(), tmp_path)
-    owner.run("apply")
+    owner.run("apply", restart=True)
     owner.reload("ALTER SYSTEM SET max_connections = 77")
     undone = owner.run("undo", restart=True)
     assert undone.exit_code == 0, undone.output

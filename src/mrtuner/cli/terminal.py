@@ -167,8 +167,10 @@ class PatientEnd:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        ours = (SIGINT, SIGTERM, SIGHUP)
-        self._before = {number: signal.signal(number, self._requested) for number in ours}
+        for number in (SIGINT, SIGTERM, SIGHUP):
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # as nohup does
+                self._before[number] = before
+                signal.signal(number, self._requested)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -183,5 +185,5 @@ class PatientEnd:
         self._requests += 1
         if self._requests != 2:
             raise KeyboardInterrupt(f"signal {number}")
-        with suppress(RuntimeError):  # a line was just being written there
+        with suppress(RuntimeError, OSError):  # a line was just being written there; nobody reads
             talk(self._answer)
