@@ -67,8 +67,7 @@ class Shop:
     def work(self) -> None:
         while not self.over.wait(0.02):
             try:
-                with psycopg.connect(login(self.secret)):
-                    time.sleep(0.1)
+                psycopg.connect(login(self.secret)).close()
             except psycopg.Error as error:
                 self.failures.append(str(error))
             else:
