@@ -100,7 +100,7 @@ def test_every_key_of_apply_and_undo_is_described(embedded: Cluster, tmp_path: P
     assert (applied["schema"], undone["schema"]) == ("mrtuner.apply/1", "mrtuner.undo/1")
     known = described("mrtuner.apply/1")
     assert set(keys(applied)) - known == set()
-    assert set(keys(undone)) - known == set()
+    assert set(keys(undone)) - known - described("mrtuner.undo/1") == set()
     assert set(undone) == described("mrtuner.undo/1") - {"mrtuner.apply/1"}
 
 

@@ -146,3 +146,19 @@ def test_the_four_steps_rotate_and_each_may_be_called_twice(server: Cluster, ser
             (user, "aws")
         ]
     assert may_login(server, "aws") == {"aws", "aws_blue", "aws_green"}
+
+
+@pytest.mark.parametrize("text", [None, "password=hidden"])
+def test_a_secret_that_cannot_take_it_is_found_before_roles_are_made(
+    server: Cluster, service: Any, tmp_path: Path, text: str | None
+) -> None:
+    """One that does not exist, and one that holds something else."""
+    if text is not None:
+        service.create_secret(Name="unfit", SecretString=text)
+    with pytest.raises(BadValue) as refused:
+        rotate(admin(server), "unfit", to="secretsmanager:unfit", journal=tmp_path / "state")
+    found = "there is no secret unfit" if text is None else "the secret does not hold a JSON object"
+    assert refused.value.message.startswith(found)
+    assert "hidden" not in refused.value.message
+    there = "SELECT rolname FROM pg_roles WHERE rolname ^@ 'unfit'"
+    assert sql(server.dsn(), there) == []

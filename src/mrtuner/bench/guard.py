@@ -8,6 +8,7 @@ first. It runs this very file, without the package.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import itertools
 import json
 import os
@@ -17,10 +18,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+MARK = ".mrtuner"
 _STOP_S = 20.0
 _COMMAND_S = 60.0
 
@@ -34,8 +36,34 @@ def server_stopped(data: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_removed(directory: Path) -> Iterator[None]:
-    """If we are killed inside the block, this directory goes."""
-    with _registered("directory", str(directory)):
+    """If we are killed inside the block, this directory goes.
+
+    Where the guard is killed as well, the mark that it leaves shows that nobody is there any more.
+    """
+    with _marked(directory), _registered("directory", str(directory)):
+        yield
+
+
+def abandoned(directory: Path) -> bool:
+    """Whether it has a mark of ours, and whoever made that is gone."""
+    try:
+        with (directory / MARK).open("rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return False
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # no mark, or somebody's lock
+        return False
+    return True
+
+
+@contextmanager
+def _marked(directory: Path) -> Iterator[None]:
+    """A file with a lock that ends with us, however we end."""
+    mark = directory / MARK
+    with ExitStack() as stack:
+        with suppress(OSError):  # a directory that cannot be marked serves all the same
+            fcntl.flock(stack.enter_context(mark.open("ab")), fcntl.LOCK_SH)
+            stack.callback(mark.unlink, missing_ok=True)
         yield
 
 
@@ -105,7 +133,7 @@ def _watch(lines: IO[bytes]) -> None:
             _ACTIONS[str(line["kind"])](line["what"])
 
 
-def _stop(data: str) -> None:
+def stop_server(data: str) -> None:
     """Immediately: nobody will ask for what was in it. Source: postmaster.pid, line 1."""
     text = Path(data, "postmaster.pid").read_text(encoding="utf-8")
     pid = int(text.split("\n", 1)[0])
@@ -136,7 +164,7 @@ def _run(words: list[str]) -> None:
 
 
 _ACTIONS: dict[str, Callable[[Any], None]] = {
-    "server": _stop,
+    "server": stop_server,
     "directory": _remove,
     "command": _run,
 }

@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.pgbench import Load, initialise
 from mrtuner.bench.server import one_row
 from mrtuner.errors import MissingPart, Refused
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import Bytes, MiB
 
 if TYPE_CHECKING:
@@ -29,6 +31,25 @@ _MARK: Final = "mrtuner proof"
 #: An empty database, and pgbench's tables with their indexes at scale 1.
 _EMPTY: Final = 8 * MiB
 _PER_SCALE: Final = 15 * MiB
+
+
+class Owner(StrEnum):
+    """What has become of the process that made a database."""
+
+    WE = "we"
+    RUNS = "runs"
+    GONE = "gone"
+    ELSEWHERE = "elsewhere"  # on another machine, of which nothing can be told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """A template with a proof's mark, and its working copy if there is one."""
+
+    template: str
+    databases: tuple[str, ...]  # the copy first: it goes first
+    owner: Owner
+    mark: str
 
 
 def copy_name(template: str) -> str:
@@ -96,13 +117,33 @@ def remove_leftovers(session: Connection, template: str) -> list[str]:
             f"database {found[0]} is there and was not made by a proof",
             "Name another with --database, or drop it yourself if nobody needs it.",
         )
-    if _alive(mark):
+    if _owner(mark) is Owner.RUNS:
         raise Refused(
             f"another proof is using database {template}: {mark}",
             "Wait for it, or drop the database by hand if that process is something else.",
         )
     drop(session, template)
     return found
+
+
+def marked(session: Connection) -> tuple[Marked, ...]:
+    """All databases that proofs made on this server and that are still there."""
+    query: LiteralString = (
+        "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
+        " WHERE starts_with(shobj_description(oid, 'pg_database'), %s) ORDER BY datname"
+    )
+    with translated():
+        return tuple(
+            Marked(
+                template=name,
+                databases=tuple(
+                    each for each in (copy_name(name), name) if _exists(session, each)
+                ),
+                owner=_owner(mark),
+                mark=mark,
+            )
+            for name, mark in session.execute(query, [_MARK]).fetchall()
+        )
 
 
 def make_template(
@@ -158,16 +199,23 @@ def _mark() -> str:
     return f"{_MARK}, pid {os.getpid()} on {socket.gethostname()} since {now}; may be dropped"
 
 
-def _alive(mark: str) -> bool:
-    """Whether the process that a mark names runs on this very machine, and is not us."""
+def _owner(mark: str) -> Owner:
+    """Who made it, by its mark. A number that another process has now counts as running."""
     words = mark.replace(",", "").split()
-    with suppress(ValueError, IndexError, ProcessLookupError):
+    try:
         pid, host = int(words[words.index("pid") + 1]), words[words.index("on") + 1]
-        if host == socket.gethostname() and pid != os.getpid():
-            with suppress(PermissionError):  # it runs, and is somebody else's
-                os.kill(pid, 0)
-            return True
-    return False
+    except (ValueError, IndexError):
+        return Owner.ELSEWHERE
+    if host != socket.gethostname():
+        return Owner.ELSEWHERE
+    if pid == os.getpid():
+        return Owner.WE
+    try:
+        with suppress(PermissionError):  # it runs, and is somebody else's
+            os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return Owner.GONE
+    return Owner.RUNS
 
 
 def _exists(session: Connection, name: str) -> bool:

@@ -158,9 +158,10 @@ def without_secrets(dsn: str) -> str:
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
-def undo_command(dsn: str, restart: str, journal: Path | None) -> str:
-    """How to take a change back; passwords are left out."""
+def undo_command(dsn: str, restart: str, journal: Path | None, *, proof: bool = False) -> str:
+    """How to take a change back, or what a proof has left; passwords are left out."""
     words = ["mrtuner", "undo", without_secrets(dsn)]
+    words += ["--proof"] if proof else []
     words += [] if restart == "never" else ["--restart", restart]
     words += [] if journal is None else ["--journal", str(journal)]
     return shlex.join(words)
@@ -191,6 +192,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         ],
         "refused": [
             {"name": item.name, "value": item.value, "why": item.why} for item in plan.refused
+        ],
+        "pending": [
+            {"name": item.name, "before": item.before, "value": item.value} for item in plan.pending
         ],
         "elsewhere": plan.elsewhere,
     }  # fmt: skip

@@ -30,6 +30,7 @@ class Target:
     restart: Restart
     ours: bool
     journal: Path | None
+    undo: str | None = None  # the command that puts everything back, where we cannot
 
 
 @options.command("prove")
@@ -160,13 +161,16 @@ def command(
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> Target:
+    from mrtuner.bench import guard
     from mrtuner.tuning.apply import Restart
 
     if dsn is not None:
         how = change.consent(restart, restarts=True)
-        return Target(dsn=dsn, restart=how, ours=False, journal=journal)
+        undo = change.undo_command(dsn, str(how.run or "never"), journal, proof=True)
+        return Target(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
     cluster = stack.enter_context(proving.own_server(server_bin))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="mrtuner-journal-")))
+    stack.enter_context(guard.directory_removed(scratch))
     how = Restart(run=cluster.restart, start=cluster.start)
     return Target(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
 
@@ -189,7 +193,7 @@ def _proof(
         terminal.agree("Change the settings to and fro and measure?", yes=yes or target.ours)
         return proving.measure(
             target.dsn, tuning, compared, question,
-            book=book, restart=target.restart, program=program,
+            book=book, restart=target.restart, program=program, repair=target.undo,
         )  # fmt: skip
 
 
@@ -227,9 +231,8 @@ def _announce(compared: Sequence[Wanted], question: proving.Question, target: Ta
             f"a database {question.database} of {pretty_bytes(space_needed(plan))} will be made"
             " and dropped"
         )
-    if not target.ours:
-        undo = change.undo_command(target.dsn, "never", target.journal)
-        terminal.talk(f"the settings are put back at the end; should this be killed: {undo}")
+    if target.undo is not None:
+        terminal.talk(f"all is put back at the end; should this be killed: {target.undo}")
 
 
 def _commands(target: Target, restart: str) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.cli import change, progress, terminal
 from mrtuner.cli.sides import Sides
-from mrtuner.errors import MissingPart
+from mrtuner.errors import MissingPart, MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Series, Task
@@ -86,16 +86,26 @@ def measure(
     book: Journal,
     restart: Restart,
     program: Path,
+    repair: str | None = None,
 ) -> Proof:
-    """Switch between the settings in force and those wanted, measure both, put all back."""
+    """Switch between the settings in force and those wanted, measure both, put all back.
+
+    Whatever could not be put back or dropped is said, with `repair`, the command that does it.
+    """
     from mrtuner.bench.proof import prove_load
     from mrtuner.bench.series import Series
 
-    with Sides(dsn, wanted, book, restart, change.fits(tuning)) as sides, progress.shown() as tell:
-        measured = prove_load(
-            sides.arms(), question.task, database=question.database, progress=tell,
-            program=program, host=tuning.host,
-        )  # fmt: skip
+    sides = Sides(dsn, wanted, book, restart, change.fits(tuning), repair)
+    try:
+        with sides, progress.shown() as tell:
+            measured = prove_load(
+                sides.arms(), question.task, database=question.database, progress=tell,
+                program=program, host=tuning.host,
+            )  # fmt: skip
+    except BaseException:
+        if repair is not None:
+            _say_left(dsn, repair)
+        raise
     return Proof(
         tuning=tuning,
         series=Series(
@@ -109,6 +119,22 @@ def measure(
             "restarted": restart.run is not None and any(item.restart for item in wanted),
         },
     )  # fmt: skip
+
+
+def _say_left(dsn: str, repair: str) -> None:
+    """The databases that we made and did not come to drop."""
+    from mrtuner.bench import scratch
+    from mrtuner.postgres.connect import connect
+
+    try:
+        with connect(dsn) as session:
+            found = [one for one in scratch.marked(session) if one.owner is scratch.Owner.WE]
+    except MrTunerError as error:
+        terminal.talk(f"warning: databases may be left, which could not be asked: {error.message}")
+        return
+    if names := [name for one in found for name in one.databases]:
+        terminal.talk(f"warning: databases left: {', '.join(names)}")
+        terminal.talk(f"to drop them: {repair}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

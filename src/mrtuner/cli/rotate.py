@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
 
 SCHEMA: Final = "mrtuner.rotate/1"
-#: Exit code while sessions of the role to be disabled are still there.
+#: Exit code while sessions of the role to be disabled are still there, or none of the new one yet.
 WAITED_FOR: Final = 3
 
 
@@ -31,8 +31,9 @@ WAITED_FOR: Final = 3
 @click.option("--status", is_flag=True, help="Show how far it is; change nothing.")
 @click.option("--abort", is_flag=True, help="Go back to the old credential.")
 @click.option(
-    "--current", metavar="ROLE", help="The role in use, where that cannot be told; begins anew."
-)
+    "--current", metavar="ROLE",
+    help="The role in use, where that cannot be told; begins anew, or ends a wait.",
+)  # fmt: skip
 @click.option(
     "--wait", type=options.Duration(), default="10min", show_default=True,
     help="At most, for sessions of the old role to end.",
@@ -96,7 +97,7 @@ def command(
         with held(rotator, journal):
             outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes, as_json)
     _show(outcome, as_json)
-    if outcome.holders:
+    if not outcome.rotation.finished:
         ctx.exit(WAITED_FOR)
 
 

@@ -7,10 +7,10 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from signal import SIGHUP, SIGTERM
+from contextlib import contextmanager, suppress
+from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 import click
 
@@ -153,6 +153,16 @@ def agree(question: str, *, yes: bool) -> None:
         raise MrTunerError("not agreed, so nothing was done")
 
 
+def offered(question: str, *, yes: bool) -> bool:
+    """Whether the user takes an offer, here or by --yes; not where there is nobody to ask."""
+    if yes:
+        return True
+    if not someone_there():
+        talk("say --yes to have it done")
+        return False
+    return click.confirm(question, default=False, err=True)
+
+
 @contextmanager
 def gentle_end() -> Iterator[None]:
     """Let a request to end do what Ctrl-C does: unwind, put back, then go."""
@@ -166,3 +176,38 @@ def gentle_end() -> Iterator[None]:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(f"signal {number}")
+
+
+class PatientEnd:
+    """Requests to end, Ctrl-C too, where something has to be put back.
+
+    The first one unwinds what is under way; the second is only answered, since that is what the
+    first has begun; the third ends even that.
+    """
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+        self._requests = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (SIGINT, SIGTERM, SIGHUP):
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:  # as nohup does
+                self._before[number] = before
+                signal.signal(number, self._requested)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def unwinding(self) -> None:
+        """It has begun, by a request or by itself: what comes now counts as the second."""
+        self._requests = max(1, self._requests)
+
+    def _requested(self, number: int, _frame: FrameType | None) -> None:
+        self._requests += 1
+        if self._requests != 2:
+            raise KeyboardInterrupt(f"signal {number}")
+        with suppress(RuntimeError, OSError):  # a line was just being written there; nobody reads
+            talk(self._answer)

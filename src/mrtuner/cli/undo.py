@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, options, terminal
+from mrtuner.cli import change, leftovers, options, terminal
 from mrtuner.errors import Refused
 
 if TYPE_CHECKING:
@@ -24,11 +24,18 @@ SCHEMA: Final = "mrtuner.undo/1"
 @click.argument("dsn")
 @change.restart_option
 @click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
+@click.option("--proof", is_flag=True, help="Only what a proof that was killed left behind.")
 @options.journal_option
 @options.yes_option
 @options.json_option
 def command(
-    dsn: str, restart: str, force: bool, journal: Path | None, yes: bool, as_json: bool
+    dsn: str,
+    restart: str,
+    force: bool,
+    proof: bool,
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Take the last change of a server back: a value that was unset becomes unset again.
 
@@ -37,31 +44,46 @@ def command(
       mrtuner undo postgresql://postgres@db/app
       mrtuner undo postgresql://postgres@db/app --restart 'systemctl restart postgresql'
       mrtuner undo postgresql://postgres@db/app --force --yes
+      mrtuner undo postgresql://postgres@db/app --proof
 
     A change that was interrupted is finished or reverted first; when it is gone by
-    that, there is nothing more to undo.
+    that, there is nothing more to undo. Databases and scratch directories that a killed
+    proof left behind are named, and removed if you agree; with --proof only they and its
+    settings go, and changes of mrtuner apply stay.
     """
     from mrtuner.journal.store import Journal
+    from mrtuner.tuning.apply import Outcome
 
     options.careful(dsn)
     with terminal.gentle_end(), Journal(journal) as book:
         recovered = change.clean_up(dsn, book, restart)
+        removed = leftovers.removed(dsn, yes=yes)
         if recovered is not None and recovered.taken_back:
             outcome = recovered
         else:
-            outcome = _undone(dsn, book, restart, force, yes)
+            last = _last(dsn, book)
+            enough = not (last and last.proof) if proof else bool(removed) and last is None
+            outcome = (
+                Outcome(did="nothing")
+                if enough  # there is no change to take back, or not by --proof
+                else _undone(dsn, last, book, restart, force, yes)
+            )
     if as_json:
-        terminal.document(_document(recovered, outcome))
-    else:
+        terminal.document(_document(recovered, outcome, removed))
+        return
+    if removed:
+        click.echo(f"removed: {', '.join(removed)}")
+    if outcome.did != "nothing" or not removed:
         change.say(outcome)
 
 
-def _undone(dsn: str, book: Journal, restart: str, force: bool, yes: bool) -> Outcome:
+def _undone(
+    dsn: str, last: Change | None, book: Journal, restart: str, force: bool, yes: bool
+) -> Outcome:
     from mrtuner.tuning.apply import undo
 
-    last = _last(dsn, book)
     if last is not None:
-        for line in _shown(last):
+        for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
             terminal.talk(line)
         terminal.agree(f"Put back {len(last.entries)} settings?", yes=yes)
     how = change.consent(
@@ -90,6 +112,20 @@ def _shown(last: Change) -> Iterator[str]:
     yield from sections([(title, pairs)], terminal.look(sys.stderr))
 
 
+def _also_due(dsn: str, last: Change) -> Iterator[str]:
+    """What a restart puts into force besides."""
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read
+    from mrtuner.report.text import plan_of_change
+    from mrtuner.tuning.apply import Plan, plan
+
+    with connect(dsn) as connection:
+        pending = plan(read(connection), ()).pending
+    ours = {entry.name for entry in last.entries}
+    others = tuple(one for one in pending if one.name not in ours)
+    yield from plan_of_change(Plan(steps=(), pending=others), terminal.look(sys.stderr))
+
+
 def _text(value: str | None) -> str:
     return "unset" if value is None else value or "empty"
 
@@ -104,9 +140,12 @@ def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
         return lambda _values: True
 
 
-def _document(recovered: Outcome | None, outcome: Outcome) -> dict[str, Any]:
+def _document(
+    recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "recovered": change.outcome_document(recovered),
         "outcome": change.outcome_document(outcome),
+        "removed": list(removed),
     }

@@ -77,6 +77,7 @@ class Change:
     text_after: str | None = None
     group: GroupChange | None = None  # parameter group only
     undoes: int | None = None  # the change that this one takes back
+    proof: bool = False  # made to be measured, and to be taken back by who measures
 
     @property
     def finished(self) -> bool:

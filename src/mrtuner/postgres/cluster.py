@@ -134,12 +134,12 @@ def server_user() -> ServerUser | None:
 def scratch_directory(prefix: str = "mrtuner-") -> Path:
     """A new directory that the server's user owns, on disk, with room for a socket's path."""
     user = server_user()
-    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=_scratch_base(user)))
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=scratch_base(user)))
     _hand_over(directory, user)
     return directory
 
 
-def _scratch_base(user: ServerUser | None) -> Path:
+def scratch_base(user: ServerUser | None) -> Path:
     """TMPDIR if set, else /var/tmp: /tmp may be memory, which is no place to measure."""
     named = os.environ.get("TMPDIR")
     candidates = [Path(text) for text in (named, "/var/tmp", tempfile.gettempdir()) if text]  # noqa: S108

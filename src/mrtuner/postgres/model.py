@@ -51,10 +51,24 @@ class Override:
 class FileProblem:
     """A line of a configuration file that the server could not use. Source: pg_file_settings."""
 
-    sourcefile: str
-    sourceline: int
+    sourcefile: str | None  # None: of no line
+    sourceline: int | None
     name: str | None
     error: str
+
+    @property
+    def where(self) -> str:
+        """The line, for a person who has to find it."""
+        return f"{self.sourcefile}:{self.sourceline}" if self.sourcefile else "configuration files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A change in the configuration files that waits for a restart."""
+
+    name: str
+    value: str | None  # what the files say; None: nothing any more, or the role may not see it
+    removed: bool = False  # its line is gone: it gets its default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +201,7 @@ class Server:
     settings: Mapping[str, Setting]
     overrides: tuple[Override, ...]
     file_problems: tuple[FileProblem, ...]
+    pending: tuple[Pending, ...] = ()
     platform: Platform
     standby: bool
     standbys: int  # replicas attached to us

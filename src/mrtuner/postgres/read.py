@@ -23,6 +23,7 @@ from mrtuner.postgres.model import (
     JitWork,
     Origin,
     Override,
+    Pending,
     Platform,
     Relation,
     RoleSpills,
@@ -31,6 +32,7 @@ from mrtuner.postgres.model import (
     Slot,
     Slru,
 )
+from mrtuner.postgres.pending import waiting
 from mrtuner.postgres.platform import Clues, platform
 from mrtuner.postgres.sql import query
 from mrtuner.units import Bytes
@@ -58,8 +60,6 @@ _ORIGINS: Final[dict[str, Origin]] = {
 }
 _SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
 _SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
-#: In pg_file_settings.error this also stands for a change that waits for a restart.
-_NOT_APPLIED: Final = "setting could not be applied"
 
 
 def read(conn: Connection) -> Server:
@@ -169,12 +169,14 @@ def _server(reader: _Reader) -> Server:
         reader.lacks("sourcefile", why, _SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
     extensions = reader.rows("extensions")
+    problems, pending = _files(reader)
     return Server(
         version_num=about["version_num"],
         version=about["version"],
         settings=typed,
         overrides=tuple(Override(**row) for row in reader.rows("overrides")),
-        file_problems=_file_problems(reader),
+        file_problems=problems,
+        pending=pending,
         platform=_platform(reader, typed),
         standby=about["standby"],
         standbys=about["standbys"],
@@ -222,18 +224,28 @@ def _origin(source: str, sourcefile: str | None, config_file: str | None) -> Ori
     return "postgresql.auto.conf" if auto else "include"
 
 
-def _file_problems(reader: _Reader) -> tuple[FileProblem, ...]:
-    """Lines that the server could not use; not those that only wait for a restart.
+def _files(reader: _Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]]:
+    """Lines that the server could not use, and apart from those what waits for a restart.
 
-    Reading pg_file_settings tries every line, which marks the waiting ones in this session.
+    Reading pg_file_settings tries every line, which marks the waiting ones in this session. Of a
+    role that may not read it, what the server has marked is all that can be told.
     """
+    lacking = len(reader.missing)
     rows = reader.rows_if_allowed("file_problems", "file_problems", _SEE_FILES)
-    pending = {row["name"] for row in reader.rows("pending")}
-    return tuple(
-        FileProblem(**row)
-        for row in rows
-        if row["error"] != _NOT_APPLIED or row["name"] not in pending
-    )
+    flagged = {row["name"] for row in reader.rows("pending")}
+    if len(reader.missing) > lacking:
+        return (), tuple(Pending(name=name, value=None) for name in sorted(flagged))
+    problems, pending = [], []
+    for row in rows:
+        if one := waiting(row["name"], row["setting"], row["error"], flagged):
+            pending.append(one)
+        else:
+            problems.append(_problem(row))
+    return tuple(problems), tuple(pending)
+
+
+def _problem(row: Row) -> FileProblem:
+    return FileProblem(**{name: value for name, value in row.items() if name != "setting"})
 
 
 _SEE_FILES: Final = (

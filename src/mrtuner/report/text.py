@@ -315,6 +315,10 @@ def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
             yield from heading(title, look)
         for item in left:
             yield from paragraph(f"{item.name} = {item.value}: {item.why}", look)
+    if plan.pending:
+        yield from heading("not of this plan: the next restart puts it into force", look)
+        for one in plan.pending:
+            yield from paragraph(f"{one.name}: {one.before} becomes {one.value}", look)
     if plan.elsewhere:
         yield from paragraph(plan.elsewhere, look, style="warning")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from mrtuner.errors import Refused, UsageError
 from mrtuner.journal.store import Journal
@@ -15,7 +15,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.rotate.book import Book
 from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
 from mrtuner.rotate.rotation import Outcome, Rotator
-from mrtuner.rotate.stores import Store, absolute, store
+from mrtuner.rotate.stores import Store, absolute, check, store
 from mrtuner.rotate.waiting import Patience
 
 
@@ -34,8 +34,9 @@ def rotate(
 
     `dsn` is of a role that administers the group, `to` a store as `mrtuner rotate --to` takes it
     (as last time if None), `current` the role that applications use, where that cannot be told.
-    `tell` gets each step in words. Ends when the old role is disabled, or with `holders` when
-    somebody still uses it after `patience.wait` [s]; call it again then.
+    `tell` gets each step in words. Ends when the old role is disabled, or unfinished when after
+    `patience.wait` [s] somebody still uses it (`holders`), or nobody was seen to use the new one
+    and the store cannot tell that it has the secret (`notices`); call it again then.
 
     Raises Refused for what would lock somebody out, ConnectError when a login fails, MissingPart
     for a permission, ApplyError when the store or the journal does not take it.
@@ -82,16 +83,28 @@ def upcoming(
     if named is None:
         raise UsageError("nowhere to put the secret", "Say --to file:PATH, or another store.")
     where = store(named, out)
-    if last is None or last.finished or current is not None:
+    if last is None or last.finished or (current is not None and not _moved_to(last, current)):
+        check(where)
         return rotator.plan(named, where, current), where
     if named != last.to:
         _refuse_two_places(last, out)
-    return replace(last, to=named), where
+    if last.step not in _TAKEN:
+        check(where)
+    return replace(last, to=named, seen=last.seen or current is not None), where
+
+
+def _moved_to(rotation: Rotation, current: str) -> bool:
+    """Whether the role that is said to be in use is the one that the secret was handed out for."""
+    return rotation.step in MOVED and current == rotation.new
+
+
+#: Nothing more is written to the store of such a rotation, unless it is taken back.
+_TAKEN: Final = MOVED | {Step.ABORTING}
 
 
 def _refuse_two_places(last: Rotation, out: TextIO) -> None:
     """A password that one place has cannot be had for another, nor be changed any more."""
-    stored = last.step in MOVED or last.step is Step.ABORTING
+    stored = last.step in _TAKEN
     if last.step is Step.STORING:
         stored = (store(last.to, out).read() or {}).get("username") == last.new
     if stored:

@@ -161,6 +161,7 @@ class Rotation:
     began: str
     step: Step = Step.PLANNED
     steps: tuple[str, ...] = ()  # when each was begun
+    seen: bool = False  # somebody was logged in as `new`, which a store that can be read need not
 
     @property
     def finished(self) -> bool:

@@ -30,6 +30,18 @@ class Secret:
         self.arn = arn
         self.service = service or client("secretsmanager", Account(region=_region(arn)))
 
+    def check(self) -> None:
+        """BadValue when there is no such secret or it holds no object; AwsError for the rest."""
+        try:
+            self.read()
+        except AwsError as error:
+            if error.code != _NO_VERSION:
+                raise
+            raise BadValue(
+                f"there is no secret {self.arn}: {error.message}",
+                "Make it first, or correct its name: aws secretsmanager list-secrets.",
+            ) from None
+
     def write(self, credential: Credential) -> None:
         """A new version, current at once."""
         self.put(credential.within(self.read() or {}))

@@ -10,13 +10,14 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.rotate.book import replace_file
+from mrtuner.rotate.book import replace_file, try_replacing
 
 if TYPE_CHECKING:
     from mrtuner.rotate.model import Credential
@@ -41,6 +42,15 @@ class Store(Protocol):
 
     def restore(self, username: str) -> bool:
         """Put back what was there before, if it is of that role; False if there is none."""
+
+
+def check(where: Store) -> None:
+    """Ask a store whether a secret could be written to it, before anything is done for one.
+
+    A store may have a method `check` for that: it changes nothing and raises what is wrong.
+    """
+    if (own := getattr(where, "check", None)) is not None:
+        own()
 
 
 def store(named: str, out: TextIO) -> Store:
@@ -104,27 +114,50 @@ class File:
         self.path = path.resolve()
         self.previous = self.path.with_name(f"{self.path.name}.previous")
 
+    def check(self) -> None:
+        """ApplyError when it could not be replaced, or holds something else than an object."""
+        try:
+            before, _ = self._before()
+            try_replacing(self.path, before, self._status())
+        except (OSError, ValueError) as error:
+            raise self._unwritable(error) from None
+
     def write(self, credential: Credential) -> None:
         """Replace the file in one piece: a reader sees the old or the new."""
         try:
-            before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-            kept = json.loads(before) if before.strip() else {}
+            before, kept = self._before()
             text = json.dumps(credential.within(kept), indent=1)
             if kept.get("username") != credential.username:
                 replace_file(self.previous, before)
             replace_file(self.path, text + "\n", self._status())
-        except (OSError, ValueError, TypeError) as error:
-            raise ApplyError(
-                f"cannot write {self.path}: {_reason(error)}",
-                "It has to be missing, or a JSON object in a directory that we may write to.",
-            ) from None
+        except (OSError, ValueError) as error:
+            raise self._unwritable(error) from None
 
     def read(self) -> dict[str, Any] | None:
-        """The object in the file; None without one."""
+        """The object in the file; None without one. ApplyError when it cannot be told."""
         try:
             return _object(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
+        except OSError as error:
+            raise ApplyError(
+                f"cannot read {self.path}: {_reason(error)}",
+                "What the applications have depends on it: make it readable, then run again.",
+            ) from None
+
+    def _before(self) -> tuple[str, dict[str, Any]]:
+        """The text in the file and its object; ValueError when it is none."""
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        found = _object(text) if text.strip() else {}
+        if found is None:
+            raise ValueError
+        return text, found
+
+    def _unwritable(self, error: Exception) -> ApplyError:
+        return ApplyError(
+            f"cannot write {self.path}: {_reason(error)}",
+            "It has to be missing, or a JSON object in a directory that we may write to.",
+        )
 
     def _status(self) -> os.stat_result | None:
         return self.path.stat() if self.path.exists() else None
@@ -154,8 +187,11 @@ class Stream:
 
     def write(self, credential: Credential) -> None:
         """Write it and make sure that it is out."""
-        self.out.write(json.dumps(credential.document()) + "\n")
-        self.out.flush()
+        try:
+            self.out.write(json.dumps(credential.document()) + "\n")
+            self.out.flush()
+        except OSError as error:
+            raise _not_taken("stdout", _reason(error)) from None
 
     def read(self) -> dict[str, Any] | None:
         """What is gone is gone."""
@@ -174,6 +210,17 @@ class Command:
     def __init__(self, words: list[str]) -> None:
         self.words = words
 
+    def check(self) -> None:
+        """UsageError when there is no such program, or none that we may run."""
+        program = self.words[0]
+        if shutil.which(program) is not None:
+            return
+        there = "/" in program and Path(program).exists()
+        raise UsageError(
+            f"--to: {program} {'may not be executed' if there else 'is no command'}",
+            "Name a program on the PATH, or the path of one that may be executed.",
+        )
+
     def write(self, credential: Credential) -> None:
         """Run it. What it prints is not shown, because it may be what it was given."""
         given = json.dumps(credential.document()) + "\n"
@@ -183,9 +230,9 @@ class Command:
                 timeout=_COMMAND_SECONDS,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise self._failed(_reason(error)) from None
+            raise _not_taken(self._name, _reason(error)) from None
         if done.returncode != 0:
-            raise self._failed(f"exit code {done.returncode}")
+            raise _not_taken(self._name, f"exit code {done.returncode}")
 
     def read(self) -> dict[str, Any] | None:
         """A command only takes."""
@@ -195,11 +242,18 @@ class Command:
         """A command only takes."""
         return False
 
-    def _failed(self, reason: str) -> ApplyError:
-        return ApplyError(
-            f"{Path(self.words[0]).name} did not take the secret: {reason}",
-            "The old credential still works. Mend the command, then run again.",
-        )
+    @property
+    def _name(self) -> str:
+        return Path(self.words[0]).name
+
+
+def _not_taken(name: str, reason: str) -> ApplyError:
+    """Nobody knows whether it was, all the same."""
+    return ApplyError(
+        f"{name} did not take the secret: {reason}",
+        "Whatever it has works, the old credential or the new one. Mend it, then run again: the "
+        "same secret is handed out.",
+    )
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -44,6 +44,18 @@ class Watch:
         """The sessions of a role that are not of a login that we tried."""
         return tuple(each for each in self.sessions(role) if each.application != roles.OURS)
 
+    def until_used(self, role: str, deadline: float, tell: Callable[[str], None]) -> bool:
+        """Whether somebody else than us logs in as a role before the deadline."""
+        told = False
+        while not self.strangers(role):
+            if time.monotonic() >= deadline:
+                return False
+            if not told:
+                told = True
+                tell(f"waiting until somebody uses {role}")
+            time.sleep(_POLL_SECONDS)
+        return True
+
     def until_quiet(
         self, role: str, quiet: float, deadline: float, tell: Callable[[str], None]
     ) -> tuple[Session, ...]:

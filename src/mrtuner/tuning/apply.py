@@ -19,8 +19,9 @@ from mrtuner.journal.store import Journal
 from mrtuner.postgres.connect import connect
 from mrtuner.tuning import live
 from mrtuner.tuning.conftext import LIST_QUOTED, elements, entries, with_entries, with_unit
+from mrtuner.tuning.file_errors import refuse_broken_files
 from mrtuner.tuning.files import belongs_to, read_text, runs_here
-from mrtuner.tuning.live import AUTO_CONF, Identity, InForce, Line
+from mrtuner.tuning.live import AUTO_CONF, Identity, InForce
 from mrtuner.tuning.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.tuning.restart import NEVER, Restart
 from mrtuner.tuning.transaction import Transaction
@@ -79,6 +80,7 @@ def apply(
     restart: Restart = NEVER,
     conf_dir: Path | None = None,
     fits: Fits = _anything_fits,
+    proof: bool = False,
     at: Observer = unseen,
 ) -> Outcome:
     """Carry a plan out: write, reload or restart, verify in a new session.
@@ -86,6 +88,7 @@ def apply(
     Without a restart, settings that need one are written and wait; `fits` is asked whether the
     others may be in force beside the old values meanwhile. With `conf_dir` an include file there
     is written instead of ALTER SYSTEM. An earlier change that was interrupted is cleaned up first.
+    `proof` marks it in the journal as made to be measured.
 
     Raises Refused or MissingPart before anything is touched; ApplyError afterwards, when the
     settings are back as they were, or when its message says otherwise.
@@ -95,7 +98,7 @@ def apply(
     if not plan.steps:
         return Outcome(did="nothing")
     with _session(dsn, journal) as (conn, who):
-        draft = _draft(conn, who, plan, restart, conf_dir)
+        draft = replace(_draft(conn, who, plan, restart, conf_dir), proof=proof)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = () if change.restarts else tuple(step.name for step in plan.restart)
     return Outcome(did="applied", change=change.id, changed=_names(change), waiting=waiting)
@@ -199,30 +202,6 @@ def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
         )
 
 
-def _refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) -> None:
-    for line in live.file_lines(conn) or ():
-        if (line.name or "").lower() not in names and _in_the_way(conn, line, restarts):
-            what = f"{line.name}: {line.error}" if line.name else line.error
-            raise Refused(
-                f"the configuration files are in error: {line}: {what}",
-                "Correct that line first; the server would not start with it.",
-            )
-
-
-def _in_the_way(conn: Connection, line: Line, restarts: bool) -> bool:
-    """Whether an error keeps a reload or a restart from reading the files.
-
-    A reload applies nothing if a file cannot be parsed or a name is unknown, and the rest if a
-    value is wrong; a start stops at any of them. What only waits for a restart is no error.
-    Source: guc.c, ProcessConfigFileInternal.
-    """
-    if line.error is None:
-        return False
-    name = (line.name or "").lower()
-    row = live.in_force(conn, [name]).get(name)
-    return row is None or (restarts and row.context != "postmaster")
-
-
 # What will be written, and what is there now.
 
 
@@ -243,7 +222,7 @@ def _draft(
     names = [step.name for step in plan.steps]
     restarts = bool(plan.restart) and restart.run is not None
     _require_permission(conn, names, conf_dir)
-    _refuse_broken_files(conn, names, restarts)
+    refuse_broken_files(conn, names, restarts)
     rows = live.in_force(conn, names)
     _refuse_stale(plan, rows)
     if conf_dir is not None:
@@ -370,7 +349,7 @@ def _undo_draft(
     _require_permission(conn, names, conf_dir)
     rows = live.in_force(conn, names)
     restarts = restart.run is not None and _needs_restart(done, rows)
-    _refuse_broken_files(conn, names, restarts)
+    refuse_broken_files(conn, names, restarts)
     if done.method == "include file":
         draft = _undo_include_draft(who, done, rows, force)
     else:

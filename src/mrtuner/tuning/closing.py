@@ -152,8 +152,8 @@ def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
                 f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
             )
     for problem in server.file_problems:
-        where = f"{problem.sourcefile}:{problem.sourceline}"
-        yield _warn(f"{where}: {problem.name or 'a line'} cannot be used: {problem.error}")
+        name = problem.name or "a line"
+        yield _warn(f"{problem.where}: {name} cannot be used: {problem.error}")
     for setting in server.settings.values():
         if setting.pending_restart:
             yield _warn(f"{setting.name} was changed and waits for a restart")

@@ -87,13 +87,15 @@ class InForce:
 class Line:
     """A row of pg_file_settings: one line of the configuration files, in their order."""
 
-    sourcefile: str
-    sourceline: int
+    sourcefile: str | None  # None: of no line, as what is said of one that is gone
+    sourceline: int | None
     name: str | None  # None: the file itself cannot be read
     value: str | None
     error: str | None
 
     def __str__(self) -> str:
+        if self.sourcefile is None:
+            return "in no file that it names"
         return f"{self.sourcefile} line {self.sourceline}"
 
 

@@ -6,12 +6,12 @@ Pure: a server as it was read goes in, a plan comes out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.postgres.model import Override, Server, Setting
+from mrtuner.postgres.model import Override, Pending, Server, Setting
 from mrtuner.tuning.conftext import number, same_value, with_unit
 
 #: A standby must not have less of these than its primary, or it stops replaying.
@@ -64,12 +64,22 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A change that is no part of the plan and that the next restart puts into force with it."""
+
+    name: str
+    before: str  # in force
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What an apply would do. Steps that lower a value come first, so no prefix needs more."""
 
     steps: tuple[Step, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: with any of these nothing is applied
+    pending: tuple[Waiting, ...] = ()  # made before, by whomever
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
     @property
@@ -100,8 +110,26 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
         steps=tuple(sorted(steps, key=lambda step: not step.lowers)),
         left_alone=tuple(left),
         refused=tuple(refused),
+        pending=tuple(_pending(server, {step.name for step in steps})),
         elsewhere=_elsewhere(server),
     )
+
+
+def _pending(server: Server, written: Collection[str]) -> Iterator[Waiting]:
+    for one in server.pending:
+        setting = server.settings.get(one.name)
+        if setting is not None and one.name not in written:
+            before = with_unit(setting.setting, setting.vartype, setting.unit)
+            yield Waiting(name=one.name, before=before, value=_value_to_come(one, setting))
+
+
+def _value_to_come(one: Pending, setting: Setting) -> str:
+    if one.name in SECRET:
+        return "(not shown)"
+    if one.removed:
+        default = with_unit(setting.boot_val or "", setting.vartype, setting.unit)
+        return f"{default} (its default)".lstrip()
+    return "another value" if one.value is None else one.value
 
 
 def _shown(wanted: Wanted) -> str:

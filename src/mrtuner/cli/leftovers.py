@@ -1,0 +1,74 @@
+"""What killed proofs left behind: named, and removed if the user agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mrtuner.cli import terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mrtuner.bench.scratch import Marked
+    from mrtuner.postgres.connect import Connection
+
+
+def removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
+    """What was found of this server's databases and this machine's directories, and is gone now.
+
+    A database of another machine's proof is only named: nobody here can tell whether that runs.
+    """
+    from mrtuner.bench import leftover, scratch
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as session:
+        found = scratch.marked(session)
+        _name_others([one for one in found if one.owner is scratch.Owner.ELSEWHERE])
+        databases = [one for one in found if one.owner is scratch.Owner.GONE]
+        directories = leftover.directories()
+        names = [f"database {name}" for one in databases for name in one.databases]
+        names += [f"directory {path}" for path in directories]
+        if not names:
+            return ()
+        for name in names:
+            terminal.talk(f"left behind by a run that was killed: {name}")
+        if not terminal.offered("Remove that?", yes=yes):
+            return ()
+        return *_dropped(session, databases), *_deleted(directories)
+
+
+def _name_others(found: Sequence[Marked]) -> None:
+    for one in found:
+        terminal.talk(f"database {one.template} is there: {one.mark}")
+        drops = " ".join(f'DROP DATABASE "{name}";' for name in one.databases)
+        terminal.talk(f"  if that has ended: {drops}")
+
+
+def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
+    import psycopg
+
+    from mrtuner.bench import scratch
+
+    gone = []
+    for one in databases:
+        try:
+            scratch.drop(session, one.template)
+        except psycopg.Error as error:
+            reason = str(error).partition("\n")[0]
+            terminal.talk(f"warning: {one.template} cannot be dropped: {reason}")
+        else:
+            gone += one.databases
+    return gone
+
+
+def _deleted(directories: Sequence[Path]) -> list[str]:
+    from mrtuner.bench import leftover
+
+    gone = []
+    for path in directories:
+        if leftover.remove(path):
+            gone.append(str(path))
+        else:
+            terminal.talk(f"warning: {path} cannot be deleted: is something mounted there?")
+    return gone

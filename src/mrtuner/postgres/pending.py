@@ -1,0 +1,38 @@
+"""Changes that wait for a restart, among what pg_file_settings calls errors.
+
+A line with another value than the one in force has the same error as a value that cannot be used;
+what tells them apart is pg_settings.pending_restart, in the session that has read the view. That
+flag alone proves nothing: it stays when the line that caused it is gone again. A parameter whose
+line is gone has a row of its own, with neither file nor name. None of the texts is translated.
+Source: guc.c and guc-file.l, ProcessConfigFileInternal, 13 to 18.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from mrtuner.postgres.model import Pending
+
+_NOT_APPLIED: Final = "setting could not be applied"
+_GONE: Final = re.compile(r'parameter "(.+)" cannot be changed without restarting the server')
+
+
+def waiting(
+    name: str | None, value: str | None, error: str | None, flagged: Collection[str]
+) -> Pending | None:
+    """The change that a row of the view stands for, if it does; None for any other row.
+
+    `flagged` are the names with pending_restart, asked for after the view was read.
+
+    >>> gone = 'parameter "wal_buffers" cannot be changed without restarting the server'
+    >>> waiting(None, None, gone, ())
+    Pending(name='wal_buffers', value=None, removed=True)
+    >>> waiting("max_connections", "many", "setting could not be applied", ())
+    """
+    if name is None and (gone := _GONE.fullmatch(error or "")):
+        return Pending(name=gone[1], value=None, removed=True)
+    if name is not None and error == _NOT_APPLIED and name.lower() in flagged:
+        return Pending(name=name.lower(), value=value)
+    return None

@@ -1,0 +1,86 @@
+"""What a rotation works with, and how it goes from step to step: written down, then told."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.rotate import roles
+from mrtuner.rotate.model import Credential, Group, Replica, Rotation, Step
+from mrtuner.rotate.waiting import Patience, Watch
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+    from mrtuner.rotate.book import Book
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What a rotation works with. `dsn` is of a role that may administer the group's."""
+
+    dsn: str = field(repr=False)
+    conn: Connection
+    group: Group
+    book: Book
+    patience: Patience = field(default_factory=Patience)
+    replicas: tuple[Replica, ...] = ()
+    tell: Callable[[str], None] = lambda _text: None
+
+    def last(self) -> Rotation | None:
+        """The latest rotation that the journal knows."""
+        return self.book.last(self.server, roles.address(self.conn), self.group.name)
+
+    @property
+    def server(self) -> str:
+        """Which server this is, whatever its address."""
+        return roles.system_identifier(self.conn)
+
+    @property
+    def _watch(self) -> Watch:
+        return Watch(self.conn, self.replicas)
+
+    def _enabled(self) -> tuple[str, ...]:
+        there = roles.read_roles(self.conn, self.group)
+        return tuple(sorted(name for name, role in there.items() if role.login))
+
+    def _credential(self, role: str, password: str) -> Credential:
+        info = self.conn.info
+        return Credential(
+            username=role, password=password, host=info.host, port=info.port, dbname=info.dbname
+        )
+
+    def _step(self, rotation: Rotation, step: Step) -> Rotation:
+        rotation = rotation.at(step, now())
+        self.book.write(rotation)
+        if rotation.finished:
+            self.book.forget(rotation)
+        old = rotation.old or rotation.group
+        self.tell(_WORDS[step].format(old=old, new=rotation.new, to=rotation.to))
+        return rotation
+
+
+def new_password() -> str:
+    """256 random bits in letters that need no quoting in a URI, a shell or ~/.pgpass."""
+    return secrets.token_urlsafe(32)
+
+
+def now() -> str:
+    """The time as the journal keeps it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+_WORDS: Final = {
+    Step.PLANNED: "from {old} to {new}",
+    Step.PREPARING: "making {new} equal to {old}",
+    Step.SETTING: "giving {new} a new password",
+    Step.VERIFYING: "logging in as {new}",
+    Step.STORING: "writing the secret to {to}",
+    Step.WAITING: "waiting until nobody uses {old}",
+    Step.DISABLING: "disabling {old}",
+    Step.DONE: "{new} is in use",
+    Step.ABORTING: "going back to {old}",
+    Step.ABORTED: "{old} is in use, as before",
+}

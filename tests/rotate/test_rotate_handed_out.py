@@ -1,0 +1,348 @@
+"""Stores that cannot be read back: what was handed out goes on working, whatever happens.
+
+The application here knows nothing of rotations. It logs in all the time, with whatever the store
+last delivered; the store is a program that keeps what it is given, or does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from rotating import ADMIN, admin, login, may_login, rotate, running, unused
+
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+pytestmark = pytest.mark.timed
+
+#: What becomes of the secret on standard input. $MODE says it, $SECRET is where the application
+#: reads it; the process above is the one that rotates.
+PUT = """#!/bin/sh
+given=$(cat)
+deliver() { printf '%s' "$given" > "$SECRET.new" && mv "$SECRET.new" "$SECRET"; }
+case $(cat "$MODE") in
+  takes) deliver ;;
+  kills-before) kill -9 $PPID ;;
+  kills-after) deliver; kill -9 $PPID ;;
+  fails-after) deliver; exit 1 ;;
+  down) exit 1 ;;
+esac
+"""
+PROGRAM = "from mrtuner.cli import main; main()"
+#: Longer than a client on a busy machine takes from reading its secret to the server.
+QUIET = "1.2s"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with running({"fsync": "off"}) as cluster:
+        yield cluster
+
+
+class Shop:
+    """An application with a group of its own, and the command that rotates its password."""
+
+    def __init__(self, server: Cluster, place: Path) -> None:
+        self.server, self.group = server, unused("shop")
+        self.secret, self.mode, self.state = place / "secret", place / "mode", place / "state"
+        self.put = place / "put"
+        self.put.write_text(PUT)
+        self.put.chmod(0o755)
+        rotate(admin(server), self.group, self.secret, state=place / "earlier")
+        self.over = threading.Event()
+        self.failures: list[str] = []
+        self.logins = 0
+        self.threads = [threading.Thread(target=self.work) for _ in range(4)]
+
+    def work(self) -> None:
+        while not self.over.wait(0.02):
+            try:
+                psycopg.connect(login(self.secret)).close()
+            except psycopg.Error as error:
+                self.failures.append(str(error))
+            else:
+                self.logins += 1
+
+    def __enter__(self) -> Shop:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def rotate(self, mode: str, *more: str, to: str | None = None) -> tuple[int, str]:
+        """The exit code and everything that was said."""
+        self.mode.write_text(mode)
+        with self.started("--to", to or str(self.put), *more) as process:
+            said, errors = process.communicate(timeout=60)
+        return process.returncode, said + errors
+
+    def started(self, *more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "rotate", self.server.dsn(tcp=True), "--group",
+             self.group, "--yes", "--quiet", QUIET, "--wait", "20s", *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(self.state),
+                 "SECRET": str(self.secret), "MODE": str(self.mode)},
+        )  # fmt: skip
+
+    def password(self) -> str:
+        return str(json.loads(self.secret.read_text())["password"])
+
+    def user(self) -> str:
+        return str(json.loads(self.secret.read_text())["username"])
+
+    def kept(self) -> list[Path]:
+        """The files of the journal that hold the password that was delivered last."""
+        files = (path for path in self.state.iterdir() if path.is_file())
+        return [path for path in files if self.password().encode() in path.read_bytes()]
+
+    def none_failed(self) -> None:
+        """It goes on for a while, to be sure of what is in force now."""
+        wanted = self.logins + 20
+        until(lambda: self.logins > wanted)
+        assert self.failures == []
+
+
+def until(done: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def shop(server: Cluster, tmp_path: Path) -> Iterator[Shop]:
+    with Shop(server, tmp_path) as shop:
+        yield shop
+
+
+@pytest.mark.parametrize("mode", ["kills-before", "kills-after"])
+def test_killed_while_the_command_runs_no_login_fails_before_or_after_the_next_run(
+    shop: Shop, mode: str
+) -> None:
+    for _ in range(3):
+        before = shop.user()
+        assert shop.rotate(mode)[0] == -signal.SIGKILL
+        handed_out = shop.password()
+        assert shop.rotate(mode)[0] == -signal.SIGKILL  # once more
+        code, said = shop.rotate("takes")
+        assert code == 0, said
+        assert shop.user() != before
+        if mode == "kills-after":
+            assert shop.password() == handed_out
+        assert may_login(shop.server, shop.group) == {shop.user()}
+        shop.none_failed()
+
+
+def test_killed_at_any_moment_of_several_rotations_no_login_ever_fails(shop: Shop) -> None:
+    """Whatever it was at then: the moments lie a quarter of a second apart."""
+    shop.mode.write_text("takes")
+    killed = 0
+    for number in range(14):
+        with shop.started("--to", str(shop.put)) as process:
+            try:
+                process.communicate(timeout=0.3 + number * 0.25)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+    assert killed > 4
+    code, said = shop.rotate("takes")
+    assert code == 0, said
+    assert may_login(shop.server, shop.group) == {shop.user()}
+    assert shop.kept() == []
+    shop.none_failed()
+
+
+def test_a_secret_that_a_failing_command_delivered_lives_while_the_store_is_down(
+    shop: Shop,
+) -> None:
+    code, said = shop.rotate("fails-after")
+    assert code == 1
+    assert "put did not take the secret: exit code 1" in said
+    assert "Whatever it has works, the old credential or the new one." in said
+    delivered = shop.password()
+    assert shop.user() == f"{shop.group}_green"
+    for _ in range(2):
+        shop.none_failed()
+        assert shop.rotate("down")[0] == 1
+    shop.none_failed()
+    assert shop.rotate("takes")[0] == 0
+    assert shop.password() == delivered
+    shop.none_failed()
+
+
+def test_what_was_handed_out_is_kept_for_its_owner_alone_and_only_until_the_end(
+    shop: Shop,
+) -> None:
+    shop.rotate("fails-after")
+    (kept,) = shop.kept()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.suffix == ".password", "not the journal itself, which people copy"
+    shop.rotate("takes")
+    assert shop.kept() == []
+    assert [path for path in shop.state.iterdir() if path.suffix == ".password"] == []
+
+
+def test_another_store_gets_the_same_secret_and_begun_anew_it_stays_the_same(shop: Shop) -> None:
+    shop.rotate("fails-after")
+    delivered, blue = shop.password(), f"{shop.group}_blue"
+    code, said = shop.rotate("down", "--current", blue)
+    assert code == 1, said
+    shop.none_failed()
+    elsewhere = shop.secret.with_name("elsewhere")
+    code, said = shop.rotate("down", to=f"file:{elsewhere}")
+    assert code == 0, said
+    assert json.loads(elsewhere.read_text())["password"] == delivered
+    shop.none_failed()
+
+
+def test_a_secret_that_may_be_out_is_not_taken_back(shop: Shop) -> None:
+    """Not even when a later attempt does not come as far as the store."""
+    shop.rotate("fails-after")
+    blue, admins = f"{shop.group}_blue", shop.server.dsn()
+    sql(admins, f"CREATE TABLE {blue} ()", f"GRANT SELECT ON {blue} TO {blue}")
+    code, said = shop.rotate("takes")
+    assert (code, f"{blue} has privileges of its own" in said) == (4, True), said
+    code, said = shop.rotate("takes", "--abort")
+    assert (code, "cannot give the old secret back" in said) == (4, True), said
+    shop.none_failed()
+    sql(admins, f"DROP TABLE {blue}")
+    assert shop.rotate("takes")[0] == 0
+    shop.none_failed()
+
+
+def test_killed_as_soon_as_stdout_has_the_secret_it_is_the_same_again(shop: Shop) -> None:
+    with shop.started("--to", "stdout") as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.kill()
+    shop.secret.with_name("new").write_text(line)
+    shop.secret.with_name("new").replace(shop.secret)
+    shop.none_failed()
+    with shop.started("--to", "stdout") as process:
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert said in {line, ""}, "nothing, if it was killed after it had noted the delivery"
+    shop.none_failed()
+
+
+def test_until_somebody_is_seen_with_the_new_secret_the_old_one_works(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """Nobody connects at all: the secret may still be on its way, by hand."""
+    shop = Shop(server, tmp_path)
+    old, blue, green = login(shop.secret), f"{shop.group}_blue", f"{shop.group}_green"
+    with shop.started("--to", "stdout", "--wait", "2s") as process:
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert f"nobody was seen logged in as {green} yet, so {blue} stays as it is" in errors
+    assert sql(old, "SELECT session_user") == [(blue,)]
+    shop.secret.write_text(said)
+    with psycopg.connect(login(shop.secret)), shop.started("--to", "stdout") as process:
+        said, errors = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, ""), errors
+    assert may_login(server, shop.group) == {green}
+
+
+def test_who_connects_seldom_is_said_to_be_there(server: Cluster, tmp_path: Path) -> None:
+    shop = Shop(server, tmp_path)
+    green = f"{shop.group}_green"
+    assert shop.rotate("takes", "--wait", "1s")[0] == 3
+    code, said = shop.rotate("takes", "--current", green)
+    assert code == 0, said
+    assert may_login(server, shop.group) == {green}
+    assert sql(login(shop.secret), "SELECT session_user") == [(green,)]
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "error"),
+    [
+        ("{place}/none", 2, "--to: {place}/none is no command"),
+        ("no-such-command-anywhere put", 2, "--to: no-such-command-anywhere is no command"),
+        ("{place}/note", 2, "--to: {place}/note may not be executed"),
+        ("file:{place}/nowhere/db.json", 1, "cannot write {place}/nowhere/db.json: No such file"),
+        ("file:{place}", 1, "cannot write {place}: Is a directory"),
+        ("file:/proc/self/db.json", 1, "cannot write /proc/"),
+        ("file:{place}/note", 1, "cannot write {place}/note: it does not hold a JSON object"),
+    ],
+)
+def test_a_store_that_cannot_work_is_found_before_roles_are_made(
+    server: Cluster, tmp_path: Path, to: str, code: int, error: str
+) -> None:
+    (tmp_path / "note").write_text("password=hidden")
+    group = unused("unmade")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "rotate", server.dsn(tcp=True), "--group", group, "--yes",
+         "--to", to.format(place=tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(tmp_path / "state")},
+    )  # fmt: skip
+    assert (done.returncode, f"error: {error.format(place=tmp_path)}" in done.stderr) == (
+        code, True,
+    ), done.stderr  # fmt: skip
+    assert "hidden" not in done.stderr
+    assert sql(server.dsn(), f"SELECT rolname FROM pg_roles WHERE rolname ^@ '{group}'") == []
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["note", "state"]
+
+
+def test_a_directory_that_cannot_be_written_to_is_found_before_roles_are_made(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """By a user who is not root, who may write anywhere; with a file there that is somebody's."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    group, closed = unused("unmade"), Path("/var/tmp") / unused("closed")
+    closed.mkdir(mode=0o755)
+    try:
+        (closed / "db.json").write_text("{}")
+        done = subprocess.run(
+            [sys.executable, "-c", BECOMING, str(closed), server.dsn(tcp=True), group, ADMIN],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.stdout == f"cannot write {closed}/db.json: Permission denied\n", done.stderr
+        assert sorted(each.name for each in closed.iterdir()) == ["db.json"]
+    finally:
+        (closed / "db.json").unlink()
+        closed.rmdir()
+    assert sql(server.dsn(), f"SELECT rolname FROM pg_roles WHERE rolname ^@ '{group}'") == []
+
+
+#: Everything is imported before, since the other user may not read our files.
+BECOMING = """
+import os, sys, tempfile
+from pathlib import Path
+import mrtuner.postgres.connect, mrtuner.rotate.rotation, mrtuner.rotate.stores, platformdirs
+import psycopg, sqlite3
+from mrtuner.errors import ApplyError
+from mrtuner.postgres.connect import connect
+from mrtuner.rotate import rotate
+place, dsn, group, password = sys.argv[1:]
+connect(f"{dsn} password='{password}'").close()
+state = Path(tempfile.mkdtemp(dir="/var/tmp"))
+os.chown(state, 65534, 65534)
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    rotate(f"{dsn} password='{password}'", group, to=f"file:{place}/db.json", journal=state)
+except ApplyError as error:
+    print(error.message)
+finally:
+    for path in state.iterdir():
+        path.unlink()
+    state.rmdir()
+"""
