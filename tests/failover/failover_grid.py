@@ -45,7 +45,7 @@ class Row:
 def data(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
     """Case 2."""
     kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
-    trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout)
+    trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout, several=False)
     return Row(2, setting, trace, kernel, low, high)
 
 
@@ -59,7 +59,7 @@ def answer(numbers: tuple[int, int, int], low: float, high: float, user_timeout:
     """Case 3."""
     idle, interval, count = numbers
     keepalive = Keepalive(idle=idle, interval=interval, count=count)
-    trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout)
+    trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout, path=LAN)
     text = f"keepalive {idle}/{interval}/{count}"
     if user_timeout:
         text += f", tcp_user_timeout {user_timeout // 1000} s"
