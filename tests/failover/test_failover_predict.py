@@ -44,9 +44,11 @@ def test_a_measured_hang_lies_in_the_predicted_band(row: Row) -> None:
 
 @pytest.mark.parametrize("row", GRID, ids=lambda row: f"case {row.case}: {row.setting}")
 def test_the_band_is_no_wider_than_what_chance_gives(row: Row) -> None:
-    """A timer below 16 s is 64 jiffies late at most, one above it 512: 0.26 s and 2.1 s."""
+    """A timer below 16 s is 64 jiffies late at most, one above it 512: 0.26 s and 2.1 s; and a
+    query in flight may be acknowledged up to 0.04 s late."""
     width = row.predicted.high - row.predicted.low
-    assert width < (0.3 if row.high < 40 else 2.1)
+    late = 0.04 if row.case == 3 else 0.0
+    assert width < (0.3 if row.high < 40 else 2.1) + late
 
 
 # The published figures of 2017: 15 min 35 s, 13 s, 45 s, about 1 min 10 s

@@ -115,12 +115,14 @@ def test_what_was_never_run_here_says_so() -> None:
 
 
 def test_new_attempts_of_a_pool_are_part_of_the_bound() -> None:
-    """Measured before they were: SQLAlchemy 6.45 s for 5 s asked. By hand: 2.92 s + 2 s now."""
+    """Measured before they were: SQLAlchemy 6.45 s for 5 s asked. By hand now: on a local network
+    2 x 0.204 + 2.4 s and 2 s are 4.81 s; if answers are slow 2 x 0.244 s, which makes 4.89 s."""
     limits = bounds(5, KERNEL, LAN, attempts=1)
-    assert (limits.connect_timeout, limits.user_timeout) == (2, 2500)
+    assert (limits.connect_timeout, limits.user_timeout) == (2, 2400)
     idle = settings("sqlalchemy", 5, KERNEL, LAN).cases[1].span
     assert idle is not None
-    assert idle.covers(4.95, slack=SLACK)
+    assert idle.low <= 4.81
+    assert idle.high >= 4.89
     assert idle.high <= 5
 
 
@@ -150,12 +152,13 @@ def test_a_stack_without_a_limit_on_answers_is_told_so_and_not_refused() -> None
 
 
 def test_what_settings_cost_is_said_for_each_kind_of_stack() -> None:
-    """Data unacknowledged for so long: the user timeout's, or that of tcp_retries2 = 5."""
+    """Data unacknowledged for so long: the user timeout's, or what tcp_retries2 = 5 takes at least:
+    13.3 s, and 0.2 s less for a request of several segments."""
     libpq = "\n".join(settings("libpq", 20, KERNEL, LAN).costs)
     assert "loses everything for 18 s" in libpq
     assert "long queries are left alone" in libpq
     pgjdbc = "\n".join(settings("pgjdbc", 20, KERNEL, LAN, longest_query=5).costs)
-    assert "loses everything for 13.3 s" in pgjdbc
+    assert "loses everything for 13.1 s" in pgjdbc
     assert "every connection of that host" in pgjdbc
     assert "every query longer than 19 s is cut" in pgjdbc
 

@@ -6,7 +6,7 @@ takes a slow network for a dead server more often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from mrtuner.failover.traces import (
     Path,
     Unacknowledged,
     Waiting,
-    hang,
+    keeps,
     model,
 )
 
@@ -137,7 +137,7 @@ def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
         for seconds in range(idle, 0, -1):
             keepalive = Keepalive(idle=seconds, interval=interval, count=_COUNT)
             trace = Waiting(kernel=kernel, keepalive=keepalive, path=path)
-            if hang(trace, kernel).high <= within:
+            if keeps(trace, kernel, within):
                 return keepalive
         interval -= 1
     raise Refused(
@@ -156,7 +156,7 @@ def _user_timeout(
     for user in range(int(left * 1000) // step * step, _SHORTEST_USER - 1, -step):
         data = Unacknowledged(kernel=kernel, path=path, user_timeout=user)
         answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user, path=path)
-        if hang(data, kernel).high <= left and hang(answer, kernel).high <= within:
+        if keeps(data, kernel, left) and keeps(answer, kernel, within):
             return user
     spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(
@@ -169,26 +169,21 @@ def _user_timeout(
 def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
     """Whatever first timeout a connection has: a slightly smaller one can double the hang."""
 
-    def high(count: int) -> float:
+    def fits(count: int) -> bool:
         changed = replace(kernel, tcp_retries2=count)
-        least = model(changed, count)  # no hang is shorter, and it is quicker to know
-        if least > within:
-            return least
-        return hang(Unacknowledged(kernel=changed, path=path), changed).high
+        if model(changed, count) > within:
+            return False  # no hang is shorter
+        return keeps(Unacknowledged(kernel=changed, path=path), changed, within)
 
-    return _fitting(high, within, 1, 15)
+    return (count for count in range(15, 0, -1) if fits(count))
 
 
 def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
-    def high(count: int) -> float:
+    def fits(count: int) -> bool:
         changed = replace(kernel, tcp_syn_retries=count)
-        return hang(Connecting(kernel=changed), changed).high
+        return keeps(Connecting(kernel=changed), changed, within)
 
-    return _fitting(high, within, 1, 6)
-
-
-def _fitting(high: Callable[[int], float], within: float, low: int, most: int) -> Iterator[int]:
-    return (count for count in range(most, low - 1, -1) if high(count) <= within)
+    return (count for count in range(6, 0, -1) if fits(count))
 
 
 def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:

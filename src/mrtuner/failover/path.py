@@ -66,7 +66,7 @@ class Path:
         least, (low, high) = rto_min(kernel), self.bounds
         old = kernel.jiffies(least + low)
         fresh = kernel.jiffies(high + max(least, 2 * high))
-        return range(min(old, *seen), max(fresh, *seen) + 1)
+        return range(min((old, *seen)), max((fresh, *seen)) + 1)
 
     def exactly(self, rto: int, kernel: Kernel, *, late: bool) -> Path:
         """One of them, with the longest or the shortest round trip that goes with it."""

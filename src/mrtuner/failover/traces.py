@@ -21,7 +21,7 @@ from mrtuner.failover.wheel import PHASES, Span, fires, over_phases
 
 __all__ = [
     "Connecting", "Keepalive", "Path", "Trace", "Unacknowledged", "Waiting", "clamped", "hang",
-    "model", "noticed",
+    "keeps", "model", "noticed",
 ]  # fmt: skip
 
 #: TCP_RTO_MIN [s]: the model always counts with it, whatever the real timeout is.
@@ -29,7 +29,7 @@ _MODEL: Final = 0.2
 #: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.
 _SYN: Final = 1.0
 #: However many variants there are, each is tried at so many phases of the wheel.
-_LEAST_PHASES: Final = 64
+_LEAST_PHASES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,11 +225,19 @@ class Waiting:
 def hang(trace: Trace, kernel: Kernel) -> Span:
     """How long the client's call lasts [s]."""
 
-    def end(one: Trace, start: int) -> int:
-        *_, last = one.run(start)
-        return last
+    return _over_variants(trace, kernel, _last)
 
-    return _over_variants(trace, kernel, end)
+
+def keeps(trace: Trace, kernel: Kernel, limit: float) -> bool:
+    """Whether no variant of it hangs longer [s]; quicker to say no than `hang`."""
+    variants = trace.variants()
+    spans = (_over_phases(one, len(variants), kernel, _last) for one in reversed(variants))
+    return all(span.high <= limit for span in spans)
+
+
+def _last(one: Trace, start: int) -> int:
+    *_, last = one.run(start)
+    return last
 
 
 def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
@@ -252,8 +260,9 @@ def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
 def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
     """The span over all that chance decides: the path's part, and the phase of the wheel."""
     variants = trace.variants()
-    phases = max(_LEAST_PHASES, PHASES // len(variants))
-    return Span.over(
-        over_phases(partial(end, one), longest=one.longest, hz=kernel.hz, phases=phases)
-        for one in variants
-    )
+    return Span.over(_over_phases(one, len(variants), kernel, end) for one in variants)
+
+
+def _over_phases(one: Trace, among: int, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+    phases = max(_LEAST_PHASES, PHASES // among)
+    return over_phases(partial(end, one), longest=one.longest, hz=kernel.hz, phases=phases)

@@ -16,4 +16,5 @@ def options(limits: Bounds) -> str:
     rows = "\n".join(
         f"    (socket.IPPROTO_TCP, socket.{name}, {value})," for name, value in chosen.items()
     )
-    return f"OPTIONS = (  # Linux only\n    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),\n{rows}\n)\n"
+    first = "    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),"
+    return f"OPTIONS = (  # Linux only\n{first}\n{rows}\n)\n"
