@@ -4,7 +4,8 @@ Run inside new user and network namespaces (`namespaces.enter`). Reads a JSON re
 the round trip, sysctls of the client, and clients with what they do before and after the silence.
 Writes how long each hung [s], with the round trip and the timeout of its socket when it asked.
 
-Nothing here comes from the code under test but the far end that answers `?` with `?`.
+Nothing here comes from the code under test but the namespaces and the far end, which answers `?`
+with `?`.
 
     client 10.78.0.1 ── far0 ~ relay ~ far1 ── 10.78.0.2 server
 """
@@ -27,13 +28,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
+from shutil import which
 from typing import Any
+
+from mrtuner.failover.namespaces import enter
 
 CLIENT, SERVER, PORT = "10.78.0.1", "10.78.0.2", 5432
 #: Of linux/if_tun.h.
 _TUNSETIFF, _TUN, _NO_PI = 0x400454CA, 0x0001, 0x1000
 #: Clients of one kind ask so far apart [s]: no multiple of the timer wheel's steps.
 _APART = 0.037
+
+
+def command() -> list[str]:
+    """The command line of the lab, which comes before whatever else runs where that is allowed."""
+    first = ["chrt", "--fifo", "1"]
+    allowed = which("chrt") and subprocess.run([*first, "true"], check=False).returncode == 0
+    return [*(first if allowed else []), *enter([sys.executable, __file__])]
 
 
 def tun(name: str) -> int:

@@ -8,25 +8,24 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
+import failover_far
 import pytest
 
 from mrtuner.errors import MissingPart
 from mrtuner.failover.client import Client, defaults
 from mrtuner.failover.kernel import Kernel, local
-from mrtuner.failover.namespaces import enter, require
+from mrtuner.failover.namespaces import require
 from mrtuner.failover.predict import SLACK, Case, Situation, predict
 from mrtuner.failover.settings import settings
 from mrtuner.failover.traces import Path
 
 pytestmark = [pytest.mark.timed, pytest.mark.slow]
 
-LAB = File(__file__).with_name("failover_far.py")
 #: From an office's network to the other side of an ocean.
 ROUND_TRIPS = (0.0002, 0.025, 0.07, 0.14, 0.25)
 #: The connection's age, as exchanges before the silence, and the size of the request.
@@ -61,7 +60,7 @@ def measured(
     """Every client with how long it hung."""
     request = {"rtt": rtt, "clients": clients, "sysctls": sysctls}
     done = subprocess.run(
-        enter([sys.executable, str(LAB)]), input=json.dumps(request),
+        failover_far.command(), input=json.dumps(request),
         capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

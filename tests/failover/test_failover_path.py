@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from failover_grid import KERNEL, LAN
+from failover_grid import BY_AGE, FAR, KERNEL, LAN, Row, by_age
 
 from mrtuner.failover.client import Client, defaults
 from mrtuner.failover.kernel import Kernel
@@ -47,6 +47,24 @@ def test_the_timeout_of_the_very_socket_is_taken_as_it_is() -> None:
     assert list(Path(rtt=0.14, rto=0.388).first_rtos(KERNEL)) == [97]
     other = Path(rtt=0.14, rto=0.5, same=False).first_rtos(KERNEL)
     assert (other[0], other[-1]) == (84, 125)  # 500 ms: a jittery path, and others may be calmer
+
+
+@pytest.mark.parametrize(("rtt", "row"), FAR, ids=lambda one: getattr(one, "setting", f"{one} ms"))
+def test_a_hang_measured_far_away_lies_in_the_band_of_its_round_trip(rtt: float, row: Row) -> None:
+    """At any age of the connection, with requests of 5 bytes and of 64 kB."""
+    assert row.predicted.covers(row.low, slack=0.02)
+    assert row.predicted.covers(row.high, slack=0.02)
+
+
+@pytest.mark.parametrize(("rtt", "age", "rto", "low", "high"), BY_AGE)
+def test_a_hang_measured_far_away_lies_in_the_narrow_band_of_its_own_timeout(
+    rtt: int, age: str, rto: int, low: float, high: float
+) -> None:
+    """At most 0.5 s wide, of 14 to 25 s."""
+    span = by_age(rtt, rto)
+    assert span.covers(low, slack=0.02)
+    assert span.covers(high, slack=0.02)
+    assert span.high - span.low < 0.5
 
 
 def test_the_hang_of_the_issue_is_predicted() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path as File
 
 import pytest
-from failover_grid import GRID, KERNEL, LAN, Row, page
+from failover_grid import GRID, KERNEL, LAN, Row, far_page, page
 
 from mrtuner.failover.client import Client, configured, defaults
 from mrtuner.failover.kernel import Kernel, from_text
@@ -240,6 +240,8 @@ def test_a_duration_is_said_as_a_person_would() -> None:
     assert said(span) == "15 min 38 s to 15 min 40 s"
 
 
-def test_the_page_shows_this_grid() -> None:
+def test_the_page_shows_these_grids() -> None:
     text = (DOCS / "concepts" / "failover.md").read_text(encoding="utf-8")
     assert "\n".join(page()) in text
+    for table in "\n".join(far_page()).split("\n\n"):
+        assert table in text

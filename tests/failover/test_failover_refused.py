@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from failover_clients import lead
 from failover_grid import KERNEL
+from failover_pair import PgBouncer
+from failover_stacks import pgbouncer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import PASSWORD
+from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.failover.client import configured
 from mrtuner.failover.session import met
@@ -95,3 +100,16 @@ def test_who_stands_in_between_is_found_at_predicting(dsn: str) -> None:
     through = make_conninfo(**{**where, "port": proxy.getsockname()[1]})
     assert met(through)[1] == "a proxy or an address translation"
     proxy.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.skipif(pgbouncer() is None, reason="pgbouncer is not installed")
+def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
+    new_cluster: NewCluster,
+) -> None:
+    with PgBouncer(new_cluster()) as pooler:
+        arguments = ["failover", "predict", pooler.dsn()]
+        told = CliRunner().invoke(main, arguments)
+        document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    assert told.stdout.splitlines()[1].startswith("a pooler answers in the server's place")
+    assert "behind PgBouncer: --client pgbouncer" in told.stdout.splitlines()[2]
+    assert document["between"] == "a pooler"
