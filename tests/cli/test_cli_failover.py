@@ -59,7 +59,7 @@ def test_a_prediction_names_what_decides_each_case(tmp_path: Path) -> None:
     done = run("predict", "--sysctl", str(listing), "--hz", "250", "--rtt", "0.1ms")
     assert done.exit_code == 0
     query = next(row for row in done.stdout.splitlines() if row.startswith("idle connection"))
-    assert "13.3 to 13.5 s" in query  # measured: 13.28 to 13.53
+    assert "13.1 to 13.5 s" in query  # measured: 13.28 to 13.53; 0.2 s sooner in several segments
     assert query.endswith(f"tcp_retries2 = 5 ({listing})")
 
 

@@ -45,7 +45,7 @@ class Row:
 def data(setting: str, low: float, high: float, user_timeout: int = 0, **sysctl: int) -> Row:
     """Case 2."""
     kernel = replace(KERNEL, **sysctl)  # type: ignore[arg-type]
-    trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout)
+    trace = Unacknowledged(kernel=kernel, path=LAN, user_timeout=user_timeout, several=False)
     return Row(2, setting, trace, kernel, low, high)
 
 
@@ -59,7 +59,7 @@ def answer(numbers: tuple[int, int, int], low: float, high: float, user_timeout:
     """Case 3."""
     idle, interval, count = numbers
     keepalive = Keepalive(idle=idle, interval=interval, count=count)
-    trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout)
+    trace = Waiting(kernel=KERNEL, keepalive=keepalive, user_timeout=user_timeout, path=LAN)
     text = f"keepalive {idle}/{interval}/{count}"
     if user_timeout:
         text += f", tcp_user_timeout {user_timeout // 1000} s"
@@ -96,6 +96,70 @@ GRID = (
     answer((5, 2, 3), 9.09, 9.29, user_timeout=8000),
     answer((5, 2, 3), 31.25, 31.47, user_timeout=30_000),
 )
+
+
+def far(milliseconds: float, *measured: tuple[float, float]) -> Iterator[tuple[float, Row]]:
+    """A round trip told, nothing known of the socket: tcp_retries2=5, a user timeout, keepalive."""
+    path, five = Path(rtt=milliseconds / 1000), replace(KERNEL, tcp_retries2=5)
+    keepalive = Keepalive(idle=5, interval=2, count=3)
+    traces: tuple[tuple[int, str, Trace], ...] = (
+        (2, "tcp_retries2=5", Unacknowledged(kernel=five, path=path)),
+        (2, "tcp_user_timeout 5 s", Unacknowledged(kernel=five, path=path, user_timeout=5000)),
+        (3, "keepalive 5/2/3", Waiting(kernel=five, keepalive=keepalive, path=path)),
+    )
+    for (case, setting, trace), (low, high) in zip(traces, measured, strict=True):
+        yield milliseconds, Row(case, setting, trace, five, low, high)
+
+
+#: Through a relay that takes half of the round trip each way (failover_far.py): connections that
+#: had exchanged nothing, three or thirty messages, requests of 5 bytes and of 64 kB; 12, 5 and 3
+#: hangs.
+FAR = (
+    *far(0.2, (13.10, 13.47), (5.38, 5.57), (11.13, 11.13)),
+    *far(2, (13.09, 13.52), (5.32, 5.62), (11.10, 11.10)),
+    *far(25, (14.66, 15.07), (5.31, 5.49), (11.12, 11.12)),
+    *far(70, (17.96, 18.29), (5.50, 5.61), (11.29, 11.29)),
+    *far(140, (13.71, 25.38), (5.73, 6.14), (11.46, 11.46)),
+    *far(250, (14.80, 24.64), (6.09, 6.48), (11.56, 11.56)),
+)
+#: Of the same hangs with tcp_retries2=5: the first RTO [ms] that the very socket told, by its age.
+BY_AGE = (
+    (140, "a handshake", 424, 13.71, 14.01),
+    (140, "3 exchanges", 388, 25.27, 25.38),
+    (140, "30 exchanges", 344, 22.56, 22.67),
+    (250, "a handshake", 752, 24.35, 24.64),
+    (250, "3 exchanges", 640, 21.05, 21.16),
+    (250, "30 exchanges", 452, 14.80, 15.02),
+)
+
+
+def by_age(milliseconds: float, rto: float) -> Span:
+    """What is predicted for the very socket."""
+    kernel = replace(KERNEL, tcp_retries2=5)
+    path = Path(rtt=milliseconds / 1000, rto=rto / 1000)
+    return hang(Unacknowledged(kernel=kernel, path=path), kernel)
+
+
+def far_page() -> Iterator[str]:
+    """The two tables of far servers on the same page."""
+    yield "| Round trip (ms) | Case | Setting | Predicted (s) | Measured (s) |"
+    yield "|--:|:--|:--|--:|--:|"
+    for milliseconds, row in FAR:
+        span = row.predicted
+        measured = f"{row.low:.2f} – {row.high:.2f}" if row.low < row.high else f"{row.low:.2f}"
+        yield (
+            f"| {milliseconds:g} | {row.case} | {row.setting} | {span.low:.2f} – {span.high:.2f} "
+            f"| {measured} |"
+        )
+    yield ""
+    yield "| Round trip (ms) | After | First RTO (ms) | Predicted (s) | Measured (s) |"
+    yield "|--:|:--|--:|--:|--:|"
+    for milliseconds, age, rto, low, high in BY_AGE:
+        span = by_age(milliseconds, rto)
+        yield (
+            f"| {milliseconds} | {age} | {rto} | {span.low:.2f} – {span.high:.2f} "
+            f"| {low:.2f} – {high:.2f} |"
+        )
 
 
 def page() -> Iterator[str]:

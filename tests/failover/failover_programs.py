@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ PGJDBC: Final = "org.postgresql:postgresql:42.7.4"
 HIKARICP: Final = ("com.zaxxer:HikariCP:5.1.0", "org.slf4j:slf4j-api:2.0.16")
 WILDFLY: Final = "org.wildfly:wildfly-dist:34.0.0.Final"
 CONNECTOR_J: Final = "com.mysql:mysql-connector-j:9.1.0"
+ASYNCPG: Final = "asyncpg==0.32.0"
+PG8000: Final = "pg8000==1.31.6"
 _JAVA: Final = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 GO: Final = {
     "GOPATH": str(ROOT / ".cache" / "go"),
@@ -84,6 +87,27 @@ def with_snippet(source: Path, directory: Path, snippet: str, **constants: str) 
     return place
 
 
+def asyncpg(made: Settings, directory: Path) -> list[str]:
+    """asyncpg and its pool."""
+    return _with_package(ASYNCPG, "client_asyncpg.py", written(directory, "asyncpg.txt", made.text),
+                         f"postgresql://{OURS}")  # fmt: skip
+
+
+def pg8000(made: Settings, directory: Path) -> list[str]:
+    """pg8000."""
+    snippet = written(directory, "pg8000.txt", made.text)
+    return _with_package(PG8000, "client_pg8000.py", snippet, SERVER)
+
+
+def _with_package(package: str, program: str, *arguments: str) -> list[str]:
+    """A client of ours that sees one more package, which pip puts into a place of its own."""
+    place = CACHE / "python" / package
+    if not place.is_dir():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), package]
+        fetch(pip, place.parent)
+    return ["env", f"PYTHONPATH={place}", *python(program, *arguments)]
+
+
 def node(made: Settings, directory: Path) -> list[str]:
     """node-postgres."""
     needed("node")
@@ -111,6 +135,22 @@ def pgx(made: Settings, directory: Path) -> list[str]:
     )  # fmt: skip
     build(["go", "build", "-o", "client", "."], directory, **GO)
     return [str(directory / "client")]
+
+
+def pgx_compiles(version: str, made: Settings, directory: Path) -> None:
+    """The same program with another release of pgx; compiled only."""
+    needed("go")
+    place = directory / version
+    place.mkdir()
+    flags = {**GO, "GOFLAGS": GO["GOFLAGS"].replace("readonly", "mod")}
+    build(["go", "mod", "init", "mrtuner.example/client"], place, **flags)
+    with_snippet(
+        CLIENTS / "pgx" / "main.go", place, made.text,
+        acquireWithin="time.Second", queryWithin="time.Second",
+    )  # fmt: skip
+    modules = (f"github.com/jackc/pgx/v5@{version}", "golang.org/x/sys")
+    fetch(["go", "get", *modules], place, **flags)
+    build(["go", "build", "-o", "client", "."], place, **flags)
 
 
 def _deadline(of: str, snippet: str) -> str:

@@ -30,6 +30,8 @@ ON_POSTGRES: dict[str, Callable[[Settings, Path], list[str]]] = {
     "pgx": failover_programs.pgx,
     "node-postgres": failover_programs.node,
     "rails": failover_programs.rails,
+    "asyncpg": failover_programs.asyncpg,
+    "pg8000": failover_programs.pg8000,
 }
 
 
@@ -77,3 +79,9 @@ def test_mysqls_hang_no_longer_than_asked(client: str, fault: str, tmp_path: Pat
     program = ON_MYSQL[client](advice, tmp_path)
     with failover_programs.mariadb(tmp_path) as way:
         print(client, fault, held(advice, program, fault, tmp_path, way))
+
+
+@pytest.mark.parametrize("version", ["v5.0.0", "v5.7.6", "v5.8.0", "v5.12.0"])
+def test_the_snippet_for_pgx_compiles_with_every_release(version: str, tmp_path: Path) -> None:
+    """PingTimeout came with 5.8: the snippet did not compile before."""
+    failover_programs.pgx_compiles(version, made("pgx"), tmp_path)

@@ -100,10 +100,11 @@ def test_a_crash_is_noticed_when_it_happens() -> None:
 
 
 def test_silent_loss_is_what_predict_says() -> None:
-    """13.27 to 13.53 s: measured with tcp_retries2=5 on 6.18 (docs/concepts/failover.md)."""
+    """13.27 to 13.53 s: measured with tcp_retries2=5 on 6.18 (docs/concepts/failover.md). A request
+    of several segments ends 0.2 s sooner: its tail loss probe goes out at once."""
     span = expected("silent-loss", Case.IDLE).span
     assert span is not None
-    assert (round(span.low, 2), round(span.high, 2)) == (13.27, 13.53)
+    assert (round(span.low, 2), round(span.high, 2)) == (13.07, 13.53)
 
 
 def test_a_frozen_server_is_bounded_at_connecting_alone() -> None:
@@ -113,10 +114,11 @@ def test_a_frozen_server_is_bounded_at_connecting_alone() -> None:
 
 
 def test_a_moved_address_is_found_at_the_next_timer() -> None:
-    """Timers at about 0.2, 0.4, 0.8, 1.6, 3.3 s: the first after 3 s."""
+    """Timers at about 0.2, 0.4, 0.8, 1.6, 3.3 s: the first after 3 s; of a request of several
+    segments 0.2 s sooner."""
     span = expected("address-move", Case.IDLE, takeover=3.0).span
     assert span is not None
-    assert 3.2 < span.low <= span.high < 3.6
+    assert 3.0 < span.low <= span.high < 3.6
 
 
 def test_a_move_that_comes_too_late_changes_nothing() -> None:

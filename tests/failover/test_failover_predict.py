@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path as File
 
 import pytest
-from failover_grid import GRID, KERNEL, LAN, Row, page
+from failover_grid import GRID, KERNEL, LAN, Row, far_page, page
 
 from mrtuner.failover.client import Client, configured, defaults
 from mrtuner.failover.kernel import Kernel, from_text
@@ -44,9 +44,11 @@ def test_a_measured_hang_lies_in_the_predicted_band(row: Row) -> None:
 
 @pytest.mark.parametrize("row", GRID, ids=lambda row: f"case {row.case}: {row.setting}")
 def test_the_band_is_no_wider_than_what_chance_gives(row: Row) -> None:
-    """A timer below 16 s is 64 jiffies late at most, one above it 512: 0.26 s and 2.1 s."""
+    """A timer below 16 s is 64 jiffies late at most, one above it 512: 0.26 s and 2.1 s; and a
+    query in flight may be acknowledged up to 0.04 s late."""
     width = row.predicted.high - row.predicted.low
-    assert width < (0.3 if row.high < 40 else 2.1)
+    late = 0.04 if row.case == 3 else 0.0
+    assert width < (0.3 if row.high < 40 else 2.1) + late
 
 
 # The published figures of 2017: 15 min 35 s, 13 s, 45 s, about 1 min 10 s
@@ -59,7 +61,8 @@ def test_a_kernel_of_that_time_with_a_round_trip_of_ten_ms_gives_the_published_h
     """Exact timers before 4.8. By hand for 15: R = 0.210, t1 = 0.430 (the probe waits
     min(2 x 0.010 + 0.2, R) = 0.210: 0.420), 1022 x 0.21 = 214.62 to the cap, then 6 x 120."""
     kernel = Kernel(release=(3, 10), hz=1000, tcp_retries2=retries)
-    span = hang(Unacknowledged(kernel=kernel, path=Path(rtt=0.010)), kernel)
+    query = Unacknowledged(kernel=kernel, path=Path(rtt=0.010, rto=0.210), several=False)
+    span = hang(query, kernel)
     assert int(span.mid) == published
 
 
@@ -67,7 +70,7 @@ def test_a_kernel_of_today_hangs_a_few_seconds_longer() -> None:
     """Calculated by the reference for HZ 250 and 1000: 937.7-939.7 s and 948-952 s."""
     for hz, low, high in ((250, 937.7, 939.7), (1000, 948, 952)):
         kernel = replace(KERNEL, hz=hz)
-        span = hang(Unacknowledged(kernel=kernel, path=LAN), kernel)
+        span = hang(Unacknowledged(kernel=kernel, path=LAN, several=False), kernel)
         assert span.low == pytest.approx(low, abs=0.1)
         assert span.high == pytest.approx(high, abs=0.1)
 
@@ -233,10 +236,12 @@ def test_an_old_kernels_listing_is_taken_as_it_is() -> None:
 
 
 def test_a_duration_is_said_as_a_person_would() -> None:
-    span = hang(Unacknowledged(kernel=KERNEL, path=LAN), KERNEL)
+    span = hang(Unacknowledged(kernel=KERNEL, path=LAN, several=False), KERNEL)
     assert said(span) == "15 min 38 s to 15 min 40 s"
 
 
-def test_the_page_shows_this_grid() -> None:
+def test_the_page_shows_these_grids() -> None:
     text = (DOCS / "concepts" / "failover.md").read_text(encoding="utf-8")
     assert "\n".join(page()) in text
+    for table in "\n".join(far_page()).split("\n\n"):
+        assert table in text

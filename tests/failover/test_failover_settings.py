@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 from psycopg.conninfo import make_conninfo
 
+from mrtuner.catalog.timers import drivers
 from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.bounds import Bounds, bounds
 from mrtuner.failover.kernel import Kernel
 from mrtuner.failover.predict import SLACK, Case
 from mrtuner.failover.settings import settings
 from mrtuner.failover.snippets import STACKS
+from mrtuner.failover.sockets import options
 from mrtuner.failover.traces import Path
 
 KERNEL = Kernel(release=(6, 18), hz=250)
@@ -85,7 +89,8 @@ def test_no_stack_that_libpq_serves_switches_keepalives_off(twenty: Bounds) -> N
 def test_snippets_are_well_formed_in_their_own_languages(twenty: Bounds) -> None:
     for name in ("psycopg", "django"):
         compile(STACKS[name].write(twenty), name, "exec")
-    compile(STACKS["sqlalchemy"].write(twenty), "sqlalchemy", "exec")
+    for name in ("sqlalchemy", "asyncpg", "pg8000"):
+        compile(STACKS[name].write(twenty), name, "exec")
     rails = yaml.safe_load(STACKS["rails"].write(twenty))["production"]
     assert rails["target_session_attrs"] == "read-write"
     datasource = ElementTree.fromstring(STACKS["wildfly"].write(twenty))
@@ -110,12 +115,14 @@ def test_what_was_never_run_here_says_so() -> None:
 
 
 def test_new_attempts_of_a_pool_are_part_of_the_bound() -> None:
-    """Measured before they were: SQLAlchemy 6.45 s for 5 s asked. By hand: 2.92 s + 2 s now."""
+    """Measured before they were: SQLAlchemy 6.45 s for 5 s asked. By hand now: on a local network
+    2 x 0.204 + 2.4 s and 2 s are 4.81 s; if answers are slow 2 x 0.244 s, which makes 4.89 s."""
     limits = bounds(5, KERNEL, LAN, attempts=1)
-    assert (limits.connect_timeout, limits.user_timeout) == (2, 2500)
+    assert (limits.connect_timeout, limits.user_timeout) == (2, 2400)
     idle = settings("sqlalchemy", 5, KERNEL, LAN).cases[1].span
     assert idle is not None
-    assert idle.covers(4.95, slack=SLACK)
+    assert idle.low <= 4.81
+    assert idle.high >= 4.89
     assert idle.high <= 5
 
 
@@ -145,12 +152,13 @@ def test_a_stack_without_a_limit_on_answers_is_told_so_and_not_refused() -> None
 
 
 def test_what_settings_cost_is_said_for_each_kind_of_stack() -> None:
-    """Data unacknowledged for so long: the user timeout's, or that of tcp_retries2 = 5."""
+    """Data unacknowledged for so long: the user timeout's, or what tcp_retries2 = 5 takes at least:
+    13.3 s, and 0.2 s less for a request of several segments."""
     libpq = "\n".join(settings("libpq", 20, KERNEL, LAN).costs)
     assert "loses everything for 18 s" in libpq
     assert "long queries are left alone" in libpq
     pgjdbc = "\n".join(settings("pgjdbc", 20, KERNEL, LAN, longest_query=5).costs)
-    assert "loses everything for 13.3 s" in pgjdbc
+    assert "loses everything for 13.1 s" in pgjdbc
     assert "every connection of that host" in pgjdbc
     assert "every query longer than 19 s is cut" in pgjdbc
 
@@ -164,3 +172,38 @@ def test_nodes_ten_probes_are_counted_in() -> None:
     flight = made.cases[2].span
     assert flight is not None
     assert flight.covers(12.3, slack=SLACK)  # 2 + 10 x 1.024 and what the wheel adds
+
+
+def test_python_without_libpq_gets_the_same_limits_on_its_sockets(twenty: Bounds) -> None:
+    """The generated options, given to a real socket and read back from its kernel."""
+    found: dict[str, Any] = {}
+    exec(STACKS["asyncpg"].write(twenty), found)
+    with socket.socket() as sock:
+        for option in found["OPTIONS"]:
+            sock.setsockopt(*option)
+        seen = options(sock.fileno())
+    assert seen.keepalives
+    assert (seen.idle, seen.interval, seen.count) == (6, 4, 3)
+    assert seen.user_timeout == 18_000
+    block = STACKS["asyncpg"].write(twenty).split("OPTIONS = ")[1].split("\n)\n")[0]
+    assert block in STACKS["pg8000"].write(twenty)
+    assert "command_timeout=19" in STACKS["asyncpg"].write(twenty)
+    assert "settimeout(19)" in STACKS["pg8000"].write(twenty)
+
+
+def test_a_limit_on_answers_is_not_invented_for_python() -> None:
+    assert "command_timeout" not in settings("asyncpg", 20, KERNEL, LAN).text
+    assert "settimeout(None)" in settings("pg8000", 20, KERNEL, LAN).text
+
+
+def test_every_client_that_is_predicted_has_settings_but_one() -> None:
+    """docs/limits.md names it."""
+    assert {name for name in drivers() if name not in STACKS} == {"lib/pq"}
+
+
+def test_what_pgx_has_since_5_8_is_a_comment(twenty: Bounds) -> None:
+    code = [row for row in STACKS["pgx"].write(twenty).splitlines() if not row.startswith("//")]
+    assert not any("PingTimeout" in row for row in code)
+    assert "// pgx 5.8 and later: config.PingTimeout = 2 * time.Second" in STACKS["pgx"].write(
+        twenty
+    )

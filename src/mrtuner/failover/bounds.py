@@ -6,13 +6,21 @@ takes a slow network for a dead server more often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mrtuner.errors import Refused
 from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.traces import Connecting, Keepalive, Path, Unacknowledged, Waiting, hang
+from mrtuner.failover.traces import (
+    Connecting,
+    Keepalive,
+    Path,
+    Unacknowledged,
+    Waiting,
+    keeps,
+    model,
+)
 
 #: libpq before 18 and psycopg take no shorter connect_timeout [s].
 _SHORTEST: Final = 2
@@ -20,6 +28,8 @@ _SHORTEST: Final = 2
 _LONGEST: Final = 10
 _COUNT: Final = 3
 _STEP: Final = 500  # ms of the user timeout
+_FINE: Final = 100  # the same where less than _SCARCE [s] is left for it
+_SCARCE: Final = 5.0
 #: Less would take a packet lost twice for a dead server [ms].
 _SHORTEST_USER: Final = 1000
 #: The kernel's timers are bounded by this even where more was asked [s].
@@ -89,8 +99,8 @@ def bounds(
     `hosts`: addresses in the connection string, each of which has its own connect_timeout.
     `attempts`: new connections that a pool tries in its caller's time once it found one dead.
     """
-    reach = min(within, _REACH)
-    keepalive = _keepalive(reach, kernel)
+    reach, path = min(within, _REACH), path.at_its_worst()
+    keepalive = _keepalive(reach, kernel, path)
     connect = _connect_timeout(reach, hosts, attempts)
     spent = attempts * hosts * connect  # what is left is for finding out that it is dead
     return Bounds(
@@ -120,13 +130,14 @@ def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
     return min(_LONGEST, max(_SHORTEST, int(within / max(3, attempts + 2) / hosts)))
 
 
-def _keepalive(within: float, kernel: Kernel) -> Keepalive:
+def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
     """The idle time takes a third, three probes what is left of the rest."""
     idle, interval = max(1, int(within * 0.3)), max(1, int(within * 0.2))
     while interval >= 1:
         for seconds in range(idle, 0, -1):
             keepalive = Keepalive(idle=seconds, interval=interval, count=_COUNT)
-            if hang(Waiting(kernel=kernel, keepalive=keepalive), kernel).high <= within:
+            trace = Waiting(kernel=kernel, keepalive=keepalive, path=path)
+            if keeps(trace, kernel, within):
                 return keepalive
         interval -= 1
     raise Refused(
@@ -140,48 +151,39 @@ def _user_timeout(
     left: float, within: float, kernel: Kernel, path: Path, keepalive: Keepalive
 ) -> int:
     """The largest for which case 2 leaves time for new attempts, and case 3 ends in time."""
-    slow = Path(rtt=2 * path.rtt)
-    for user in range(int(left * 1000) // _STEP * _STEP, _SHORTEST_USER - 1, -_STEP):
-        data = Unacknowledged(kernel=kernel, path=slow, user_timeout=user)
-        answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user)
-        if hang(data, kernel).high <= left and hang(answer, kernel).high <= within:
+    first = 2 * path.first_rtos(kernel)[-1] / kernel.hz  # the probe and the first timeout, at most
+    step = _FINE if left < _SCARCE else _STEP
+    for user in range(int(left * 1000) // step * step, _SHORTEST_USER - 1, -step):
+        data = Unacknowledged(kernel=kernel, path=path, user_timeout=user)
+        answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user, path=path)
+        if keeps(data, kernel, left) and keeps(answer, kernel, within):
             return user
     spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(
         f"no tcp_user_timeout of a second or more ends a hang within {within:g} s{spent}: on this "
-        f"path the first retransmission alone takes {2 * path.first_rto(kernel) / kernel.hz:.1f} s",
+        f"path the first retransmission alone takes up to {first:.1f} s",
         "Ask for a longer time.",
     )
 
 
 def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
-    def high(count: int) -> float:
+    """Whatever first timeout a connection has: a slightly smaller one can double the hang."""
+
+    def fits(count: int) -> bool:
         changed = replace(kernel, tcp_retries2=count)
-        traces = (Unacknowledged(kernel=changed, path=one) for one in _nearby(path))
-        return max(hang(trace, changed).high for trace in traces)
+        if model(changed, count) > within:
+            return False  # no hang is shorter
+        return keeps(Unacknowledged(kernel=changed, path=path), changed, within)
 
-    return _fitting(high, within, 1, 15)
-
-
-def _nearby(path: Path) -> Iterator[Path]:
-    """Round trips that the same path may have at another hour.
-
-    A slightly smaller first RTO can miss the kernel's model by a hair and double the hang.
-    """
-    for rtt in (0.0001, path.rtt, path.rtt + 0.003, 2 * path.rtt):
-        yield Path(rtt=rtt)
+    return (count for count in range(15, 0, -1) if fits(count))
 
 
 def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
-    def high(count: int) -> float:
+    def fits(count: int) -> bool:
         changed = replace(kernel, tcp_syn_retries=count)
-        return hang(Connecting(kernel=changed), changed).high
+        return keeps(Connecting(kernel=changed), changed, within)
 
-    return _fitting(high, within, 1, 6)
-
-
-def _fitting(high: Callable[[int], float], within: float, low: int, most: int) -> Iterator[int]:
-    return (count for count in range(most, low - 1, -1) if high(count) <= within)
+    return (count for count in range(6, 0, -1) if fits(count))
 
 
 def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
@@ -15,6 +16,15 @@ from mrtuner.failover.traces import Keepalive
 _WRITABLE = frozenset({"read-write", "primary"})
 #: Since this major libpq takes connect_timeout=1 as it stands; psycopg and older ones make it 2.
 _ONE_SECOND = 18
+
+#: The most that Linux takes for each; the least is 1. Source: tcp.h, MAX_TCP_KEEPIDLE and others.
+_KEEPALIVE: Final = {
+    "keepalives_idle": 32_767, "keepalives_interval": 32_767, "keepalives_count": 127,
+}  # fmt: skip
+_HINTS: Final = {
+    "tcp_user_timeout": "Give it in milliseconds.", "keepalives_count": "Give a number of probes.",
+}  # fmt: skip
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +100,7 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
     """A client of this driver with libpq's parameters; `libpq` is the library's major version.
 
     UsageError for a Unix socket, which no network can cut, and for a driver that does not take
-    libpq's parameters.
+    libpq's parameters; BadValue for what libpq or the kernel refuses.
     """
     base = defaults(name)
     if not base.driver.sets_libpq:
@@ -106,9 +116,9 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
         base,
         connect_timeout=seconds,
         keepalives=on,
-        idle=whole(parameters, "keepalives_idle") or None,
-        interval=whole(parameters, "keepalives_interval") or None,
-        count=whole(parameters, "keepalives_count") or None,
+        idle=_keepalive(parameters, "keepalives_idle", on=on),
+        interval=_keepalive(parameters, "keepalives_interval", on=on),
+        count=_keepalive(parameters, "keepalives_count", on=on),
         user_timeout=asked if on else 0,
         addresses=len(str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")),
         read_write=parameters.get("target_session_attrs") in _WRITABLE,
@@ -143,13 +153,33 @@ def refuse_local(parameters: Mapping[str, Any]) -> None:
 
 def whole(parameters: Mapping[str, Any], name: str) -> int | None:
     """A parameter as a whole number; BadValue when it is none."""
-    text = str(parameters.get(name) or "").strip()
+    value = parameters.get(name)
+    text = "" if value is None else str(value).strip()
     if not text:
         return None
-    try:
-        return max(0, int(text))
-    except ValueError:
-        raise BadValue(f"{name} = {text!r} is not a whole number", "Give it in seconds.") from None
+    if _WHOLE.fullmatch(text) is None:
+        raise BadValue(
+            f"{name} = {text!r} is not a whole number",
+            _HINTS.get(name, "Give it in seconds."),
+        )
+    return max(0, int(text))
+
+
+def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | None:
+    """One of the keepalive's numbers; None: the kernel's.
+
+    libpq hands it to the kernel as it is. That refuses 0, whatever libpq's manual says of it, and
+    then no connection comes about. Source: fe-connect.c (setKeepalivesIdle), tcp.c (keepidle).
+    """
+    asked = whole(parameters, name)
+    if asked is None or not on:
+        return None
+    if not 1 <= asked <= _KEEPALIVE[name]:
+        raise BadValue(
+            f"{name} = {asked}: Linux refuses it, so libpq does not connect at all",
+            f"Give 1 to {_KEEPALIVE[name]}, or leave it out for the kernel's own.",
+        )
+    return asked
 
 
 def _connect_timeout(parameters: Mapping[str, Any], base: Client, libpq: int) -> float | None:

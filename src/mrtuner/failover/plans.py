@@ -29,9 +29,12 @@ class Plan:
             return Connecting(kernel=kernel, user_timeout=self.user_timeout)
         if self.case == 3 and self.keepalive is not None:
             return Waiting(
-                kernel=kernel, keepalive=self.keepalive, user_timeout=self.user_timeout
+                kernel=kernel, keepalive=self.keepalive, user_timeout=self.user_timeout,
+                path=path,
             )  # fmt: skip
-        return Unacknowledged(kernel=kernel, path=path, user_timeout=self.user_timeout)
+        return Unacknowledged(
+            kernel=kernel, path=path, user_timeout=self.user_timeout, several=False
+        )  # the stage asks in one segment
 
     def to_dict(self) -> dict[str, Any]:
         """For the stage."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from mrtuner.failover import path
 from mrtuner.failover.client import Client
 from mrtuner.failover.kernel import Kernel
 from mrtuner.failover.traces import (
@@ -28,6 +29,8 @@ from mrtuner.failover.wheel import Span
 
 #: What libpq's own login and the kernel's scheduling may add [s]; measured, at most 0.03.
 SLACK: Final = 0.1
+#: A shorter round trip [s] does not show in a hang.
+_FAR: Final = 0.01
 
 
 class Case(StrEnum):
@@ -161,22 +164,11 @@ def idle(now: Situation) -> Prediction:
     trace = Unacknowledged(kernel=kernel, path=now.path, user_timeout=client.user_timeout)
     span = hang(trace, kernel)
     decided = _user_timeout(client) if client.user_timeout else kernel.said("tcp_retries2")
-    steps = (*_rto_steps(now), *_data_steps(trace, span, client))
+    steps = (*path.said(now.path, kernel), *_data_steps(trace, span, client))
     predicted = Prediction(
         case=Case.IDLE, span=span, decided_by=decided, steps=steps, traps=tuple(_idle_traps(now))
     )
     return _with_return(_read_bounded(predicted, client), now, trace)
-
-
-def _rto_steps(now: Situation) -> Iterator[str]:
-    kernel, path = now.kernel, now.path
-    rto = path.first_rto(kernel) / kernel.hz * 1000
-    measured = f"round trip {path.rtt * 1000:g} ms + {kernel.said('tcp_rto_min_us')}"
-    source = measured if path.rto is None else "TCP_INFO of a live connection"
-    yield f"first RTO {rto:g} ms: {source}, in ticks of {1000 / kernel.hz:g} ms"
-    if kernel.tail_loss_probe:
-        probe = path.probe(kernel) / kernel.hz * 1000
-        yield f"a tail loss probe after {probe:g} ms, which does not count, then the first timeout"
 
 
 def _data_steps(trace: Unacknowledged, span: Span, client: Client) -> Iterator[str]:
@@ -208,6 +200,8 @@ def _idle_traps(now: Situation) -> Iterator[str]:
 
 def same_hang(now: Situation, retries: int) -> list[int]:
     """Neighbours among values of tcp_retries2 that make no difference on this path."""
+    if len(now.path.first_rtos(now.kernel)) > 1:
+        return []  # it depends on the age of the connection
     spans = {
         count: hang(
             Unacknowledged(kernel=replace(now.kernel, tcp_retries2=count), path=now.path),
@@ -232,7 +226,9 @@ def in_flight(now: Situation) -> Prediction:
             traps=tuple(_flight_traps(client)),
         )
         return _read_bounded(endless, client)
-    trace = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=client.user_timeout)
+    trace = Waiting(
+        kernel=kernel, keepalive=keepalive, user_timeout=client.user_timeout, path=now.path
+    )
     predicted = Prediction(
         case=Case.FLIGHT,
         span=hang(trace, kernel),
@@ -249,6 +245,9 @@ def _keepalive_steps(trace: Waiting) -> Iterator[str]:
         f"a probe after {keepalive.idle} s without a segment from the server, "
         f"then one every {keepalive.interval} s"
     )
+    if trace.path is not None and trace.path.rtt > _FAR:
+        soon, late = (seconds * 1000 for seconds in trace.path.acknowledged())
+        yield f"all of it from the acknowledgement of the query, after {soon:.0f} to {late:.0f} ms"
     if trace.user_timeout:
         yield (
             f"given up at the first probe after tcp_user_timeout = {trace.user_timeout} ms: "

@@ -10,7 +10,9 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart, MrTunerError
@@ -89,23 +91,55 @@ def _row(trial: Trial) -> tuple[str, ...]:
 
 
 def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
-    """Do it, all batches at once. MissingPart where the kernel does not let us."""
+    """Do it, all batches at once. MissingPart where the kernel does not let us.
+
+    Whatever ends it before its time, Ctrl-C for one, ends the namespaces at once.
+    """
     require()
-    with ThreadPoolExecutor(len(batches)) as pool:
-        parts = [read(document) for document in pool.map(_measured, batches)]
+    with ExitStack() as stack, ThreadPoolExecutor(len(batches)) as pool:
+        stages = [stack.enter_context(_Stage(batch)) for batch in batches]
+        try:
+            parts = [read(document) for document in pool.map(_Stage.measured, stages)]
+        except BaseException:
+            for stage in stages:
+                stage.kill()  # their threads wait for them, and the pool for its threads
+            raise
     trials = sorted((trial for part in parts for trial in part.trials), key=lambda one: one.case)
     return replace(parts[0], trials=tuple(trials))
 
 
-def _measured(batch: Batch) -> dict[str, Any]:
-    done = subprocess.run(
-        enter(python("mrtuner.failover.stage")), input=json.dumps(batch.to_dict()),
-        capture_output=True, text=True, check=False, timeout=batch.limit + _PATIENCE,
-    )  # fmt: skip
-    if done.returncode:
-        raise _failed(done.stderr)
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+class _Stage(AbstractContextManager["_Stage"]):
+    """One batch in namespaces of its own, which go with the process."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._child = subprocess.Popen(
+            enter(python("mrtuner.failover.stage")), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._child.wait()
+
+    def kill(self) -> None:
+        """At once: unshare takes what runs inside along."""
+        self._child.kill()
+
+    def measured(self) -> dict[str, Any]:
+        """What the stage wrote."""
+        stdout, stderr = self._child.communicate(
+            json.dumps(self._batch.to_dict()), timeout=self._batch.limit + _PATIENCE
+        )
+        if self._child.returncode:
+            raise _failed(stderr)
+        document: dict[str, Any] = json.loads(stdout)
+        return document
 
 
 def _failed(stderr: str) -> MrTunerError:

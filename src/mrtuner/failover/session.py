@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 
 from mrtuner.failover.client import parameters_of, refuse_local
 from mrtuner.failover.live import Connection
-from mrtuner.failover.sockets import options
+from mrtuner.failover.sockets import Options, options
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ class Seen:
     connection: Connection
     settings: Mapping[str, str]
     between: str | None
+
+
+def met(dsn: str) -> tuple[Options, str | None]:
+    """The options of a connection of ours, and who answers in the server's place."""
+    refuse_local(parameters_of(dsn))
+    with connect(dsn, through_pooler=True) as session, translated():
+        return options(session.fileno()), between(session)
 
 
 def look(dsn: str) -> Seen:

@@ -54,6 +54,9 @@ def settings(
 ) -> Settings:
     """Settings that bound every case that can be, within so many seconds.
 
+    What a case is said to last at most holds for a path twice as slow, too, and for a fresh
+    connection.
+
     BadValue for an unknown stack; Refused, with the reason, for what cannot be had.
     """
     stack = stack_of(name)
@@ -67,7 +70,7 @@ def settings(
     )
     machine = kernel if stack.sets_socket else _applied(limits, kernel)
     client = _configured(stack, limits)
-    found = predict(Situation(kernel=machine, client=client, path=path))
+    found = predict(Situation(kernel=machine, client=client, path=path.at_its_worst()))
     cases = tuple(_tried_again(case, stack, limits) for case in found)
     _check(cases, within)
     return Settings(

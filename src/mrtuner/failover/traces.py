@@ -3,50 +3,33 @@
 A trace is the list of jiffies at which the kernel acts, the last of them the moment at which it
 gives the connection up and the client's call returns. Sources: net/ipv4/tcp_timer.c
 (tcp_write_timeout, retransmits_timed_out, tcp_model_timeout, tcp_clamp_rto_to_user_timeout,
-tcp_keepalive_timer) and tcp_output.c (tcp_schedule_loss_probe) of 6.12; measured on 6.18.
+tcp_keepalive_timer) and tcp_output.c (tcp_schedule_loss_probe, tcp_send_delayed_ack) of 6.12;
+measured on 6.18.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from math import ceil, floor, log2
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from mrtuner.failover.kernel import CLAMPED, Kernel
-from mrtuner.failover.wheel import Span, fires, over_phases
+from mrtuner.failover.path import Path
+from mrtuner.failover.wheel import PHASES, Span, fires, over_phases
+
+__all__ = [
+    "Connecting", "Keepalive", "Path", "Trace", "Unacknowledged", "Waiting", "clamped", "hang",
+    "keeps", "model", "noticed",
+]  # fmt: skip
 
 #: TCP_RTO_MIN [s]: the model always counts with it, whatever the real timeout is.
 _MODEL: Final = 0.2
 #: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.
 _SYN: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
-    """The way to the server."""
-
-    rtt: float = 0.0005  # s, smoothed round trip
-    rto: float | None = None  # s, tcpi_rto of a live connection; None: worked out from rtt
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"rtt": self.rtt, "rto": self.rto}
-
-    def first_rto(self, kernel: Kernel) -> int:
-        """The first retransmission timeout [jiffies]."""
-        if self.rto is not None:
-            return round(self.rto * kernel.hz)
-        return kernel.jiffies(_rto_min(kernel) + self.rtt)
-
-    def probe(self, kernel: Kernel) -> int:
-        """How long the tail loss probe waits [jiffies]."""
-        return min(kernel.jiffies(2 * self.rtt + _rto_min(kernel)), self.first_rto(kernel))
-
-
-def _rto_min(kernel: Kernel) -> float:
-    return kernel.jiffies(kernel.tcp_rto_min_us / 1e6) / kernel.hz
+#: However many variants there are, each is tried at so many phases of the wheel.
+_LEAST_PHASES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +47,9 @@ class Trace(Protocol):
     @property
     def longest(self) -> int:
         """No timer in it is longer [jiffies]."""
+
+    def variants(self) -> Sequence[Trace]:
+        """What it may turn out to be, as far as the path leaves that open."""
 
     def run(self, start: int) -> Iterator[int]:
         """From a call of the client at jiffy `start`."""
@@ -92,6 +78,7 @@ class Unacknowledged:
     kernel: Kernel
     path: Path
     user_timeout: int = 0  # ms; 0: tcp_retries2 decides
+    several: bool | None = None  # segments of the request; None: one or several
 
     @property
     def limit(self) -> float:
@@ -106,12 +93,29 @@ class Unacknowledged:
         return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
                    self.kernel.jiffies(self.limit) + 1)  # fmt: skip
 
+    def variants(self) -> Sequence[Unacknowledged]:
+        """Every first timeout that the path allows, with a request of one and of several segments.
+
+        With a user timeout the hang grows with the first timeout, so both ends are enough.
+        """
+        rtos = self.path.first_rtos(self.kernel)
+        if self.user_timeout and self.kernel.release >= CLAMPED and len(rtos) > 2:
+            rtos = range(rtos[0], rtos[-1] + 1, rtos[-1] - rtos[0])
+        sizes = (False, True) if self.several is None else (self.several,)
+        return tuple(
+            replace(self, path=self.path.exactly(rto, self.kernel, late=not several),
+                    several=several)
+            for rto in rtos
+            for several in sizes
+        )  # fmt: skip
+
     def run(self, start: int) -> Iterator[int]:
-        """The tail loss probe, then timeouts that double."""
-        kernel, rto = self.kernel, self.path.first_rto(self.kernel)
+        """The tail loss probe, then timeouts that double; of one variant."""
+        kernel, rto = self.kernel, self.path.first_rtos(self.kernel)[-1]
         now = start
         if kernel.tail_loss_probe:
-            now = fires(now, self.path.probe(kernel), wheel=kernel.wheel)
+            probe = self.path.probe(kernel, several=bool(self.several))
+            now = fires(now, probe, wheel=kernel.wheel)
             yield now
         first = now = fires(now, rto, wheel=kernel.wheel)
         yield now
@@ -153,6 +157,10 @@ class Connecting:
         return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
                    self.kernel.jiffies(self.limit) + 1)  # fmt: skip
 
+    def variants(self) -> Sequence[Connecting]:
+        """This alone: nothing is known of the path yet."""
+        return (self,)
+
     def run(self, start: int) -> Iterator[int]:
         """Even gaps first, then ones that double."""
         kernel = self.kernel
@@ -181,15 +189,25 @@ class Waiting:
     kernel: Kernel
     keepalive: Keepalive
     user_timeout: int = 0  # ms; takes the place of the count
+    path: Path | None = None  # None: counted from the acknowledgement
+    acknowledged: int = 0  # jiffies from the query to its acknowledgement, the last sign of life
 
     @property
     def longest(self) -> int:
         """The idle time or the interval."""
         return self.kernel.jiffies(max(self.keepalive.idle, self.keepalive.interval))
 
+    def variants(self) -> Sequence[Waiting]:
+        """With the soonest and the latest acknowledgement."""
+        if self.path is None:
+            return (self,)
+        soon, late = self.path.acknowledged()
+        whole = (int(soon * self.kernel.hz), self.kernel.jiffies(late))
+        return tuple(replace(self, path=None, acknowledged=jiffies) for jiffies in whole)
+
     def run(self, start: int) -> Iterator[int]:
         """The idle time, then a probe an interval."""
-        kernel = self.kernel
+        kernel, start = self.kernel, start + self.acknowledged
         now, probes = fires(start, kernel.jiffies(self.keepalive.idle), wheel=kernel.wheel), 0
         yield now
         while not self._over(probes, now - start):
@@ -207,11 +225,19 @@ class Waiting:
 def hang(trace: Trace, kernel: Kernel) -> Span:
     """How long the client's call lasts [s]."""
 
-    def end(start: int) -> int:
-        *_, last = trace.run(start)
-        return last
+    return _over_variants(trace, kernel, _last)
 
-    return over_phases(end, longest=trace.longest, hz=kernel.hz)
+
+def keeps(trace: Trace, kernel: Kernel, limit: float) -> bool:
+    """Whether no variant of it hangs longer [s]; quicker to say no than `hang`."""
+    variants = trace.variants()
+    spans = (_over_phases(one, len(variants), kernel, _last) for one in reversed(variants))
+    return all(span.high <= limit for span in spans)
+
+
+def _last(one: Trace, start: int) -> int:
+    *_, last = one.run(start)
+    return last
 
 
 def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
@@ -221,11 +247,22 @@ def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
     """
     gone = kernel.jiffies(away)
 
-    def end(start: int) -> int:
+    def end(one: Trace, start: int) -> int:
         last = start
-        for last in trace.run(start):
+        for last in one.run(start):
             if last - start >= gone:
                 break
         return last
 
-    return over_phases(end, longest=trace.longest, hz=kernel.hz)
+    return _over_variants(trace, kernel, end)
+
+
+def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+    """The span over all that chance decides: the path's part, and the phase of the wheel."""
+    variants = trace.variants()
+    return Span.over(_over_phases(one, len(variants), kernel, end) for one in variants)
+
+
+def _over_phases(one: Trace, among: int, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+    phases = max(_LEAST_PHASES, PHASES // among)
+    return over_phases(partial(end, one), longest=one.longest, hz=kernel.hz, phases=phases)

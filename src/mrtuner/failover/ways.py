@@ -94,7 +94,7 @@ def _expected(
     try:
         client = configured(_DRIVER, parameters)
         live = options(session.fileno())
-        path = Path(rtt=live.rtt, rto=live.rto)
+        path = Path(rtt=live.rtt, rto=live.rto, same=False)
         return predict(Situation(kernel=local(), client=client, path=path)), None
     except MrTunerError as error:  # a Unix socket; another system than Linux
         return (), error.message

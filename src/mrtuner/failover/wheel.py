@@ -10,16 +10,16 @@ Times are integers of jiffies, 1/HZ s.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, median_high
 from typing import Any, Final
 
 #: A timer of fewer jiffies than this waits in the finest level.
 _FINEST: Final = 63
 _DEEPEST: Final = 8
 #: More phases than this give no other band, only take longer.
-_PHASES: Final = 1024
+PHASES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,16 @@ class Span:
     def exactly(cls, seconds: float) -> Span:
         """No chance in it."""
         return cls(seconds, seconds, seconds)
+
+    @classmethod
+    def over(cls, spans: Iterable[Span]) -> Span:
+        """The span that holds them all; typical is the middle one of them."""
+        every = list(spans)
+        return cls(
+            min(one.low for one in every),
+            median_high(one.mid for one in every),
+            max(one.high for one in every),
+        )
 
     def plus(self, other: Span) -> Span:
         """One after the other."""
@@ -76,14 +86,17 @@ def fires(now: int, delay: int, *, wheel: bool = True) -> int:
     return ((now + delay) // step + 1) * step
 
 
-def over_phases(end: Callable[[int], int], *, longest: int, hz: int) -> Span:
+def over_phases(end: Callable[[int], int], *, longest: int, hz: int, phases: int = PHASES) -> Span:
     """The span of ``end(start) - start`` over every start that the wheel can tell apart.
 
     `longest` is the longest timer in it. Who starts a timer does so between two ticks: the low
-    end is one jiffy less than the shortest run counted from the tick before.
+    end is one jiffy less than the shortest run counted from the tick before. Starts that are left
+    out, for the sake of time, widen the span by the distance between two that are not.
     """
     period = granule(longest)
-    stride = max(1, period // _PHASES) | 1  # odd, so that the fine levels see every phase too
-    starts = range(0, max(period, 64) * (2 if period > _PHASES else 1), stride)
+    stride = max(1, period // phases) | 1  # odd, so that the fine levels see every phase too
+    starts = range(0, max(period, 64) * (2 if stride > 1 else 1), stride)
     runs = sorted(end(start) - start for start in starts)
-    return Span((runs[0] - 1) / hz, (median(runs) - 0.5) / hz, runs[-1] / hz)
+    left_out = stride - 1
+    low, high = runs[0] - 1 - left_out, runs[-1] + left_out
+    return Span(low / hz, (median(runs) - 0.5) / hz, high / hz)

@@ -16,9 +16,12 @@ _GAP: Final = "  "
 _WIDTH: Final = 100
 
 
-def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[str]:
+def prediction(
+    situation: Situation, cases: Sequence[Prediction], between: str | None = None
+) -> Iterator[str]:
     """What it was made from, the five cases, then how each comes about."""
     yield _title(situation)
+    yield from _between(between)
     if situation.client.driver.evidence == "memory":
         yield f"the defaults of {situation.client.driver.title} are from memory, not checked"
     yield ""
@@ -34,6 +37,17 @@ def prediction(situation: Situation, cases: Sequence[Prediction]) -> Iterator[st
         yield f"{case.case.words}: {said(case.span)}"
         yield from _items("-", case.steps)
         yield from _items("!", case.traps)
+
+
+def _between(name: str | None) -> Iterator[str]:
+    """That all of it is about somebody else than the server."""
+    if name is None:
+        return
+    yield f"{name} answers in the server's place: what follows is how long clients wait for it"
+    yield (
+        "for a server that vanishes behind PgBouncer: --client pgbouncer, on its host, without a "
+        "connection string"
+    )
 
 
 def _title(situation: Situation) -> str:

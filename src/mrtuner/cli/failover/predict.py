@@ -11,7 +11,6 @@ from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
     from mrtuner.failover.client import Client
-    from mrtuner.failover.sockets import Options
     from mrtuner.failover.traces import Path
 
 SCHEMA: Final = "mrtuner.failover.predict/1"
@@ -60,8 +59,9 @@ def command(
       mrtuner failover predict --sysctl app-host.txt --kernel 5.14 --hz 1000 --rtt 1ms
       mrtuner failover predict postgresql://app@db/shop --away 169s
 
-    With a connection string and no --rtt it connects, and takes the round trip, the retransmission
-    timeout and the options in force from the live socket. Nothing is changed anywhere.
+    With a connection string and no --rtt it connects, takes the round trip and the retransmission
+    timeout from the live socket, and says whether a pooler or proxy stands in between. Nothing is
+    changed anywhere.
     """
     from mrtuner.failover import words
     from mrtuner.failover.predict import Situation
@@ -70,7 +70,7 @@ def command(
     options.careful(dsn)
     away = limits.pop("away")
     here = machine.kernel(sysctl, kernel, hz)
-    who, way = _client(client, dsn, rtt)
+    who, way, between = _client(client, dsn, rtt)
     situation = Situation(kernel=here, client=_limited(who, limits), path=way, away=away)
     cases = predicted(situation)
     if as_json:
@@ -81,37 +81,33 @@ def command(
                 "client": situation.client.to_dict(),
                 "path": situation.path.to_dict(),
                 "away": away,
+                "between": between,
                 "cases": [case.to_dict() for case in cases],
             }
         )
         return
-    for line in words.prediction(situation, cases):
+    for line in words.prediction(situation, cases, between):
         terminal.say(line)
 
 
-def _client(name: str | None, dsn: str | None, rtt: float | None) -> tuple[Client, Path]:
-    """The client, and its way to the server: told, measured, or that of a local network."""
+def _client(
+    name: str | None, dsn: str | None, rtt: float | None
+) -> tuple[Client, Path, str | None]:
+    """The client, its way to the server (told, measured or usual), and who is in between."""
     from mrtuner.failover.client import configured, defaults
     from mrtuner.failover.traces import Path
 
     if dsn is None:
-        return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt)
+        return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt), None
     from mrtuner.failover.client import parameters_of
 
     client = configured(name or "libpq", parameters_of(dsn))
     if rtt is not None:
-        return client, Path(rtt=rtt)
-    live = _live(dsn)
-    return client, Path(rtt=live.rtt, rto=live.rto)
+        return client, Path(rtt=rtt), None
+    from mrtuner.failover.session import met
 
-
-def _live(dsn: str) -> Options:
-    """The options of a connection of ours to that server."""
-    from mrtuner.failover.sockets import options as read
-    from mrtuner.postgres.connect import connect
-
-    with connect(dsn, through_pooler=True) as conn:
-        return read(conn.fileno())
+    live, between = met(dsn)
+    return client, Path(rtt=live.rtt, rto=live.rto, same=False), between
 
 
 def _limited(client: Client, limits: dict[str, float | None]) -> Client:

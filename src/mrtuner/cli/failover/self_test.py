@@ -32,7 +32,8 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
     from mrtuner.failover import plans, selftest
 
     terminal.talk(f"measuring, some {'2 min' if whole else '7 s'} ...")
-    done = selftest.run(plans.WHOLE if whole else (plans.SHORT,))
+    with terminal.gentle_end():
+        done = selftest.run(plans.WHOLE if whole else (plans.SHORT,))
     if as_json:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:

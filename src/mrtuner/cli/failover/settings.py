@@ -53,9 +53,10 @@ def command(
       mrtuner failover settings --for pgjdbc --within 20s --longest-query 15s
       mrtuner failover settings --for pgbouncer --within 10s --sysctl app-host.txt
 
-    Stacks: libpq, psycopg, sqlalchemy, django, rails, pgjdbc, hikaricp, wildfly, pgx,
-    node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout, what it gives
-    and costs to stderr. What cannot be had is refused with the reason.
+    Stacks: libpq, psycopg, sqlalchemy, django, rails, asyncpg, pg8000, pgjdbc, hikaricp, wildfly,
+    pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout, what it gives
+    and costs to stderr. It holds for a path twice as slow and at any age of a connection. What
+    cannot be had is refused with the reason.
     """
     from mrtuner.failover import words
     from mrtuner.failover.settings import settings as chosen

@@ -49,8 +49,7 @@ def union(spans: Sequence[Span | None]) -> Span | None:
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return None
-    middle = sorted(span.mid for span in known)[len(known) // 2]
-    return Span(min(span.low for span in known), middle, max(span.high for span in known))
+    return Span.over(known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

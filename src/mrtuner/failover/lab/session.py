@@ -19,7 +19,7 @@ from mrtuner import errors
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.failover.client import configured, parameters_of
 from mrtuner.failover.lab.site import enter
-from mrtuner.failover.namespaces import python, require
+from mrtuner.failover.namespaces import hint, python, require
 
 _PATIENCE: Final = 20.0
 
@@ -150,7 +150,7 @@ def _require_all() -> None:
         said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
         raise MissingPart(
             f"this kernel does not let us make namespaces here: {said}",
-            "Try it outside of the container, or as root.",
+            hint(),
         )
 
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Final
 
 from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import CLIENT, Peer, address, ip, within
+from mrtuner.failover.namespaces import CLIENT, Peer, address, hint, ip, within
 
 #: The address that a failover moves.
 MOVING: Final = "10.77.9.9"
@@ -205,5 +205,5 @@ def _mount(*words: str) -> None:
     if done.returncode:
         raise MissingPart(
             f"cannot mount in a namespace of ours: {done.stderr.strip()}",
-            "Try it outside of the container, or as root.",
+            hint(),
         )

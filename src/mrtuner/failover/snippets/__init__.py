@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mrtuner.failover.snippets import (
+    asyncpg,
     django,
     hikaricp,
     libpq,
@@ -14,6 +15,7 @@ from mrtuner.failover.snippets import (
     node_postgres,
     npgsql,
     oracle,
+    pg8000,
     pgbouncer,
     pgjdbc,
     pgx,
@@ -32,6 +34,8 @@ _ALL: Final[tuple[Stack, ...]] = (
     sqlalchemy.STACK,
     django.STACK,
     rails.STACK,
+    asyncpg.STACK,
+    pg8000.STACK,
     pgjdbc.STACK,
     hikaricp.STACK,
     wildfly.STACK,

@@ -7,7 +7,11 @@ from mrtuner.failover.snippets.stack import Stack
 
 
 def write(limits: Bounds) -> str:
-    """The configuration of a pool, in Go."""
+    """The configuration of a pool, in Go: of every release of pgx 5.
+
+    pgxpool asks a connection that was idle whether it lives. What bounds that is the deadline of
+    Acquire and the user timeout; PingTimeout came with 5.8 only.
+    """
     keepalive = limits.keepalive
     return f"""\
 // import "golang.org/x/sys/unix"; Linux only
@@ -16,7 +20,6 @@ if err != nil {{
 	return err
 }}
 config.ConnConfig.ConnectTimeout = {limits.connect_timeout} * time.Second
-config.PingTimeout = {limits.validation} * time.Second // pgxpool asks each connection that was idle
 config.ConnConfig.DialFunc = (&net.Dialer{{
 	KeepAliveConfig: net.KeepAliveConfig{{
 		Enable:   true,
@@ -32,6 +35,7 @@ config.ConnConfig.DialFunc = (&net.Dialer{{
 		return errors.Join(failed, err)
 	}},
 }}).DialContext
+// pgx 5.8 and later: config.PingTimeout = {limits.validation} * time.Second finds a dead one sooner
 // every pool.Acquire: ctx, cancel := context.WithTimeout(ctx, {limits.pool_wait}*time.Second)
 {_deadline(limits)}"""
 
@@ -46,5 +50,5 @@ def _deadline(limits: Bounds) -> str:
 STACK = Stack(
     name="pgx", title="pgx", file="your program", write=write,
     sets_socket=True, read_timeout=True, read_write=True,
-    verified="verified with pgx 5.12.0 on Go 1.26; needs Go 1.23",
+    verified="verified with pgx 5.12.0 on Go 1.26; compiles with 5.0 and later; needs Go 1.23",
 )  # fmt: skip
