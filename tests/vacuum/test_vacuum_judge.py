@@ -142,7 +142,7 @@ def session(**given: Any) -> dict[str, Any]:
     plain = {
         "pid": 42, "role": "web", "application": "shop", "state": "active", "here": True,
         "elsewhere": None, "backend_type": "client backend", "seconds": 10.0, "age": 5,
-        "xid_age": None, "xmin": "1000", "xid": None, "key": "42", "held": "1000",
+        "xid_age": None, "xmin": "1000", "xid": None, "key": "42",
     }  # fmt: skip
     return {**plain, **given}
 
@@ -198,14 +198,22 @@ def test_who_is_there_at_every_look_is_named_however_young() -> None:
 
 
 def test_a_transaction_that_takes_new_snapshots_is_not_long() -> None:
-    first, last = (session(seconds=HOUR, held=held, xmin=held) for held in ("1000", "1100"))
+    first, last = (session(seconds=HOUR, xmin=xmin) for xmin in ("1000", "1100"))
     assert not blockers([Look(sessions=[first]), Look(sessions=[last])], 20.0)
     assert blockers([Look(sessions=[first]), Look(sessions=[first])], 20.0)
 
 
+def test_a_writer_keeps_its_id_whatever_its_snapshots_do() -> None:
+    """At the first look it ran a statement, at the last one it is idle, without a snapshot."""
+    first = session(seconds=HOUR, xid="1050", xid_age=5)
+    last = {**first, "xmin": None, "state": "idle in transaction"}
+    (one,) = blockers([Look(sessions=[first]), Look(sessions=[last])], 20.0)
+    assert (one.throughout, one.serious) == (True, True)
+
+
 def slot(**given: Any) -> tuple[Blocker, ...]:
     plain = {"name": "old", "type": "logical", "active": False, "database": "app",
-             "age": None, "catalog_age": 50, "key": "old", "held": None}  # fmt: skip
+             "age": None, "catalog_age": 50, "key": "old", "xmin": None, "xid": None}  # fmt: skip
     return blockers([Look(slots=[{**plain, **given}])])
 
 
@@ -221,7 +229,7 @@ def test_an_inactive_slot_is_named_before_it_does_harm() -> None:
 
 def prepared(**given: Any) -> dict[str, Any]:
     plain = {"gid": "tx'1", "database": "app", "owner": "bank", "here": True, "age": 3,
-             "seconds": HOUR, "xid": "1000", "key": "tx", "held": "1000"}  # fmt: skip
+             "seconds": HOUR, "xmin": None, "xid": "1000", "key": "tx"}  # fmt: skip
     return {**plain, **given}
 
 
@@ -238,7 +246,7 @@ def test_prepared_transactions_are_of_their_database() -> None:
 
 
 def test_a_standby_is_named_when_its_horizon_is_far_or_stands_still() -> None:
-    near = {"application": "replica", "pid": 7, "age": 10, "key": "7", "held": "1000"}
+    near = {"application": "replica", "pid": 7, "age": 10, "key": "7", "xmin": "1000", "xid": None}
     (far,) = blockers([Look(feedback=[{**near, "age": 10**6}])])
     assert (far.name, far.serious) == ("replica", True)
     assert not blockers([Look(feedback=[near])])

@@ -13,7 +13,6 @@ not to blame, however far it reaches back: the writer is.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,7 +35,8 @@ _REPORTED: Final = 30.0
 class Look:
     """Who may hold back the horizon, at one moment; rows of the queries ``vacuum_*``.
 
-    `key` tells one from another, `held` is the transaction ID that it holds the horizon at.
+    `key` tells one from another; `xmin` is the oldest transaction ID that its snapshot may need,
+    `xid` its own, either of them None.
     """
 
     sessions: Sequence[Row] = ()
@@ -72,20 +72,25 @@ class _Seen:
     """What several looks tell together."""
 
     seconds: float
-    throughout: frozenset[tuple[str, str | None]]  # key and horizon at every look of a watch
-    renewed: frozenset[str]  # keys whose horizon moved: they take new snapshots
+    throughout: frozenset[str]  # keys of those that kept a snapshot or an ID for a whole watch
+    renewed: frozenset[str]  # keys of those that kept neither while they were there
     reached: frozenset[str]  # transaction IDs that snapshots of this database reached back to
     writing: frozenset[str]  # transaction IDs at work at the last look
 
     @classmethod
     def of(cls, looks: Sequence[Look], seconds: float) -> _Seen:
-        each = [frozenset((row["key"], row["held"]) for row in look.everyone) for look in looks]
-        horizons = Counter(key for key, _ in {pair for pairs in each for pair in pairs})
+        kept: dict[str, set[str]] = {}
+        for row in (row for look in looks for row in look.everyone):
+            held = {row["xmin"], row["xid"]} - {None}
+            kept[row["key"]] = kept.get(row["key"], held) & held
+        always = frozenset.intersection(
+            *(frozenset(row["key"] for row in look.everyone) for look in looks)
+        )
         now = looks[-1]
         return cls(
             seconds=seconds,
-            throughout=frozenset.intersection(*each) if len(each) > 1 else frozenset(),
-            renewed=frozenset(key for key, number in horizons.items() if number > 1),
+            throughout=frozenset(key for key in always if kept[key] and len(looks) > 1),
+            renewed=frozenset(key for key, held in kept.items() if not held),
             reached=frozenset(
                 row["xmin"]
                 for look in looks
@@ -98,8 +103,8 @@ class _Seen:
         )
 
     def whole(self, row: Row) -> bool:
-        """Whether it held the horizon where it is for the whole watch."""
-        return (row["key"], row["held"]) in self.throughout
+        """Whether it held the horizon for the whole watch."""
+        return row["key"] in self.throughout
 
     def carried(self, row: Row) -> bool:
         """Whether a session reaches back only because somebody else writes since then."""

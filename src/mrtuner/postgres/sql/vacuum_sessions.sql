@@ -9,9 +9,7 @@ SELECT a.pid, a.usename AS role, a.application_name AS application, a.state, a.b
        extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds,
        a.backend_xmin::text AS xmin, a.backend_xid::text AS xid,
        greatest(age(a.backend_xmin), age(a.backend_xid)) AS age, age(a.backend_xid) AS xid_age,
-       concat(a.pid, ' ', a.backend_start, ' ', a.xact_start) AS key,
-       CASE WHEN age(a.backend_xid) >= coalesce(age(a.backend_xmin), 0)
-            THEN a.backend_xid ELSE a.backend_xmin END::text AS held
+       concat(a.pid, ' ', a.backend_start, ' ', a.xact_start) AS key
 FROM pg_catalog.pg_stat_activity AS a
 JOIN pg_catalog.pg_database AS d ON d.datname = current_database()
 WHERE (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
