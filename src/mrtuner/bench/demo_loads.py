@@ -87,7 +87,7 @@ def in_memory(
             f"{', '.join(_REPORTS)} of {sizes} rows, one after another in one session: what does"
             " not fit into work_mem goes to files, but a large hash table misses the CPU's cache"
         ),
-        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=14),
+        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=16),
         lead_in=2,
     )
     control = Task(
@@ -97,7 +97,7 @@ def in_memory(
             " settings are worth least"
         ),
         plan=_plan("control", _builtin("control"), scale, 4 * cpus, seed, sides, seconds=2,
-                   blocks=6),
+                   blocks=4),
         lead_in=2,
     )  # fmt: skip
     return [reads, reports, control]
@@ -123,7 +123,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
         Task(
             title="small cloud volume, full speed",
             why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for their answers; {machine}",
-            plan=plan("volume-full", seconds=14, blocks=3),
+            plan=plan("volume-full", seconds=14, blocks=4),
             lead_in=30,
         ),
         Task(
@@ -132,7 +132,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
                 "the same at three quarters of what the faster side did, as an application that"
                 " does not wait: latency counts from the moment at which a transaction was due"
             ),
-            plan=plan("volume-rate", seconds=30, blocks=3, rates=("1",)),
+            plan=plan("volume-rate", seconds=25, blocks=3, rates=("1",)),
             share=0.75,
         ),
     ]
