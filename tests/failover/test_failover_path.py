@@ -43,6 +43,14 @@ def test_below_100_ms_the_age_of_a_connection_makes_no_difference() -> None:
     assert (rtos[0], rtos[-1]) == (67, 69)
 
 
+def test_no_first_timeout_is_longer_than_the_kernels_cap() -> None:
+    """250 ms: 0.95 x 250 + 200 = 437.5 ms to 3 x 1.05 x 250 = 787.5 ms; 500 ms would be 1.575 s."""
+    rtos = Path(rtt=0.25).first_rtos(replace(KERNEL, tcp_rto_max_ms=1000))
+    assert (rtos[0], rtos[-1]) == (110, 197)
+    far = Path(rtt=0.5).first_rtos(replace(KERNEL, tcp_rto_max_ms=1000))
+    assert far[-1] == 250
+
+
 def test_the_timeout_of_the_very_socket_is_taken_as_it_is() -> None:
     assert list(Path(rtt=0.14, rto=0.388).first_rtos(KERNEL)) == [97]
     other = Path(rtt=0.14, rto=0.5, same=False).first_rtos(KERNEL)

@@ -156,7 +156,7 @@ def _user_timeout(
     for user in range(int(left * 1000) // step * step, _SHORTEST_USER - 1, -step):
         data = Unacknowledged(kernel=kernel, path=path, user_timeout=user)
         answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user, path=path)
-        if keeps(data, kernel, left) and keeps(answer, kernel, within):
+        if keeps(answer, kernel, within) and keeps(data, kernel, left):  # the quicker one first
             return user
     spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(

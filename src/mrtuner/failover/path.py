@@ -64,8 +64,9 @@ class Path:
         if seen and self.same:
             return range(seen[0], seen[0] + 1)
         least, (low, high) = rto_min(kernel), self.bounds
-        old = kernel.jiffies(least + low)
-        fresh = kernel.jiffies(high + max(least, 2 * high))
+        cap = kernel.tcp_rto_max_ms / 1000
+        old = kernel.jiffies(min(cap, least + low))
+        fresh = kernel.jiffies(min(cap, high + max(least, 2 * high)))
         return range(min((old, *seen)), max((fresh, *seen)) + 1)
 
     def exactly(self, rto: int, kernel: Kernel, *, late: bool) -> Path:

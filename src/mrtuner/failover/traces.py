@@ -30,6 +30,8 @@ _MODEL: Final = 0.2
 _SYN: Final = 1.0
 #: However many variants there are, each is tried at so many phases of the wheel.
 _LEAST_PHASES: Final = 16
+#: First timeouts that are tried where each shows nearly the same.
+_ENOUGH: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +98,12 @@ class Unacknowledged:
     def variants(self) -> Sequence[Unacknowledged]:
         """Every first timeout that the path allows, with a request of one and of several segments.
 
-        With a user timeout the hang grows with the first timeout, so both ends are enough.
+        With a user timeout the hang grows with the first timeout, but for how late the last timer
+        is: a part of them is enough.
         """
         rtos = self.path.first_rtos(self.kernel)
-        if self.user_timeout and self.kernel.release >= CLAMPED and len(rtos) > 2:
-            rtos = range(rtos[0], rtos[-1] + 1, rtos[-1] - rtos[0])
+        if self.user_timeout and self.kernel.release >= CLAMPED and len(rtos) > _ENOUGH:
+            rtos = range(rtos[-1], rtos[0] - 1, -((len(rtos) - 1) // _ENOUGH + 1))[::-1]
         sizes = (False, True) if self.several is None else (self.several,)
         return tuple(
             replace(self, path=self.path.exactly(rto, self.kernel, late=not several),
