@@ -136,9 +136,7 @@ def marked(session: Connection) -> tuple[Marked, ...]:
         return tuple(
             Marked(
                 template=name,
-                databases=tuple(
-                    each for each in (copy_name(name), name) if _exists(session, each)
-                ),
+                databases=tuple(each for each in (copy_name(name), name) if _exists(session, each)),
                 owner=_owner(mark),
                 mark=mark,
             )

@@ -50,7 +50,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
 
     from mrtuner.bench import scratch
 
-    gone = []
+    gone: list[str] = []
     for one in databases:
         try:
             scratch.drop(session, one.template)
@@ -65,7 +65,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
 def _deleted(directories: Sequence[Path]) -> list[str]:
     from mrtuner.bench import leftover
 
-    gone = []
+    gone: list[str] = []
     for path in directories:
         if leftover.remove(path):
             gone.append(str(path))
