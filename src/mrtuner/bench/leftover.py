@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 
 from mrtuner.bench import guard
 from mrtuner.errors import MissingPart
@@ -27,10 +28,13 @@ def directories() -> tuple[Path, ...]:
 
 def _ours(path: Path) -> bool:
     """Made by us, or given by us to the user whom a server of ours runs as."""
-    if path.is_symlink() or not path.is_dir():
+    try:
+        status = path.lstat()
+    except OSError:  # its own run has just removed it
         return False
     user = server_user()
-    return path.stat().st_uid in {os.geteuid(), user.uid if user else None}
+    owners = {os.geteuid(), user.uid if user else None}
+    return S_ISDIR(status.st_mode) and status.st_uid in owners
 
 
 def remove(directory: Path) -> bool:
