@@ -72,7 +72,7 @@ def command(
         terminal.document(_document(recovered, outcome, removed))
         return
     if removed:
-        click.echo(f"removed: {', '.join(removed)}")
+        terminal.say(f"removed: {', '.join(removed)}")
     if outcome.did != "nothing" or not removed:
         change.say(outcome)
 
