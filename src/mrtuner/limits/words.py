@@ -101,20 +101,25 @@ def advice(
     yield from _former(known, pegged)
     yield from _bursts(pegged)
     yield from _iops_will_not_help(instance, volume, pegged)
-    yield from (_unknown(one, known) for one in pegged if one.ceiling is None)
+    yield from _unknown([one for one in pegged if one.ceiling is None], known)
     if any(one.resource is Resource.CONNECTIONS for one in pegged):
         yield _POOL
     if any(one.resource is not Resource.CONNECTIONS for one in pegged):
         yield from _larger(instance, volume, candidates)
 
 
-def _unknown(one: Pegged, known: Sequence[Ceiling]) -> str:
-    """What to do about a level that no table names: nothing that stops the instance."""
-    published = [each.value for each in known if each.resource is one.resource]
-    if published and one.plateau.level > HIGH * max(published):
-        because = _BEYOND.format(most=quantity(one.resource, max(published)))
-        return f"Unknown ceiling at {level(one)}. {because}"
-    return f"Unknown ceiling at {level(one)}. {_UNKNOWN}"
+def _unknown(unknown: Sequence[Pegged], known: Sequence[Ceiling]) -> Iterator[str]:
+    """What to do about levels that no table names: nothing that stops the instance."""
+    within: list[Pegged] = []
+    for one in unknown:
+        published = [each.value for each in known if each.resource is one.resource]
+        if published and one.plateau.level > HIGH * max(published):
+            because = _BEYOND.format(most=quantity(one.resource, max(published)))
+            yield f"Unknown ceiling at {level(one)}. {because}"
+        else:
+            within.append(one)
+    if within:
+        yield f"Unknown ceiling at {' and '.join(map(level, within))}. {_UNKNOWN}"
 
 
 def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
