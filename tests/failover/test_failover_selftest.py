@@ -74,14 +74,19 @@ def test_the_far_end_goes_when_its_stdin_does() -> None:
         assert peer.wait(20) == 0
 
 
-def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
-    """Made so inside a namespace of ours: none may be made below it."""
+def without_namespaces() -> subprocess.CompletedProcess[str]:
+    """The self-test inside a namespace of ours, below which none may be made."""
     shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
-    done = subprocess.run(
+    return subprocess.run(
         enter(["sh", "-c", shut, "sh", *program, "failover", "self-test"]),
         capture_output=True, text=True, check=False, timeout=30,
     )  # fmt: skip
+
+
+def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
+    """Made so inside a namespace of ours: none may be made below it."""
+    done = without_namespaces()
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()[-2:]
     assert error.startswith("error: this kernel does not let us make network namespaces here: ")
@@ -123,11 +128,6 @@ def _peers(session: int) -> list[str]:
 
 def test_root_is_not_told_to_become_root() -> None:
     """Inside a namespace of ours we are root."""
-    shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    program = [sys.executable, "-c", "from mrtuner.cli import main; main()"]
-    done = subprocess.run(
-        enter(["sh", "-c", shut, "sh", *program, "failover", "self-test"]),
-        capture_output=True, text=True, check=False, timeout=30,
-    )  # fmt: skip
+    done = without_namespaces()
     hint = done.stderr.splitlines()[-1]
     assert hint == "HINT: Try it on the client's host itself, outside of any container."

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
-from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, flat, totals
+from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
 from mrtuner.limits.series import Series
 from mrtuner.limits.testimony import Testimony, Witness, balances, nearby, sessions, waiting
-from mrtuner.stats.plateaus import BAND, Plateau, inside, numpy, united
+from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -69,23 +69,23 @@ def find(series: Series, known: Sequence[Ceiling]) -> Findings:
     every = totals(series)
     often, rarely = flat(series, known, every), again(series, known, every)
     busy = [plateau for some in (often, rarely) for one in DISK for plateau in some.get(one, ())]
-    judged = [
-        _judge(series, known, resource, plateau, busy)
-        for resource, found in often.items()
-        for plateau in found
-    ]
-    pegged = [one for one in judged if isinstance(one, Pegged)]
-    rare = [
-        one
-        for resource, found in rarely.items()
-        for plateau in found
-        if isinstance(one := _judge(series, known, resource, plateau, busy), Pegged)
-    ]
+    calm = ~_widened(busy, series.points)
+
+    def judged(levels: Mapping[Resource, Sequence[Plateau]]) -> list[Pegged | Steady]:
+        return [
+            _judge(series, known, resource, plateau, calm)
+            for resource, found in levels.items()
+            for plateau in found
+        ]
+
+    usual = judged(often)
+    pegged = [one for one in usual if isinstance(one, Pegged)]
+    rare = [one for one in judged(rarely) if isinstance(one, Pegged)]
     sure = [one for one in pegged if not _doubtful(one)]
     sure += [one for one in rare if _by_the_queue(one)]
     pegged = [one for one in pegged if not _doubtful(one) or _sibling(one, sure)]
     pegged += [one for one in rare if _by_the_queue(one) or _sibling(one, sure)]
-    steady = [_steady(one) for one in judged if isinstance(one, Steady) or one not in pegged]
+    steady = [_steady(one) for one in usual if isinstance(one, Steady) or one not in pegged]
     real, shadows = _without_shadows(_one_each(pegged, every), steady, series.points)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 
@@ -153,9 +153,9 @@ def _judge(
     known: Sequence[Ceiling],
     resource: Resource,
     plateau: Plateau,
-    busy: Sequence[Plateau],
+    calm: Mask,
 ) -> Pegged | Steady:
-    witnesses = tuple(_of_the_disk(series, resource, plateau, busy))
+    witnesses = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
     ceiling, said = _named(series, resource, plateau, fitting)
     testimony = (*witnesses, *said)
@@ -216,7 +216,7 @@ def _no_unknown_one(
     """The same where no table names a limit."""
     if resource not in DISK:
         return "no limit is known there; programs can run at an even pace"
-    if plateau.level < UNKNOWN_AT_LEAST * _reached(series, resource):
+    if plateau.level < UNKNOWN_AT_LEAST * busiest(totals(series)[resource]):
         return "far below what was reached at other times"
     if not testimony:
         return "no limit is there; DiskQueueDepth or the latencies would tell whether one is"
@@ -231,18 +231,13 @@ def _no_unknown_one(
     return f"no limit is there, and operations waited little: {testimony[0].because}"
 
 
-def _reached(series: Series, resource: Resource) -> float:
-    np = numpy()
-    return float(np.nanquantile(totals(series)[resource], 0.999))
-
-
 def _of_the_disk(
-    series: Series, resource: Resource, plateau: Plateau, busy: Sequence[Plateau]
+    series: Series, resource: Resource, plateau: Plateau, calm: Mask
 ) -> Iterator[Testimony]:
-    """What the queue says, compared with the time around the plateau in which nothing was flat."""
+    """What the queue says, compared with the calm time around, in which nothing was flat."""
     if resource in DISK:
         there = inside(plateau.spans, series.points)
-        elsewhere = nearby(there, ~_widened(busy, series.points))
+        elsewhere = nearby(there, calm)
         yield from waiting(series, there, elsewhere)
         yield from sessions(series, there, elsewhere)
 

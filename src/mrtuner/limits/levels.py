@@ -11,7 +11,7 @@ from mrtuner.limits.testimony import used_up
 from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
 
 if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Values
+    from mrtuner.stats.plateaus import Mask, Values
 
 #: A plateau is a ceiling's when its level is within these shares of it. An instance gets a little
 #: more than nominal (443 of 437.5 in the field), and a little less when minutes are torn.
@@ -88,13 +88,14 @@ def _background(
     heavy load is even by nature.
     """
     if resource not in DIRECTIONS:
-        return 0.02 * _busiest(every[resource])
+        return 0.02 * busiest(every[resource])
     both = every.get(_BOTH[resource], every[resource])
     declared = [LOW * one.value for one in known if one.resource is resource]
-    return min([UNKNOWN_AT_LEAST * _busiest(both), *declared])
+    return min([UNKNOWN_AT_LEAST * busiest(both), *declared])
 
 
-def _busiest(values: Values) -> float:
+def busiest(values: Values) -> float:
+    """All but one in a thousand of the points; 0 of none."""
     np = numpy()
     finite = values[np.isfinite(values)]
     return float(np.quantile(finite, 0.999)) if len(finite) else 0.0
@@ -107,8 +108,7 @@ def _without_credits(
     for one in known:
         if one.resource is not resource or (empty := used_up(series, one)) is None:
             continue
-        at = empty & (values >= LOW * one.value) & (values <= HIGH * one.value)
-        if (found := stretches(values, at)) is not None:
+        if (found := stretches(values, empty & _fitting(values, one))) is not None:
             yield found
 
 
@@ -125,7 +125,7 @@ def _again(
     for one in known:
         if one.resource is not resource:
             continue
-        fitting = np.isfinite(values) & (values >= LOW * one.value) & (values <= HIGH * one.value)
+        fitting = _fitting(values, one)
         level = densest(values[fitting], apart)
         if level is None:
             continue
@@ -136,3 +136,9 @@ def _again(
         )  # fmt: skip
         if found is not None:
             yield found
+
+
+def _fitting(values: Values, ceiling: Ceiling) -> Mask:
+    """The points at which the value may be the ceiling's."""
+    at: Mask = (values >= LOW * ceiling.value) & (values <= HIGH * ceiling.value)
+    return at

@@ -104,9 +104,15 @@ def densest(values: Values, half: float) -> float | None:
     ordered = np.sort(np.log(values[np.isfinite(values) & (values > 0)]))
     if not len(ordered):
         return None
-    low = np.searchsorted(ordered, ordered - half, "left")
-    mass = np.searchsorted(ordered, ordered + half, "right") - low
-    return float(np.exp(ordered[int(np.argmax(mass))]))
+    return float(np.exp(ordered[int(np.argmax(_around(ordered, half)))]))
+
+
+def _around(ordered: Values, half: float, middle: float = 0.0) -> Values:
+    """Of each value, how many lie within `half` of the place that is `middle` away from it."""
+    np = numpy()
+    low = np.searchsorted(ordered, ordered + middle - half, "left")
+    many: Values = np.searchsorted(ordered, ordered + middle + half, "right") - low
+    return many
 
 
 def united(values: Values, some: Sequence[Plateau]) -> Plateau:
@@ -191,13 +197,7 @@ def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
     np = numpy()
     ordered = np.sort(logs)
 
-    def within(middle: float) -> Values:
-        """How many values lie around each one, so far from it."""
-        low = np.searchsorted(ordered, ordered + middle - _HALF, "left")
-        many: Values = np.searchsorted(ordered, ordered + middle + _HALF, "right") - low
-        return many
-
-    mass, above, below = within(0.0), within(_APART), within(-_APART)
+    mass, above, below = (_around(ordered, _HALF, middle) for middle in (0.0, _APART, -_APART))
     stands = (
         (mass >= LONGEST_RUN_AT_LEAST) & (mass >= EDGE_ABOVE * above) & (mass >= EDGE_BELOW * below)
     )
