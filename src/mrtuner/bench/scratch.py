@@ -108,13 +108,13 @@ def _may_checkpoint(session: Connection) -> bool:
 
 def remove_leftovers(session: Connection, template: str) -> list[str]:
     """Drop what an earlier proof left under these names; Refused when it is not ours to drop."""
-    found = [name for name in (template, copy_name(template)) if _exists(session, name)]
+    found = _there(session, template)
     if not found:
         return []
     mark = _comment(session, template)
     if not mark.startswith(_MARK):
         raise Refused(
-            f"database {found[0]} is there and was not made by a proof",
+            f"database {found[-1]} is there and was not made by a proof",
             "Name another with --database, or drop it yourself if nobody needs it.",
         )
     if _owner(mark) is Owner.RUNS:
@@ -122,8 +122,7 @@ def remove_leftovers(session: Connection, template: str) -> list[str]:
             f"another proof is using database {template}: {mark}",
             "Wait for it, or drop the database by hand if that process is something else.",
         )
-    drop(session, template)
-    return found
+    return drop(session, template)
 
 
 def marked(session: Connection) -> tuple[Marked, ...]:
@@ -136,7 +135,7 @@ def marked(session: Connection) -> tuple[Marked, ...]:
         return tuple(
             Marked(
                 template=name,
-                databases=tuple(each for each in (copy_name(name), name) if _exists(session, each)),
+                databases=tuple(_there(session, name)),
                 owner=_owner(mark),
                 mark=mark,
             )
@@ -182,14 +181,29 @@ def fresh_copy(session: Connection, template: str) -> str:
     return copy
 
 
-def drop(session: Connection, template: str) -> None:
-    """Drop the copy and then the template: as long as the mark stands, the copy is ours."""
+def drop(session: Connection, template: str) -> list[str]:
+    """Drop the copy and then the template: as long as the mark stands, the copy is ours.
+
+    The names of what was there. A killed run's server goes on copying, unseen until it is done.
+    """
     from psycopg import sql
 
-    for name in (copy_name(template), template):
+    mark = _comment(session, template)
+    if mark:  # the same again: this waits for its copying
+        session.execute(
+            sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(template), mark)
+        )
+    found = _there(session, template)
+    for name in found:
         session.execute(
             sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         )
+    return found
+
+
+def _there(session: Connection, template: str) -> list[str]:
+    """Which of the two databases exist, in the order in which they go."""
+    return [name for name in (copy_name(template), template) if _exists(session, name)]
 
 
 def _mark() -> str:

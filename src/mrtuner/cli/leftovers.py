@@ -53,12 +53,10 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
     gone: list[str] = []
     for one in databases:
         try:
-            scratch.drop(session, one.template)
+            gone += scratch.drop(session, one.template)
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0]
             terminal.talk(f"warning: {one.template} cannot be dropped: {reason}")
-        else:
-            gone += one.databases
     return gone
 
 
