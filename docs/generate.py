@@ -21,17 +21,17 @@ from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
 
 import mrtuner
-from mrtuner import cli, errors, render
+from mrtuner import cli, errors, formats
 from mrtuner.catalog import MAJORS, Parameter, history, parameter, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
+from mrtuner.formats import crunchy
 from mrtuner.limits import limits
-from mrtuner.limits.story import CLASS, STORAGE, story
-from mrtuner.render import crunchy
-from mrtuner.report import charts, rehearsal
-from mrtuner.report import limits as limits_report
-from mrtuner.report import vacuum as vacuum_report
-from mrtuner.report.bench_charts import Effect, forest
+from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.present import charts, rds_rehearsal
+from mrtuner.present import limits as limits_report
+from mrtuner.present import vacuum as vacuum_report
+from mrtuner.present.bench_charts import Effect, forest
 from mrtuner.tuning import Tuning, tune
 from mrtuner.tuning.verdict import RULES, Rule
 
@@ -125,7 +125,7 @@ def rehearsal_picture() -> str:
     """The time line of a rehearsal in the lab; docs/rehearsal.json is what it measured."""
     run = json.loads((DOCS / "rehearsal.json").read_text(encoding="utf-8"))["runs"][0]
     window = (-run["asked"], run["observation"]["seconds"] - run["asked"])
-    return rehearsal.timeline(run, window, key="rehearsal")
+    return rds_rehearsal.timeline(run, window, key="rehearsal")
 
 
 def limits_picture() -> str:
@@ -272,18 +272,18 @@ def formats_page() -> Iterator[str]:
     yield "# Formats"
     yield ""
     yield "`mrtuner tune … --format NAME` and `advice.as_(NAME)` write the changes in one of these."
-    yield "Each reads back what it wrote (`mrtuner.render.parse`), which the tests check for every"
+    yield "Each reads back what it wrote (`mrtuner.formats.parse`), which the tests check for every"
     yield "parameter and for many nasty texts. A parameter that an operator owns, or that a managed"
     yield "server refuses, is left out and named in a comment. `text` is the screen; `json` is"
     yield "described in [JSON](json.md)."
-    for name, summary in render.FORMATS.items():
-        module = inspect.getmodule(render.known_format(name).write)
+    for name, summary in formats.FORMATS.items():
+        module = inspect.getmodule(formats.known_format(name).write)
         yield f"\n## `{name}`"
         yield ""
         yield f"{summary[0].upper()}{summary[1:].rstrip('.')}."
         yield ""
         yield f"```{_LANGUAGES.get(name, 'yaml')}"
-        yield render.render(name, lines, title="three settings of an example").rstrip()
+        yield formats.render(name, lines, title="three settings of an example").rstrip()
         yield "```"
         yield from owned(module)
         yield from on_platform(module)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.report import bench_charts
-from mrtuner.report import cpu as cpu_report
-from mrtuner.report.bench import said_once
+from mrtuner.present import bench_charts
+from mrtuner.present import cpu as cpu_report
+from mrtuner.present.bench import said_once
 
 DOCS: Final = Path(__file__).resolve().parent
 #: What `mrtuner bench report --json` says of the plan of 2014.

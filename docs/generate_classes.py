@@ -15,7 +15,7 @@ from mrtuner.catalog.classes import (
     size_order,
     sources,
 )
-from mrtuner.rds.memory import LARGEST_READ, class_memory
+from mrtuner.formula.class_memory import LARGEST_READ, class_memory
 from mrtuner.units import pretty_bytes
 
 _NAMES: Final = {POSTGRES: "RDS", AURORA: "Aurora", MULTI_AZ_CLUSTER: "Multi-AZ cluster"}

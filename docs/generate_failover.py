@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.failover.lab.outcome import cells, limits
-from mrtuner.report import failover_lab
+from mrtuner.present import failover_lab
 
 #: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
 RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"

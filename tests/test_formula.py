@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrtuner.formula import CPUS, MEMORY, MissingVariable, greatest, least, total
+from mrtuner.formula.expression import CPUS, MEMORY, MissingVariable, greatest, least, total
 
 GIB = 1024**3
 

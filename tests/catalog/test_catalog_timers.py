@@ -8,8 +8,8 @@ import pytest
 
 from mrtuner.catalog.timers import EVIDENCE, driver, drivers, kernel_defaults, kernel_timers
 from mrtuner.errors import BadValue
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.snippets import STACKS
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.settings.stacks import STACKS
 
 
 def test_every_fact_names_its_source_and_on_what_it_rests() -> None:

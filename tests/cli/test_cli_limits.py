@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mrtuner.aws.session import client
 from mrtuner.cli import main
-from mrtuner.limits.story import as_csv, story
+from mrtuner.limits.example import as_csv, story
 from mrtuner.rds.lab import Lab
 
 CLASS = ["--class", "db.r5.2xlarge", "--storage", "io1:1000GB,30000iops"]

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from mrtuner.cli import rdstune
+from mrtuner.formats.groups import GroupLine, render_group
 from mrtuner.rds.lab import Lab
-from mrtuner.render.groups import GroupLine, render_group
 
 Run = Callable[..., Result]
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from mrtuner.cli import rdstune
 from mrtuner.cli.rds.render import FORMATS
-from mrtuner.rds.group import design
-from mrtuner.render.groups import GROUP_FORMATS
+from mrtuner.formats.groups import GROUP_FORMATS
+from mrtuner.rds.group.derive import design
 
 ASKED = (
     "--class", "db.r6g.xlarge", "--family", "postgres17", "--workload", "oltp",

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
-from mrtuner.render import FORMATS, parse
+from mrtuner.formats import FORMATS, parse
 
 GOLDEN = Path(__file__).with_name("tune_screen.txt")
 MACHINE = (

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from conftest import NewCluster
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import State
 from mrtuner.cli import main
-from mrtuner.journal.record import State
-from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 

@@ -15,7 +15,7 @@ from cpu_records import of_cpus, on_siblings, record, trial, worker
 from mrtuner.cpu import document
 from mrtuner.cpu.model import Pair
 from mrtuner.errors import BadValue
-from mrtuner.report.cpu import lines, page, picture, verdict
+from mrtuner.present.cpu import lines, page, picture, verdict
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from docs_pages import DOCS, generator, name_of
 
 from mrtuner import cli, errors
 from mrtuner.catalog.classes import all_classes
-from mrtuner.render import FORMATS
+from mrtuner.formats import FORMATS
 from mrtuner.tuning.verdict import RULES
 
 REFERENCE = DOCS / "reference"

@@ -21,7 +21,7 @@ from mrtuner.bench.record import Record
 from mrtuner.bench.series import LeftOut
 from mrtuner.cli.proving import Proof
 from mrtuner.postgres.explain import Statement
-from mrtuner.tuning.plans import ChangedPlan, NotExplained, Plans, Side, Verdict
+from mrtuner.tuning.query_plans import ChangedPlan, NotExplained, Plans, Side, Verdict
 from series_data import a_load, a_series
 
 pytestmark = pytest.mark.timed

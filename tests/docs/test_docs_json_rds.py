@@ -16,11 +16,11 @@ from mrtuner.aws import rds
 from mrtuner.aws.session import client
 from mrtuner.cli import rdstune
 from mrtuner.cli.rds.lab import _document as lab_document
-from mrtuner.failover.observed import Attempt, Kind, Observation, Server, balanced
-from mrtuner.rds import lessons
+from mrtuner.rds.fleet import rehearsal_report
+from mrtuner.rds.fleet.outage import Deployment
+from mrtuner.rds.fleet.rehearsal import Mark, Plan, Run
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.outage import Deployment
-from mrtuner.rds.rehearse import Mark, Plan, Run
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
 
 MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections", "100")
 
@@ -124,7 +124,7 @@ def test_a_rehearsal(shop: Lab) -> None:
         instance=instance, deployment=Deployment.SINGLE, failover=False, action=None, times=2
     )
     runs = [run(away=True), run(away=False)]
-    told = lessons.document(plan, runs, endpoint=shop.endpoint_url, aws=False)
+    told = rehearsal_report.document(plan, runs, endpoint=shop.endpoint_url, aws=False)
     check("mrtuner.rds.rehearsal/1", told, shared="mrtuner.rds.maintenance/1")
 
 

@@ -87,7 +87,7 @@ def relay(delay: float, client: str, server: str) -> None:
 @contextmanager
 def network(rtt: float) -> Iterator[subprocess.Popen[str]]:
     """Both ends up; what is written to the relay silences it."""
-    peer = [sys.executable, "-m", "mrtuner.failover.peer"]
+    peer = [sys.executable, "-m", "mrtuner.failover.selftest.peer"]
     with ExitStack() as stack:
         server = stack.enter_context(_apart(peer, stdout=subprocess.DEVNULL))
         _wait_apart(server.pid)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.traces import (
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import (
     Connecting,
     Keepalive,
     Path,
@@ -19,7 +19,7 @@ from mrtuner.failover.traces import (
     Waiting,
     hang,
 )
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict.timer_wheel import Span
 
 #: A virtual link: no round trip to speak of.
 LAN = Path(rtt=0.0001)

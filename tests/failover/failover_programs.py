@@ -27,7 +27,7 @@ from failover_stacks import CLIENTS, OURS, THEIRS, opened, python, written
 from mrtuner.failover.namespaces import SERVER
 
 if TYPE_CHECKING:
-    from mrtuner.failover.settings import Settings
+    from mrtuner.failover.settings.advice import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache" / "clients"

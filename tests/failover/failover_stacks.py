@@ -21,7 +21,7 @@ from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import SERVER, enter, require
 
 if TYPE_CHECKING:
-    from mrtuner.failover.settings import Settings
+    from mrtuner.failover.settings.advice import Settings
     from mrtuner.postgres.cluster import Cluster
 
 CLIENTS = Path(__file__).parent / "clients"

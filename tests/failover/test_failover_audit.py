@@ -16,10 +16,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import PASSWORD
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.failover.audit import audit, judged
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.live import Connection, of_process, parsed, to_port
-from mrtuner.failover.session import look
+from mrtuner.failover.audit.check import audit, judged
+from mrtuner.failover.audit.connections import Connection, of_process, parsed, to_port
+from mrtuner.failover.audit.session import look
+from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.sockets import Options, options
 
 pytestmark = pytest.mark.timed

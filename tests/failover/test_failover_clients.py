@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from failover_stacks import Hang, door, hangs, python_programs
 
-from mrtuner.failover.kernel import local
-from mrtuner.failover.predict import SLACK
-from mrtuner.failover.settings import Settings, settings
-from mrtuner.failover.traces import Path as Way
+from mrtuner.failover.predict.cases import SLACK
+from mrtuner.failover.predict.kernel import local
+from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.settings.advice import Settings, settings
 
 pytestmark = pytest.mark.timed
 

@@ -12,8 +12,8 @@ from failover_stacks import CLIENTS
 from test_failover_clients import STACKS as QUICK
 from test_failover_clients_slow import ON_POSTGRES
 
-from mrtuner.failover.snippets import STACKS
-from mrtuner.failover.snippets.stack import NOT_VERIFIED
+from mrtuner.failover.settings.stacks import STACKS
+from mrtuner.failover.settings.stacks.stack import NOT_VERIFIED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "verified-clients.md"
 RUN = ".venv/bin/python -m pytest tests/failover/"

@@ -11,9 +11,9 @@ import pytest
 from failover_clients import FAULTS
 from failover_stacks import CASES, Hang, door, hangs
 
-from mrtuner.failover.kernel import local
-from mrtuner.failover.settings import Settings, settings
-from mrtuner.failover.traces import Path as Way
+from mrtuner.failover.predict.kernel import local
+from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.settings.advice import Settings, settings
 
 if TYPE_CHECKING:
     from mrtuner.postgres.cluster import Cluster

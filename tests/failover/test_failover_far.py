@@ -17,12 +17,12 @@ import failover_far
 import pytest
 
 from mrtuner.errors import MissingPart
-from mrtuner.failover.client import Client, defaults
-from mrtuner.failover.kernel import Kernel, local
 from mrtuner.failover.namespaces import require
-from mrtuner.failover.predict import SLACK, Case, Situation, predict
-from mrtuner.failover.settings import settings
-from mrtuner.failover.traces import Path
+from mrtuner.failover.predict.cases import SLACK, Case, Situation, predict
+from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.kernel import Kernel, local
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.settings.advice import settings
 
 pytestmark = [pytest.mark.timed, pytest.mark.slow]
 

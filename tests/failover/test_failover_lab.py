@@ -11,17 +11,17 @@ from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.failover import predict
-from mrtuner.failover.client import configured
-from mrtuner.failover.kernel import Kernel
+from mrtuner.failover.lab.control import Request, sysctl
 from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import Outcome, Row, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
-from mrtuner.failover.lab.session import Request, sysctl
-from mrtuner.failover.predict import Case, Prediction, Situation
-from mrtuner.failover.traces import Path
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict import cases
+from mrtuner.failover.predict.cases import Case, Prediction, Situation
+from mrtuner.failover.predict.client import configured
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.predict.timer_wheel import Span
 
 
 def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> Row:
@@ -139,7 +139,7 @@ def test_an_unknown_scenario_is_refused_with_those_there_are() -> None:
 
 
 def test_slack_is_that_of_the_self_test() -> None:
-    assert predict.SLACK == 0.1
+    assert cases.SLACK == 0.1
 
 
 # The resolver.

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mrtuner.errors import MissingPart
-from mrtuner.failover.lab.site import enter
+from mrtuner.failover.lab.network import enter
 from mrtuner.failover.namespaces import require
 
 pytestmark = pytest.mark.timed

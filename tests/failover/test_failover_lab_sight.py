@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mrtuner.failover.lab.outcome import Seen
-from mrtuner.failover.lab.sight import first_by_new, seen, stale
-from mrtuner.failover.observed import Attempt, Kind, Observation, Server
+from mrtuner.failover.lab.probe_view import first_by_new, seen, stale
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server
 
 #: Behind one address, as after a move: only the start times differ.
 OLD = Server(datetime(2026, 1, 1, tzinfo=UTC), False, "10.77.9.9")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mrtuner.failover.observed import (
+from mrtuner.rehearsal.observation import (
     Attempt,
     Kind,
     Ledger,

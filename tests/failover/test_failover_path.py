@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from failover_grid import BY_AGE, FAR, KERNEL, LAN, Row, by_age
 
-from mrtuner.failover.client import Client, defaults
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.predict import SLACK, Case, Situation, predict
-from mrtuner.failover.settings import settings
-from mrtuner.failover.traces import Keepalive, Path, Unacknowledged, Waiting, hang
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict.cases import SLACK, Case, Situation, predict
+from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Keepalive, Path, Unacknowledged, Waiting, hang
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.settings.advice import settings
 
 #: 0.2 to 250 ms.
 ROUND_TRIPS = (0.0002, 0.001, 0.0039, 0.025, 0.07, 0.14, 0.25)

@@ -6,9 +6,15 @@ import json
 
 import pytest
 
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.plans import SHORT, WHOLE, Plan, plan
-from mrtuner.failover.traces import Connecting, Keepalive, Path, Unacknowledged, Waiting
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import (
+    Connecting,
+    Keepalive,
+    Path,
+    Unacknowledged,
+    Waiting,
+)
+from mrtuner.failover.selftest.cases import SHORT, WHOLE, Plan, plan
 
 EVERY = [each for batch in (SHORT, *WHOLE) for each in batch.plans]
 

@@ -8,10 +8,10 @@ from pathlib import Path as File
 import pytest
 from failover_grid import GRID, KERNEL, LAN, Row, far_page, page
 
-from mrtuner.failover.client import Client, configured, defaults
-from mrtuner.failover.kernel import Kernel, from_text
-from mrtuner.failover.predict import SLACK, Case, Prediction, Situation, predict, said
-from mrtuner.failover.traces import (
+from mrtuner.failover.predict.cases import SLACK, Case, Prediction, Situation, predict, said
+from mrtuner.failover.predict.client import Client, configured, defaults
+from mrtuner.failover.predict.kernel import Kernel, from_text
+from mrtuner.failover.predict.timer_trace import (
     Connecting,
     Keepalive,
     Path,
@@ -21,7 +21,7 @@ from mrtuner.failover.traces import (
     model,
     noticed,
 )
-from mrtuner.failover.wheel import fires, granule
+from mrtuner.failover.predict.timer_wheel import fires, granule
 
 DOCS = File(__file__).parents[2] / "docs"
 #: libpq's settings of the reference for a bound of 10 s.

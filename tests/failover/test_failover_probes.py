@@ -12,9 +12,9 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
-from mrtuner.failover.observed import USUAL, Gap, Kind, Observation
-from mrtuner.failover.probes import SCHEMA_PREFIX, Probes, Schedule
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.rehearsal.observation import USUAL, Gap, Kind, Observation
+from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
 from servers import sql
 
 pytestmark = pytest.mark.timed

@@ -18,8 +18,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from conftest import PASSWORD
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
-from mrtuner.failover.client import configured
-from mrtuner.failover.session import met
+from mrtuner.failover.audit.session import met
+from mrtuner.failover.predict.client import configured
 
 if TYPE_CHECKING:
     from conftest import NewCluster

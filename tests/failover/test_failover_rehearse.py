@@ -16,8 +16,8 @@ from failover_pair import Pair, PgBouncer, streaming_pair
 
 from conftest import NewCluster
 from mrtuner.cli import main
-from mrtuner.failover.ledger import SCHEMA_PREFIX
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
 from servers import sql
 
 pytestmark = pytest.mark.timed

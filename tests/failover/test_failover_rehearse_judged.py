@@ -12,10 +12,21 @@ from typing import Any
 
 import pytest
 
-from mrtuner.failover.hangs import hangs, longest
-from mrtuner.failover.moved import Outcome, outcome, stale
-from mrtuner.failover.names import Names, of
-from mrtuner.failover.observed import (
+from mrtuner.failover.predict.cases import Case, Prediction
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.rehearse.dns import Names, of
+from mrtuner.failover.rehearse.hangs import hangs, longest
+from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.report import (
+    Rehearsed,
+    document,
+    findings,
+    headline,
+    moments,
+    rehearsed,
+)
+from mrtuner.failover.rehearse.takeover import Outcome, outcome, stale
+from mrtuner.rehearsal.observation import (
     READ_ONLY,
     Attempt,
     Kind,
@@ -24,12 +35,8 @@ from mrtuner.failover.observed import (
     balanced,
     primaries,
 )
-from mrtuner.failover.predict import Case, Prediction
-from mrtuner.failover.probes import Schedule
-from mrtuner.failover.rehearse import Run
-from mrtuner.failover.rehearsed import Rehearsed, document, findings, headline, moments, rehearsed
-from mrtuner.failover.ways import Way
-from mrtuner.failover.wheel import Span
+from mrtuner.rehearsal.probes import Schedule
+from mrtuner.rehearsal.run import Run
 
 ONE = datetime(2026, 1, 1, tzinfo=UTC)
 TWO = datetime(2026, 1, 2, tzinfo=UTC)

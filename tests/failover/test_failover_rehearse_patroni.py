@@ -12,7 +12,7 @@ from failover_patroni import PatroniCluster, able
 from conftest import PASSWORD
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError, Refused
-from mrtuner.failover.patroni import Patroni
+from mrtuner.failover.rehearse.patroni import Patroni
 
 pytestmark = [
     pytest.mark.timed,

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from mrtuner.aws.session import client
 from mrtuner.cli import main
+from mrtuner.present.failover_rehearsal import lines, page
 from mrtuner.rds.lab import Lab
-from mrtuner.report.failover import lines, page
 
 pytestmark = pytest.mark.timed
 

@@ -15,7 +15,7 @@ import pytest
 
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import enter, python, require
-from mrtuner.failover.predict import SLACK
+from mrtuner.failover.predict.cases import SLACK
 
 pytestmark = pytest.mark.timed
 
@@ -68,7 +68,9 @@ def _links() -> set[str]:
 
 def test_the_far_end_goes_when_its_stdin_does() -> None:
     """So nothing is left when whoever started it is killed."""
-    with subprocess.Popen(enter(python("mrtuner.failover.peer")), stdin=subprocess.PIPE) as peer:
+    with subprocess.Popen(
+        enter(python("mrtuner.failover.selftest.peer")), stdin=subprocess.PIPE
+    ) as peer:
         assert peer.stdin is not None
         peer.stdin.close()
         assert peer.wait(20) == 0
@@ -123,7 +125,7 @@ def _peers(session: int) -> list[str]:
         with suppress(OSError):  # it has just ended
             if os.getsid(int(file.parent.name)) == session:
                 found.append(file.read_bytes().decode(errors="replace"))
-    return [line for line in found if "mrtuner.failover.peer" in line]
+    return [line for line in found if "mrtuner.failover.selftest.peer" in line]
 
 
 def test_root_is_not_told_to_become_root() -> None:

@@ -12,13 +12,13 @@ from psycopg.conninfo import make_conninfo
 
 from mrtuner.catalog.timers import drivers
 from mrtuner.errors import BadValue, Refused
-from mrtuner.failover.bounds import Bounds, bounds
-from mrtuner.failover.kernel import Kernel
-from mrtuner.failover.predict import SLACK, Case
-from mrtuner.failover.settings import settings
-from mrtuner.failover.snippets import STACKS
+from mrtuner.failover.predict.cases import SLACK, Case
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.settings.advice import settings
+from mrtuner.failover.settings.bounds import Bounds, bounds
+from mrtuner.failover.settings.stacks import STACKS
 from mrtuner.failover.sockets import options
-from mrtuner.failover.traces import Path
 
 KERNEL = Kernel(release=(6, 18), hz=250)
 LAN = Path(rtt=0.0005)

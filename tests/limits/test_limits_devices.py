@@ -13,7 +13,7 @@ import pytest
 from mrtuner.host.tree import Tree
 from mrtuner.limits import Resource
 from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
-from mrtuner.limits.machine import machine, rates, read
+from mrtuner.limits.host_ceilings import machine, rates, read
 
 DATA = PurePosixPath("/data/pg")
 

@@ -12,8 +12,8 @@ from mrtuner.aws.cloudwatch import Wanted, metric_data, period_for
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import UsageError
 from mrtuner.limits import limits
+from mrtuner.limits.example import story
 from mrtuner.limits.fetch import fetch
-from mrtuner.limits.story import story
 from mrtuner.rds.lab import Lab
 
 NAMES = ("ReadThroughput", "WriteThroughput", "DiskQueueDepth")

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mrtuner.limits import Kind, Limits, Resource, Series, limits
-from mrtuner.limits.story import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, story
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = 1440

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 from mrtuner.aws.session import Account, client
 from mrtuner.cli import main
 from mrtuner.limits import Resource, limits
+from mrtuner.limits.example import CLASS, story
 from mrtuner.limits.fetch import fetch, fetch_all
 from mrtuner.limits.fleet import METRICS, document, fleet, instances
-from mrtuner.limits.story import CLASS, story
+from mrtuner.present.limits_fleet import lines
 from mrtuner.rds.lab import Lab
-from mrtuner.report.limits_fleet import lines
 
 #: Of the story, from half past seven: half an hour of calm, then the day at 213 MB/s.
 FROM, POINTS = 7 * 60 + 30, 180

@@ -8,7 +8,7 @@ import pytest
 from incidents import INCIDENTS, Incident, gp2_at_100_iops
 
 from mrtuner.limits import Limits, limits
-from mrtuner.report.limits import lines
+from mrtuner.present.limits import lines
 
 NAMED = [pytest.param(make, id=make.__name__) for make in INCIDENTS]
 

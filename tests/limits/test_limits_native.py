@@ -17,9 +17,9 @@ import pytest
 
 from mrtuner.bench.instance import Volume, volume
 from mrtuner.limits import Limits, Resource
-from mrtuner.limits.answer import on_host
+from mrtuner.limits.assess import on_host
+from mrtuner.limits.sentences import THROUGHPUTS
 from mrtuner.limits.watch import watch
-from mrtuner.limits.words import THROUGHPUTS
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.units import Bytes, MiB
 from servers import binaries

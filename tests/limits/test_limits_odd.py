@@ -12,7 +12,7 @@ import pytest
 
 from mrtuner.limits import Series, limits
 from mrtuner.limits.series import UNITS
-from mrtuner.report.limits import lines, page
+from mrtuner.present.limits import lines, page
 
 
 def holey(random: Any, points: int) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series, limits
-from mrtuner.limits.answer import on_host
-from mrtuner.limits.story import CLASS, STORAGE, story
-from mrtuner.report.limits import lines, page, picture
+from mrtuner.limits.assess import on_host
+from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.present.limits import lines, page, picture
 
 
 @pytest.fixture(scope="module")

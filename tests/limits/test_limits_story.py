@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.limits import Kind, Limits, Resource, limits
-from mrtuner.limits.story import CLASS, STORAGE, as_csv, example, story
+from mrtuner.limits.example import CLASS, STORAGE, as_csv, example, story
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series
-from mrtuner.limits.answer import on_host
-from mrtuner.limits.testimony import WAITING
+from mrtuner.limits.assess import on_host
+from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.watch import watch
 from mrtuner.postgres.cluster import Cluster
 from servers import sql

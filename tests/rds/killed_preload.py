@@ -6,7 +6,7 @@ from typing import Any
 
 import botocore.session
 
-import mrtuner.rds.undo  # noqa: F401 - children need it
+import mrtuner.rds.live.undo  # noqa: F401 - children need it
 
 _session = botocore.session.Session()
 _session.get_service_model("rds")

@@ -9,8 +9,8 @@ from typing import Any
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Scope
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.plan import user_values
-from mrtuner.rds.watch import Pace
+from mrtuner.rds.live.plan import user_values
+from mrtuner.rds.live.wait import Pace
 
 #: The lab runs 60 times faster than AWS, so we look as much more often.
 PACE = Pace(first=0.02, most=0.05, grace=2.0, patience=60.0)

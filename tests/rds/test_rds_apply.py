@@ -15,13 +15,13 @@ from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, valu
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client as aws_client
+from mrtuner.change.journal import Journal
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import Outcome, Plan, Reboot, apply, make, recover
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.plan import Wanted
-from mrtuner.rds.target import read_target
+from mrtuner.rds.live.apply import Outcome, Plan, Reboot, apply, make, recover
+from mrtuner.rds.live.plan import Wanted
+from mrtuner.rds.live.target import read_target
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ import pytest
 from rds_flows import FEW, MANY, everything, new_group, new_instance, wanted
 
 from mrtuner.aws.session import client as aws_client
+from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import Plan, apply, make, recover
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.plan import Wanted
-from mrtuner.rds.target import read_target
-from mrtuner.rds.undo import undo
-from mrtuner.rds.watch import Pace
+from mrtuner.rds.live.apply import Plan, apply, make, recover
+from mrtuner.rds.live.plan import Wanted
+from mrtuner.rds.live.target import read_target
+from mrtuner.rds.live.undo import undo
+from mrtuner.rds.live.wait import Pace
 
 pytestmark = pytest.mark.timed
 

@@ -6,11 +6,11 @@ import pytest
 from rds_flows import Wanted, wanted
 
 from mrtuner.aws.rds import GroupParameter
+from mrtuner.change.record import Entry
 from mrtuner.errors import BadValue, Refused
-from mrtuner.journal.record import Entry
-from mrtuner.rds.batches import batches, method
-from mrtuner.rds.formula import FormulaError
-from mrtuner.rds.plan import group_name, steps, user_values
+from mrtuner.formula.grammar import FormulaError
+from mrtuner.rds.live.batches import batches, method
+from mrtuner.rds.live.plan import group_name, steps, user_values
 
 WORK_MEM = GroupParameter(name="work_mem", value=None, data_type="integer", allowed="64-2147483647")
 SHARED_BUFFERS = GroupParameter(

@@ -12,12 +12,12 @@ from rds_flows import PACE, new_group, new_instance, values, wanted
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Scope
 from mrtuner.aws.session import client as aws_client
+from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import Outcome, Reboot, apply, make
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.target import read_target
-from mrtuner.rds.undo import undo
+from mrtuner.rds.live.apply import Outcome, Reboot, apply, make
+from mrtuner.rds.live.target import read_target
+from mrtuner.rds.live.undo import undo
 
 
 @pytest.fixture

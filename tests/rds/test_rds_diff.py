@@ -10,14 +10,22 @@ from rds_flows import FEW, PACE, new_group, new_instance
 from mrtuner.aws.rds import GroupParameter
 from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import apply, make
-from mrtuner.rds.compare import Expected, Machine, Verdict, compare, differences, expected, measured
-from mrtuner.rds.diff import diff
+from mrtuner.change.journal import Journal
+from mrtuner.change.settings.live import InForce
+from mrtuner.formula.class_memory import Estimate
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.memory import Estimate
-from mrtuner.rds.target import read_target
-from mrtuner.tuning.live import InForce
+from mrtuner.rds.live.apply import apply, make
+from mrtuner.rds.live.compare import (
+    Expected,
+    Machine,
+    Verdict,
+    compare,
+    differences,
+    expected,
+    measured,
+)
+from mrtuner.rds.live.diff import diff
+from mrtuner.rds.live.target import read_target
 from mrtuner.units import Bytes, GiB
 
 #: Between 8 and 9 GiB.

@@ -7,9 +7,9 @@ import pytest
 from mrtuner.catalog import parameter
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import family
-from mrtuner.rds.evaluate import Evaluation, Machine, evaluate
-from mrtuner.rds.formula import FormulaError, MissingMachine
-from mrtuner.rds.memory import Estimate, class_memory, given
+from mrtuner.formula.class_memory import Estimate, class_memory, given
+from mrtuner.formula.grammar import FormulaError, MissingMachine
+from mrtuner.rds.group.evaluate import Evaluation, Machine, evaluate
 from mrtuner.units import Bytes, GiB, KiB
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.rds.files import Entry, WrittenGroup, is_file, read, read_live, read_text
+from mrtuner.files import LARGEST, read_stream
+from mrtuner.formats.groups import GroupLine, render_group
+from mrtuner.rds.group.read import Entry, WrittenGroup, is_file, read, read_live, read_text
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.lint import lint
-from mrtuner.rds.text_files import LARGEST, read_stream
-from mrtuner.render.groups import GroupLine, render_group
+from mrtuner.rds.lint.check import lint
 
 TERRAFORM = """\
 variable "memory" {}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.families import families
 from mrtuner.errors import BadValue, DoesNotFit
-from mrtuner.rds.formula import is_formula, parse
-from mrtuner.rds.group import Design, design
-from mrtuner.rds.sizes import on_class, sizes
+from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.rds.group.derive import Design, design
+from mrtuner.rds.group.sizes import on_class, sizes
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from mrtuner.aws.rds import Instance, Scope
 from mrtuner.aws.rows import GroupUse
 from mrtuner.aws.session import client as aws_client
 from mrtuner.cli import rdstune
-from mrtuner.rds.identity import Session, proof
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.target import Target
+from mrtuner.rds.live.identity import Session, proof
+from mrtuner.rds.live.target import Target
 
 STAGING = "staging.abc.eu-west-1.rds.amazonaws.com"
 PRODUCTION = "production.abc.eu-west-1.rds.amazonaws.com"

@@ -18,12 +18,12 @@ from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
 from mrtuner.cli import rdstune
-from mrtuner.rds.files import Entry, WrittenGroup, read_live, read_text
-from mrtuner.rds.group import design
+from mrtuner.formats.groups import GroupLine, render_group
+from mrtuner.rds.group.derive import design
+from mrtuner.rds.group.read import Entry, WrittenGroup, read_live, read_text
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.lint import Finding, Severity, lint
-from mrtuner.rds.mending import mended
-from mrtuner.render.groups import GroupLine, render_group
+from mrtuner.rds.lint.check import Finding, Severity, lint
+from mrtuner.rds.lint.suggestions import mended
 
 ONE = "db.r6g.xlarge"
 

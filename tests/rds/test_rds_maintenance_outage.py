@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.aws.rows import Instance
-from mrtuner.failover.production import production_tag
-from mrtuner.rds.outage import (
+from mrtuner.rds.fleet.outage import (
     Deployment,
     Evidence,
     Kind,
@@ -15,6 +14,7 @@ from mrtuner.rds.outage import (
     of_change,
     of_failover,
 )
+from mrtuner.rehearsal.production import production_tag
 
 
 def instance(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrtuner.aws.rows import Instance
-from mrtuner.rds.stagger import Clash, Move, Place, clashes, places, staggered
-from mrtuner.rds.windows import Window
+from mrtuner.rds.fleet.stagger import Clash, Move, Place, clashes, places, staggered
+from mrtuner.rds.fleet.windows import Window
 
 
 def place(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mrtuner.aws.rows import Cluster, GroupUse, Instance, Member, PendingAction
-from mrtuner.rds.maintenance import Origin, Upkeep, upkeep, when
-from mrtuner.rds.windows import Window
+from mrtuner.rds.fleet.maintenance import Origin, Upkeep, upkeep, when
+from mrtuner.rds.fleet.windows import Window
 
 NOW = datetime(2026, 1, 7, 12, tzinfo=UTC)
 SUNDAYS = Window.parse("sun:05:00-sun:05:30")

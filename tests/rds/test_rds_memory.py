@@ -9,8 +9,7 @@ import pytest
 
 from mrtuner.catalog.classes import AURORA, POSTGRES, all_classes, instance_class
 from mrtuner.errors import BadValue
-from mrtuner.rds.formula import parse
-from mrtuner.rds.memory import (
+from mrtuner.formula.class_memory import (
     XEN,
     Estimate,
     Fit,
@@ -20,6 +19,7 @@ from mrtuner.rds.memory import (
     implied,
     of_instance,
 )
+from mrtuner.formula.grammar import parse
 from mrtuner.units import Bytes, GiB, KiB, MiB
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
 from mrtuner.errors import BadValue
+from mrtuner.rds.fleet.iam_policy import COMMANDS, Scope, Use, called, policy, uses
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import template
-from mrtuner.rds.policy import COMMANDS, Scope, Use, called, policy, uses
 
 HERE, THERE = "eu-west-1", "eu-central-1"
 COPYING = Scope(source=HERE, destination=THERE, account="123456789012")

@@ -8,7 +8,7 @@ import pytest
 from formula_oracle import worth
 
 from mrtuner.catalog import parameters
-from mrtuner.rds.group import Design, design
+from mrtuner.rds.group.derive import Design, design
 from mrtuner.rds.lab import Lab
 
 GIB = 1024**3

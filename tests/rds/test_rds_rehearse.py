@@ -12,12 +12,12 @@ import pytest
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import client
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
-from mrtuner.failover.observed import USUAL, Attempt, Kind, Observation, Server, balanced
-from mrtuner.failover.probes import Schedule
-from mrtuner.rds import lessons
+from mrtuner.rds.fleet import rehearsal_report
+from mrtuner.rds.fleet.outage import Deployment
+from mrtuner.rds.fleet.rehearsal import Mark, Patience, Plan, Run, leads_elsewhere, plan, rehearse
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.outage import Deployment
-from mrtuner.rds.rehearse import Mark, Patience, Plan, Run, leads_elsewhere, plan, rehearse
+from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.probes import Schedule
 
 pytestmark = pytest.mark.timed
 
@@ -53,7 +53,7 @@ def test_a_reboot_is_timed_from_the_clients_side(multi_az: tuple[Lab, Any]) -> N
     (run,) = rehearse(rds, lab.dsn("orders"), plan(rds, "orders"), schedule=QUICK, patience=HASTY)
     assert run.settled
     assert run.observation.restarted
-    figures = lessons.phases(run)
+    figures = rehearsal_report.phases(run)
     assert {one.kind for one in figures.outlooks} == set(USUAL)
     for one in figures.outlooks:
         assert one.most is not None
@@ -83,7 +83,7 @@ def test_a_failover_changes_the_zone_and_its_events_are_on_the_line(
     texts = " ".join(mark.text for mark in run.marks)
     assert "failover started" in texts
     assert "failover completed" in texts
-    told = lessons.document(before, [run], endpoint=lab.endpoint_url, aws=False)
+    told = rehearsal_report.document(before, [run], endpoint=lab.endpoint_url, aws=False)
     assert json.loads(json.dumps(told))["went_away"] is True
     assert "This was not AWS" in told["limits"][0]
     assert any("60 to 120 s" in line for line in told["expectations"])
@@ -96,7 +96,7 @@ def test_a_pending_update_can_be_what_is_rehearsed(multi_az: tuple[Lab, Any]) ->
     lab.add_maintenance("orders", "system-update")
     drawn = plan(rds, "orders", action="system-update")
     (run,) = rehearse(rds, lab.dsn("orders"), drawn, schedule=QUICK, patience=HASTY)
-    figures = lessons.phases(run)
+    figures = rehearsal_report.phases(run)
     assert run.settled
     assert figures.up is not None
     assert figures.up > 0.5
@@ -123,7 +123,7 @@ def test_a_rehearsal_of_which_the_probes_see_nothing_says_so(
     dsn = lab.dsn("other")
     assert "another place" in (leads_elsewhere(dsn, drawn.instance) or "")
     (run,) = rehearse(rds, dsn, drawn, schedule=QUICK, patience=HASTY)
-    told = lessons.document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
+    told = rehearsal_report.document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
     assert told["went_away"] is False
     assert told["runs"][0]["verdict"].startswith("Nothing went away")
     assert "may lead to another server" in told["runs"][0]["why_nothing"]
@@ -216,7 +216,7 @@ def test_the_figures_of_a_run_count_from_the_request() -> None:
         Mark(at=2.2, text="rebooting", origin="status"),
         Mark(at=9.0, text="available", origin="status"),
     )
-    figures = lessons.phases(run({5, 6, 7}, marks=marks))
+    figures = rehearsal_report.phases(run({5, 6, 7}, marks=marks))
     assert (figures.up, figures.first_failure) == (3, 3.5)
     assert (figures.first_read, figures.first_write, figures.available) == (6.5, 6.5, 7)
     write = figures.outlooks[-1]
@@ -224,13 +224,13 @@ def test_the_figures_of_a_run_count_from_the_request() -> None:
 
 
 def test_the_verdict_gives_both_bounds() -> None:
-    assert lessons.verdict(run({5, 6, 7})) == (
+    assert rehearsal_report.verdict(run({5, 6, 7})) == (
         "Clients were without answers for 2.0 to 4.0 s (new connection, read)."
     )
 
 
 def test_a_restart_between_two_probes_is_not_called_zero_seconds() -> None:
-    assert lessons.verdict(run(set())) == (
+    assert rehearsal_report.verdict(run(set())) == (
         "The server restarted, and no probe noticed: it was away for less than the 1 s between "
         "two probes."
     )
@@ -238,21 +238,21 @@ def test_a_restart_between_two_probes_is_not_called_zero_seconds() -> None:
 
 def test_nothing_that_went_away_is_not_called_zero_seconds() -> None:
     quiet = run(set(), after=BEFORE)
-    assert lessons.verdict(quiet).startswith("Nothing went away")
-    assert "RDS reported nothing either" in lessons.why_nothing(quiet)
+    assert rehearsal_report.verdict(quiet).startswith("Nothing went away")
+    assert "RDS reported nothing either" in rehearsal_report.why_nothing(quiet)
 
 
 def test_an_abandoned_failover_is_recognised() -> None:
     mark = Mark(at=3, text="Abandoning user requested failover", origin="event")
-    assert "abandoned the failover" in lessons.why_nothing(run(set(), BEFORE, (mark,)))
+    assert "abandoned the failover" in rehearsal_report.why_nothing(run(set(), BEFORE, (mark,)))
 
 
 def test_an_outage_without_an_end_has_no_length() -> None:
-    assert "no answer any more" in lessons.verdict(run({9, 10, 11}))
+    assert "no answer any more" in rehearsal_report.verdict(run({9, 10, 11}))
 
 
 def test_production_is_told_what_was_measured_and_what_aws_documents() -> None:
-    told = list(lessons.expectations(PLAN, [run({5, 6, 7})], aws=True))
+    told = list(rehearsal_report.expectations(PLAN, [run({5, 6, 7})], aws=True))
     assert told[0].startswith("Clients that connect anew were without answers for up to 4.0 s here")
     assert any("Open connections do not survive it" in line for line in told)
     assert any("AWS gives no figure" in line for line in told)
@@ -265,4 +265,6 @@ def test_production_is_told_what_was_measured_and_what_aws_documents() -> None:
 def test_lost_writes_are_shouted() -> None:
     bad = run({5})
     lost = replace(bad, observation=replace(bad.observation, ledger=balanced(3, {1, 2}, {1})))
-    assert any("1 write was LOST" in line for line in lessons.expectations(PLAN, [lost], aws=True))
+    assert any(
+        "1 write was LOST" in line for line in rehearsal_report.expectations(PLAN, [lost], aws=True)
+    )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.families import family
-from mrtuner.rds.files import Entry, WrittenGroup
-from mrtuner.rds.lint import Severity, lint
-from mrtuner.rds.memory import class_memory
+from mrtuner.formula.class_memory import class_memory
+from mrtuner.rds.group.read import Entry, WrittenGroup
+from mrtuner.rds.lint.check import Severity, lint
 
 FAMILY = family("postgres17")
 #: Small and large, with and without huge pages by default.

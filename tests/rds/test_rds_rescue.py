@@ -14,13 +14,13 @@ from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.families import family
+from mrtuner.change.journal import Journal
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, Refused
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import apply, make
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.rescue import culprits
-from mrtuner.rds.target import read_target
+from mrtuner.rds.live.apply import apply, make
+from mrtuner.rds.live.repair import culprits
+from mrtuner.rds.live.target import read_target
 
 ALL_OF_IT = "{DBInstanceClassMemory/8192}"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.formula import CPUS, MEMORY, Constant, Expr, greatest, least
-from mrtuner.rds.shapes import Sample, exactly, nearest, nearness
+from mrtuner.formula.expression import CPUS, MEMORY, Constant, Expr, greatest, least
+from mrtuner.formula.fit import Sample, exactly, nearest, nearness
 
 GIB = 1024**3
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mrtuner.aws.snapshots import Snapshot
 from mrtuner.errors import BadValue
-from mrtuner.rds.snapshots import (
+from mrtuner.rds.fleet.snapshots import (
     Job,
     copy_name,
     copy_tags,

@@ -21,10 +21,10 @@ import pytest
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue
-from mrtuner.rds.copying import Copy, Outcome, Progress, Report, copy_snapshots
+from mrtuner.rds.fleet.snapshot_copy import Copy, Outcome, Progress, Report, copy_snapshots
+from mrtuner.rds.fleet.snapshots import Job
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import SnapshotsNotCopied, handler, job_from, template
-from mrtuner.rds.snapshots import Job
 
 pytestmark = pytest.mark.timed
 

@@ -11,13 +11,13 @@ from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, valu
 
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
+from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
-from mrtuner.journal.store import Journal
-from mrtuner.rds.apply import Reboot, apply, make
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.plan import Wanted
-from mrtuner.rds.target import read_target
-from mrtuner.rds.undo import undo
+from mrtuner.rds.live.apply import Reboot, apply, make
+from mrtuner.rds.live.plan import Wanted
+from mrtuner.rds.live.target import read_target
+from mrtuner.rds.live.undo import undo
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from mrtuner.rotate.answer import opened, upcoming
-from mrtuner.rotate.book import Book
+from mrtuner.rotate.journal import Book
 from mrtuner.rotate.stores import File
 from rotating import IMPATIENT
 

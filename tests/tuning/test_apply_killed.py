@@ -18,12 +18,12 @@ from typing import Literal
 import pytest
 
 from conftest import PASSWORD, NewCluster
+from mrtuner.change.journal import Journal
+from mrtuner.change.settings.apply import NEVER, Restart, Wanted, apply, plan, recover, undo
 from mrtuner.errors import ApplyError, ConnectError
-from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from mrtuner.tuning.apply import NEVER, Restart, Wanted, apply, plan, recover, undo
 from servers import binaries
 
 pytestmark = pytest.mark.timed
@@ -45,7 +45,9 @@ AFTER = ["random_page_cost = '1.1'", "shared_buffers = '64MB'", "work_mem = '64M
 Verb = Literal["apply", "undo"]
 #: No threads and everything imported: a child is there in milliseconds.
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["mrtuner.tuning.apply", "mrtuner.postgres.read", "psycopg"])
+CHILDREN.set_forkserver_preload(
+    ["mrtuner.change.settings.apply", "mrtuner.postgres.read", "psycopg"]
+)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from typing import Protocol
 import pytest
 
 from conftest import NewCluster
+from mrtuner.change.journal import Journal, JournalError
+from mrtuner.change.settings.apply import NEVER, Outcome, Plan, Restart, Wanted, apply, plan, undo
 from mrtuner.errors import ApplyError, MissingPart, Refused, UsageError
-from mrtuner.journal.store import Journal, JournalError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from mrtuner.tuning.apply import NEVER, Outcome, Plan, Restart, Wanted, apply, plan, undo
 from servers import binaries
 
 pytestmark = pytest.mark.timed

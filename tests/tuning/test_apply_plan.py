@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from mrtuner.change.settings.conf_file import elements, entries, same_value, with_entries, with_unit
+from mrtuner.change.settings.plan import Wanted, plan
 from mrtuner.errors import BadValue
 from mrtuner.postgres.model import Activity, Origin, Override, Platform, Server, Setting
-from mrtuner.tuning.conftext import elements, entries, same_value, with_entries, with_unit
-from mrtuner.tuning.plan import Wanted, plan
 from mrtuner.units import Bytes
 
 

@@ -10,7 +10,7 @@ from test_tune_gather import server, setting, table
 from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Slot
 from mrtuner.tuning import Tuning, gather, tune_server
 from mrtuner.tuning.advice import Level
-from mrtuner.tuning.observed import notices
+from mrtuner.tuning.suggestions import notices
 from mrtuner.units import Bytes
 
 MIB, GIB = 2**20, 2**30

@@ -16,7 +16,7 @@ from mrtuner.errors import MissingPart
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import top_statements
-from mrtuner.tuning.plans import ChangedPlan, Plans, Verdict, compare
+from mrtuner.tuning.query_plans import ChangedPlan, Plans, Verdict, compare
 from servers import MAJORS, binaries, sql
 
 pytestmark = pytest.mark.timed

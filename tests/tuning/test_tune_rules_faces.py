@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import mrtuner
-from mrtuner.render import FORMATS, parse
+from mrtuner.formats import FORMATS, parse
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -92,8 +92,8 @@ def test_the_first_example_of_the_package_holds() -> None:
         "import mrtuner.tuning",
         "import mrtuner.tuning.engine",
         "from mrtuner.tuning import tune_server",
-        "import mrtuner.render, mrtuner.tuning.gather",
-        "import mrtuner; mrtuner.tune; import mrtuner.tuning.fit",
+        "import mrtuner.formats, mrtuner.tuning.gather",
+        "import mrtuner; mrtuner.tune; import mrtuner.tuning.feasibility",
     ],
 )
 def test_the_function_is_there_whatever_was_imported_first(first: str) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from mrtuner.catalog import parameters
 from mrtuner.host.model import Storage
-from mrtuner.tuning import closing
-from mrtuner.tuning.fit import solve
-from mrtuner.tuning.replay import replay
+from mrtuner.tuning import notices
+from mrtuner.tuning.feasibility import solve
+from mrtuner.tuning.recovery import replay
 from mrtuner.tuning.situation import (
     BufferWrites,
     Clock,
@@ -262,7 +262,7 @@ def test_an_average_that_hides_forced_checkpoints_promises_no_short_recovery() -
     """12 of 84 forced: all of max_wal_size (2 GB) may be left, not 1.9 intervals of 0.9 MiB/s."""
     situation = live(wal=wal(0.3, timed=72, requested=12))
     solution = solve(situation)
-    found = closing.recovery(situation, solution.advice)
+    found = notices.recovery(situation, solution.advice)
     assert found is not None
     assert found.wal == 2 * GIB
 

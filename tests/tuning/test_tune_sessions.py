@@ -14,7 +14,7 @@ from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
 from mrtuner.tuning import gather
-from mrtuner.tuning.fit import refuse_overflow, solve
+from mrtuner.tuning.feasibility import refuse_overflow, solve
 from mrtuner.tuning.situation import Connections, HugePages, Memory
 from mrtuner.units import Bytes
 

@@ -16,8 +16,8 @@ import mrtuner
 from mrtuner.host import probe
 from mrtuner.tuning import gather
 from mrtuner.tuning.advice import Step
-from mrtuner.tuning.fit import solve
-from mrtuner.tuning.steps import checksums, steps
+from mrtuner.tuning.feasibility import solve
+from mrtuner.tuning.manual_steps import checksums, steps
 
 MEMORY = 65_536_000 * 1024
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from vacuum_tables import picture, sample, table
 
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import State
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.journal.record import State
-from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
 from mrtuner.vacuum.apply import Outcome, apply, plan, recover, undo

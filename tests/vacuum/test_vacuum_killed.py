@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import pytest
 
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Entry
 from mrtuner.errors import ApplyError, Refused
-from mrtuner.journal.record import Entry
-from mrtuner.journal.store import Journal
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum.apply import apply, recover, undo
 from servers import sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mrtuner.catalog import notation
+from mrtuner import notation
 from mrtuner.errors import BadValue
 from mrtuner.units import Bytes, memory_unit
 

@@ -11,10 +11,10 @@ import click
 from mrtuner.cli import change, options, terminal
 
 if TYPE_CHECKING:
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import Outcome, Plan
     from mrtuner.tuning import Tuning
-    from mrtuner.tuning.apply import Outcome, Plan
-    from mrtuner.tuning.plans import Plans
+    from mrtuner.tuning.query_plans import Plans
 
 SCHEMA: Final = "mrtuner.apply/1"
 
@@ -65,7 +65,7 @@ def command(
     interrupted change is finished or taken back by the next run, and mrtuner undo restores
     exactly what was there.
     """
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
 
     options.careful(dsn)
     with terminal.gentle_end(), Journal(journal) as book:
@@ -85,8 +85,8 @@ def command(
 
 
 def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:
+    from mrtuner.change.settings.apply import plan
     from mrtuner.tuning import tune
-    from mrtuner.tuning.apply import plan
 
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
@@ -95,7 +95,7 @@ def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tu
 
 
 def _shown(plan: Plan) -> list[str]:
-    from mrtuner.report.text import plan_of_change
+    from mrtuner.present.text import plan_of_change
 
     return list(plan_of_change(plan, terminal.look(sys.stderr)))
 
@@ -104,8 +104,8 @@ def _plans(dsn: str, number: int | None, plan: Plan) -> Plans | None:
     """What the plan would do to statements, shown before anything is applied."""
     if number is None:
         return None
-    from mrtuner.report.plans import plans
-    from mrtuner.tuning.plans import compare
+    from mrtuner.present.query_plans import plans
+    from mrtuner.tuning.query_plans import compare
 
     found = compare(dsn, number, {step.name: step.value for step in plan.steps})
     for line in plans(found, terminal.look(sys.stderr)):
@@ -123,7 +123,7 @@ def _carried_out(
     yes: bool,
 ) -> Outcome:
     """Ask, unless there is nothing to agree to, and apply."""
-    from mrtuner.tuning.apply import apply
+    from mrtuner.change.settings.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:
         terminal.agree(f"Change {len(plan.steps)} settings?", yes=yes)

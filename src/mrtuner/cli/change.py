@@ -14,9 +14,9 @@ from mrtuner.cli import terminal
 from mrtuner.errors import BadValue, MrTunerError, Refused
 
 if TYPE_CHECKING:
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import Outcome, Plan, Restart, Wanted
     from mrtuner.tuning import Tuning
-    from mrtuner.tuning.apply import Outcome, Plan, Restart, Wanted
 
 restart_option = click.option(
     "--restart",
@@ -29,7 +29,7 @@ restart_option = click.option(
 
 def wanted(tuning: Tuning) -> list[Wanted]:
     """The changes that were advised, as they are to be written."""
-    from mrtuner.tuning.apply import Wanted
+    from mrtuner.change.settings.apply import Wanted
 
     return [
         Wanted(name=item.name, value=item.value, restart=item.parameter.restart)
@@ -39,8 +39,8 @@ def wanted(tuning: Tuning) -> list[Wanted]:
 
 def wanted_in(path: Path) -> list[Wanted]:
     """The settings in a conf or JSON file that `mrtuner tune` wrote."""
-    from mrtuner.render import parse
-    from mrtuner.tuning.apply import Wanted
+    from mrtuner.change.settings.apply import Wanted
+    from mrtuner.formats import parse
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
 
     They may when the worst case stays below the ceiling, or takes no more than it does now.
     """
-    from mrtuner.tuning.fit import solve
+    from mrtuner.tuning.feasibility import solve
 
     running = tuning.situation.running
 
@@ -90,7 +90,7 @@ def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:
 
 def consent(given: str, *, restarts: bool) -> Restart:
     """The restart that --restart allows. With `ask` the user names the command, if one is due."""
-    from mrtuner.tuning.apply import NEVER, Restart
+    from mrtuner.change.settings.apply import NEVER, Restart
 
     if given == "never":
         return NEVER
@@ -112,7 +112,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
 
 def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.tuning.apply import recover
+    from mrtuner.change.settings.apply import recover
 
     outcome = recover(dsn, journal, restart=consent(restart, restarts=False))
     if outcome is not None:

@@ -70,7 +70,7 @@ def command(
         told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
     _tell(told, as_json)
     if report is not None:
-        from mrtuner.report.cpu import page
+        from mrtuner.present.cpu import page
 
         terminal.save(report, page(told))
         terminal.talk(f"written: {report}")
@@ -133,7 +133,7 @@ def _tell(told: dict[str, Any], as_json: bool) -> None:
     if as_json:
         terminal.document(told)
         return
-    from mrtuner.report.cpu import lines
+    from mrtuner.present.cpu import lines
 
     for line in lines(told):
         terminal.say(line)

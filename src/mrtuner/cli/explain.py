@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
-    from mrtuner.report.text import Look
+    from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
 
 SCHEMA: Final = "mrtuner.explain/1"
@@ -96,7 +96,7 @@ def _everything(major: int | None) -> tuple[dict[str, Any], Iterator[str]]:
 
 
 def _contents(rules: list[Rule], summaries: dict[str, str]) -> Iterator[str]:
-    from mrtuner.report.text import sections
+    from mrtuner.present.text import sections
 
     areas = groupby(rules, key=lambda rule: rule.area)
     listed = [
@@ -143,7 +143,7 @@ def _rule_document(rule: Rule) -> dict[str, Any]:
 
 def _page(parameter: Parameter, look: Look) -> Iterator[str]:
     from mrtuner.catalog import history
-    from mrtuner.report.text import entries
+    from mrtuner.present.text import entries
 
     rule = _rules().get(parameter.name)
     yield look.painted(f"{parameter.name} (PostgreSQL {parameter.major})", "heading")

@@ -128,7 +128,7 @@ def command(
 
 def _packages(instances: tuple[str, ...], everything: bool, metrics: Path | None) -> Iterator[str]:
     """What reading the metrics takes."""
-    from mrtuner.cli.limiting import is_server
+    from mrtuner.cli.limits_sources import is_server
 
     if everything or any(not is_server(name) for name in instances):
         yield "boto3"
@@ -140,7 +140,7 @@ def _tell_one(
     ctx: click.Context, name: str | None, given: dict[str, Any], output: Path | None, check: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli import limiting
+    from mrtuner.cli import limits_sources
 
     if bool(name) == (given["metrics"] is not None):
         raise UsageError(
@@ -149,7 +149,7 @@ def _tell_one(
         )
     if given["all_regions"]:
         raise UsageError("--all-regions is for a fleet", "Add --all, or name one --region.")
-    found, interrupted = limiting.answer(name, given)
+    found, interrupted = limits_sources.answer(name, given)
     _tell(found, output, as_json)
     if interrupted:
         ctx.exit(INTERRUPTED)
@@ -161,12 +161,12 @@ def _tell_fleet(
     ctx: click.Context, names: tuple[str, ...], given: dict[str, Any], output: Path | None,
     check: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    from mrtuner.cli import limiting
-    from mrtuner.report.limits_fleet import lines
+    from mrtuner.cli import limits_sources
+    from mrtuner.present.limits_fleet import lines
 
     if output is not None:
         raise UsageError("a page is of one instance", "Leave -o away, or name one instance.")
-    told = limiting.fleet(names, given)
+    told = limits_sources.fleet(names, given)
     if as_json:
         terminal.document(told)
     else:
@@ -179,7 +179,7 @@ def _tell_fleet(
 
 
 def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
-    from mrtuner.report.limits import lines, page
+    from mrtuner.present.limits import lines, page
 
     if output is not None:
         terminal.save(output, page(found))
@@ -193,7 +193,7 @@ def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
 
 
 def _example(as_json: bool) -> None:
-    from mrtuner.limits.story import CLASS, STORAGE, example
+    from mrtuner.limits.example import CLASS, STORAGE, example
 
     if as_json:
         raise UsageError("--example prints CSV, not JSON", "Leave --json away.")

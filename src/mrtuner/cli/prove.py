@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import change, needs, options, proving, terminal
-from mrtuner.cli.question import Wish, ask, options_taken
+from mrtuner.cli.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.change.settings.apply import Restart, Wanted
     from mrtuner.tuning import Tuning
-    from mrtuner.tuning.apply import Restart, Wanted
 
 SCRIPTS: Final = ("tpcb", "select", "simple-update")
 
@@ -162,7 +162,7 @@ def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> Target:
     from mrtuner.bench import guard
-    from mrtuner.tuning.apply import Restart
+    from mrtuner.change.settings.apply import Restart
 
     if dsn is not None:
         how = change.consent(restart, restarts=True)
@@ -179,7 +179,7 @@ def _proof(
     target: Target, wish: Wish, program: Path, yes: bool, machine: dict[str, Any]
 ) -> proving.Proof | None:
     """Advise, announce, ask, measure; None when there is nothing to compare."""
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
     from mrtuner.tuning import tune
 
     with Journal(target.journal) as book:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.cli import change, progress, terminal
-from mrtuner.cli.sides import Sides
+from mrtuner.cli.variants import Sides
 from mrtuner.errors import MissingPart, MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Series, Task
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import Restart, Wanted
     from mrtuner.postgres.cluster import Cluster
     from mrtuner.tuning import Tuning
-    from mrtuner.tuning.apply import Restart, Wanted
 
 SCHEMA: Final = "mrtuner.report/2"
 #: Exit code when the advice was measured to be worse.
@@ -37,7 +37,7 @@ class Proof:
 
     def document(self) -> dict[str, Any]:
         """All of it as one JSON document."""
-        from mrtuner.report.answer import document
+        from mrtuner.present.gains import document
 
         return {
             "schema": SCHEMA,
@@ -49,7 +49,7 @@ class Proof:
 
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
         """All of it as one HTML file."""
-        from mrtuner.report.html import page
+        from mrtuner.present.html import page
 
         return page(
             self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=self.applied
@@ -59,7 +59,7 @@ class Proof:
         """The answer for a terminal."""
         import sys
 
-        from mrtuner.report.answer import screen
+        from mrtuner.present.gains import screen
 
         return screen(self.series, terminal.look(sys.stdout))
 

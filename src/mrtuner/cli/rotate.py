@@ -82,7 +82,7 @@ def command(
     Broken off at any moment, the same command goes on.
     """
     from mrtuner.rotate.answer import held, opened
-    from mrtuner.rotate.waiting import Patience
+    from mrtuner.rotate.sessions import Patience
 
     if status and abort:
         raise UsageError("--status and --abort exclude each other", "Say one of them.")

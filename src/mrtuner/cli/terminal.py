@@ -20,7 +20,7 @@ from mrtuner.escape import printable, printable_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mrtuner.report.text import Look
+    from mrtuner.present.text import Look
 
 #: Where nobody looks at a terminal, lines are this wide, the same everywhere.
 WIDTH: Final = 100
@@ -103,7 +103,7 @@ def look(stream: TextIO) -> Look:
     """How text for people is to look on this stream."""
     import shutil
 
-    from mrtuner.report.text import Look
+    from mrtuner.present.text import Look
 
     width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
     blocks = (stream.encoding or "").lower().replace("-", "").startswith("utf")

@@ -13,7 +13,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
-    from mrtuner.tuning.plans import Plans
+    from mrtuner.tuning.query_plans import Plans
 
 FORMATS: Final = (
     "text", "json", "conf", "sql", "markdown",
@@ -131,7 +131,7 @@ def _refuse_plans(dsn: str | None, form: str) -> None:
 def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:
     if dsn is None or number is None:
         return None
-    from mrtuner.tuning.plans import compare
+    from mrtuner.tuning.query_plans import compare
 
     return compare(dsn, number, {item.name: item.value for item in tuning.changes})
 
@@ -151,12 +151,12 @@ def _written(
     if form != "text":
         _tell_assumed(tuning, form)
         return tuning.as_(form)
-    from mrtuner.report.text import Look, screen
+    from mrtuner.present.text import Look, screen
 
     look = terminal.look(sys.stdout) if output is None else Look(width=terminal.WIDTH)
     lines = list(screen(tuning, look, everything=everything))
     if found:
-        from mrtuner.report.plans import plans
+        from mrtuner.present.query_plans import plans
 
         lines += plans(found, look)
     return "".join(f"{terminal.line(line)}\n" for line in lines)
@@ -164,7 +164,7 @@ def _written(
 
 def _tell_assumed(tuning: Tuning, form: str) -> None:
     """A full volume stops the server, and in a container nobody sees how large it is."""
-    from mrtuner.render import for_containers
+    from mrtuner.formats import for_containers
 
     if for_containers(form) and tuning.assumed:
         terminal.talk(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")

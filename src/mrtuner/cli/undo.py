@@ -13,9 +13,9 @@ from mrtuner.cli import change, leftovers, options, terminal
 from mrtuner.errors import Refused
 
 if TYPE_CHECKING:
-    from mrtuner.journal.record import Change
-    from mrtuner.journal.store import Journal
-    from mrtuner.tuning.apply import Outcome
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.record import Change
+    from mrtuner.change.settings.apply import Outcome
 
 SCHEMA: Final = "mrtuner.undo/1"
 
@@ -51,8 +51,8 @@ def command(
     proof left behind are named, and removed if you agree; with --proof only they and its
     settings go, and changes of mrtuner apply stay.
     """
-    from mrtuner.journal.store import Journal
-    from mrtuner.tuning.apply import Outcome
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import Outcome
 
     options.careful(dsn)
     with terminal.gentle_end(), Journal(journal) as book:
@@ -80,7 +80,7 @@ def command(
 def _undone(
     dsn: str, last: Change | None, book: Journal, restart: str, force: bool, yes: bool
 ) -> Outcome:
-    from mrtuner.tuning.apply import undo
+    from mrtuner.change.settings.apply import undo
 
     if last is not None:
         for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
@@ -94,15 +94,15 @@ def _undone(
 
 def _last(dsn: str, book: Journal) -> Change | None:
     """The change that would be taken back."""
+    from mrtuner.change.settings.live import identify
     from mrtuner.postgres.connect import connect
-    from mrtuner.tuning.live import identify
 
     with connect(dsn) as connection:
         return book.last(identify(connection).server)
 
 
 def _shown(last: Change) -> Iterator[str]:
-    from mrtuner.report.text import sections
+    from mrtuner.present.text import sections
 
     pairs = [
         (entry.name, f"{_text(entry.after)} becomes {_text(entry.before)} again")
@@ -114,10 +114,10 @@ def _shown(last: Change) -> Iterator[str]:
 
 def _also_due(dsn: str, last: Change) -> Iterator[str]:
     """What a restart puts into force besides."""
+    from mrtuner.change.settings.apply import Plan, plan
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
-    from mrtuner.report.text import plan_of_change
-    from mrtuner.tuning.apply import Plan, plan
+    from mrtuner.present.text import plan_of_change
 
     with connect(dsn) as connection:
         pending = plan(read(connection), ()).pending

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import needs, options, storage, terminal, watching
+from mrtuner.cli import needs, options, storage_parameters, terminal
+from mrtuner.cli import watch_progress
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,14 +105,14 @@ def command(
     options.careful(dsn)
     with terminal.gentle_end():
         if undoes:
-            storage.take_back(dsn, journal, yes=yes, as_json=as_json)
+            storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
             return
         _consent(sample, yes)
         if applies:
-            storage.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
+            storage_parameters.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
             return
         needs.first(page=report)
-        found, interrupted = watching.watched(dsn, watch, sample)
+        found, interrupted = watch_progress.watched(dsn, watch, sample)
     _tell(found, "json" if as_json else form, top)
     _save(found, report)
     if interrupted:
@@ -134,7 +135,7 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
 
 def _save(found: Vacuum, report: Path | None) -> None:
     if report is not None:
-        from mrtuner.report.vacuum import page
+        from mrtuner.present.vacuum import page
 
         terminal.save(report, page(found.to_dict()))
         terminal.talk(f"written: {report}")

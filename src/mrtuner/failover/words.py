@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.failover.predict import Case, Prediction, Situation, said
+from mrtuner.failover.predict.cases import Case, Prediction, Situation, said
 
 if TYPE_CHECKING:
-    from mrtuner.failover.audit import Audit, Audited
-    from mrtuner.failover.settings import Settings
+    from mrtuner.failover.audit.check import Audit, Audited
+    from mrtuner.failover.settings.advice import Settings
 
 _GAP: Final = "  "
 _WIDTH: Final = 100

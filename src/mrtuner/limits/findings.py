@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.confirmation import Testimony, Witness, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
 from mrtuner.limits.series import Series
-from mrtuner.limits.testimony import Testimony, Witness, balances, nearby, sessions, waiting
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
 if TYPE_CHECKING:

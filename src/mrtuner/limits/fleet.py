@@ -16,7 +16,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
 from mrtuner.errors import MrTunerError
-from mrtuner.limits.answer import Limits, limits
+from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.fetch import Fetched, Tell, fetch_all
 
 SCHEMA: Final = "mrtuner.limits.fleet/1"

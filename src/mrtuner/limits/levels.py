@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource
+from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.series import Series
-from mrtuner.limits.testimony import used_up
 from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
 
 if TYPE_CHECKING:

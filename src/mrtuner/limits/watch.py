@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import ConnectError
 from mrtuner.host.tree import Tree
-from mrtuner.limits.answer import Limits, on_host
+from mrtuner.limits.assess import Limits, on_host
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
-from mrtuner.limits.machine import Machine, Reading, machine, rates, read
+from mrtuner.limits.confirmation import WAITING
+from mrtuner.limits.host_ceilings import Machine, Reading, machine, rates, read
 from mrtuner.limits.read import FEWEST
 from mrtuner.limits.series import Series
-from mrtuner.limits.testimony import WAITING
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.sql import query

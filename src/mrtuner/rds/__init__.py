@@ -6,7 +6,7 @@ group = rds.design(family_name="postgres17", class_name="db.r6g.xlarge", connect
 group.values["effective_cache_size"]      # '{DBInstanceClassMemory*3/32768}'
 rds.parse("{DBInstanceClassMemory/32768}").evaluate({"DBInstanceClassMemory": 8 * 1024**3})
 
-What talks to AWS is in modules of its own: `mrtuner.rds.apply`, `diff`, `audit`, `snapshots`,
+What talks to AWS is in modules of its own: `mrtuner.rds.live.apply`, `diff`, `audit`, `snapshots`,
 `maintenance`; `mrtuner.rds.lab` is a stand-in for AWS to try it all on.
 """
 
@@ -16,26 +16,26 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mrtuner.rds.formula import Formula, parse
-    from mrtuner.rds.group import Design, Setting, design
+    from mrtuner.formula.class_memory import class_memory
+    from mrtuner.formula.grammar import Formula, parse
+    from mrtuner.rds.group.derive import Design, Setting, design
     from mrtuner.rds.lab import Lab
-    from mrtuner.rds.memory import class_memory
 
 __all__ = ["Design", "Formula", "Lab", "Setting", "class_memory", "design", "parse"]
 
 _HOME: Final = {
-    "Design": "group",
-    "Formula": "formula",
-    "Lab": "lab",
-    "Setting": "group",
-    "class_memory": "memory",
-    "design": "group",
-    "parse": "formula",
+    "Design": "mrtuner.rds.group.derive",
+    "Formula": "mrtuner.formula.grammar",
+    "Lab": "mrtuner.rds.lab",
+    "Setting": "mrtuner.rds.group.derive",
+    "class_memory": "mrtuner.formula.class_memory",
+    "design": "mrtuner.rds.group.derive",
+    "parse": "mrtuner.formula.grammar",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load each on first use: the lab and the main job are not small."""
     if name in _HOME:
-        return getattr(importlib.import_module(f"mrtuner.rds.{_HOME[name]}"), name)
+        return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

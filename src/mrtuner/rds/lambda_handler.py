@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from mrtuner.errors import BadValue, MrTunerError
-from mrtuner.rds.copying import Report, copy_snapshots
-from mrtuner.rds.snapshots import Job
+from mrtuner.rds.fleet.snapshot_copy import Report, copy_snapshots
+from mrtuner.rds.fleet.snapshots import Job
 
 
 class SnapshotsNotCopied(MrTunerError):

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
+from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
-from mrtuner.journal.store import Journal
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate.book import Book
+from mrtuner.rotate.journal import Book
 from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
 from mrtuner.rotate.rotation import Outcome, Rotator
+from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store, absolute, check, store
-from mrtuner.rotate.waiting import Patience
 
 
 def rotate(

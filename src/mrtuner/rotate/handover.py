@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mrtuner.errors import ConnectError, Refused
-from mrtuner.rotate import equal, login, roles
-from mrtuner.rotate.doubts import doubts
+from mrtuner.rotate import equalize, login, roles
+from mrtuner.rotate.cautions import doubts
 from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, Step
 from mrtuner.rotate.steps import Steps, new_password
 
@@ -71,7 +71,7 @@ class Handover(Steps):
             self._refuse_in_use(rotation, store)
         rotation = self._step(rotation, Step.PREPARING)
         notices = self.doubts(rotation)
-        equal.prepare(self.conn, self.group, rotation.old)
+        equalize.prepare(self.conn, self.group, rotation.old)
         rotation = self._step(rotation, Step.SETTING)
         credential = self._credential(rotation.new, kept or self._fresh(rotation, store))
         roles.enable(self.conn, rotation.new, credential.password)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate import equal, login, roles
+from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.model import Credential, Group, Session
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
 from mrtuner.rotate.steps import new_password
@@ -47,7 +47,7 @@ def _set(secret: Secret, token: str) -> None:
     group = _group(current)
     with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
         _refuse_used(roles.sessions_of(conn, str(pending["username"])))
-        equal.prepare(conn, group, str(current["username"]))
+        equalize.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
-from mrtuner.rotate import equal, roles
+from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.handover import Handover
 from mrtuner.rotate.model import DELIVERED, MOVED, Rotation, Session, Step
 from mrtuner.rotate.steps import new_password, now
@@ -164,7 +164,7 @@ class Rotator(Handover):
     def _inherit(self, role: str) -> None:
         """Let the group own what the disabled role made. It is disabled all the same."""
         try:
-            equal.hand_to_group(self.conn, self.group, role)
+            equalize.hand_to_group(self.conn, self.group, role)
         except MissingPart as error:
             self.tell(f"warning: what {role} owns here stays its own: {error.message}")
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
 from mrtuner.rotate.model import Credential, Group, Replica, Rotation, Step
-from mrtuner.rotate.waiting import Patience, Watch
+from mrtuner.rotate.sessions import Patience, Watch
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
-    from mrtuner.rotate.book import Book
+    from mrtuner.rotate.journal import Book
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.rotate.book import replace_file, try_replacing
+from mrtuner.rotate.journal import replace_file, try_replacing
 
 if TYPE_CHECKING:
     from mrtuner.rotate.model import Credential

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.tuning import closing, gather
+from mrtuner.tuning import gather
+from mrtuner.tuning import notices
 from mrtuner.tuning.advice import Tuning
-from mrtuner.tuning.fit import refuse_overflow, solve, with_huge_pages
-from mrtuner.tuning.steps import steps
+from mrtuner.tuning.feasibility import refuse_overflow, solve, with_huge_pages
+from mrtuner.tuning.manual_steps import steps
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
@@ -113,18 +114,18 @@ def _finish(
     situation = gathered.situation
     solution = solve(situation)
     refuse_overflow(situation, solution)
-    recovery = closing.recovery(situation, solution.advice)
+    recovery = notices.recovery(situation, solution.advice)
     reserved = with_huge_pages(situation)
     more = [
-        *closing.notices(situation, solution, reserved, server),
-        *closing.over_rto(situation, recovery),
+        *notices.notices(situation, solution, reserved, server),
+        *notices.over_rto(situation, recovery),
     ]
     to_do = [*steps(situation, solution.chosen, solution.budget, host, server, reserved=reserved)]
     if server is not None:
-        from mrtuner.tuning import observed
+        from mrtuner.tuning import suggestions
 
-        more += observed.notices(server)
-        to_do += observed.steps(server, solution.chosen, solution.budget)
+        more += suggestions.notices(server)
+        to_do += suggestions.steps(server, solution.chosen, solution.budget)
     return Tuning(
         situation=situation,
         given=tuple(gathered.given),

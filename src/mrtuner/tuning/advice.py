@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog import Parameter
 from mrtuner.facts import Missing
-from mrtuner.formula import Constant, Expr
-from mrtuner.render import Line, for_containers, render
+from mrtuner.formats import Line, for_containers, render
+from mrtuner.formula.expression import Constant, Expr
 from mrtuner.tuning.budget import Budget
 from mrtuner.tuning.situation import Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Rule, Unknown, Value, Verdict
@@ -262,7 +262,7 @@ class Tuning(Mapping[str, Advice]):
         )
 
     def as_(self, format: str) -> str:
-        """What is to be set, in one of `mrtuner.render.FORMATS`, or ``json``."""
+        """What is to be set, in one of `mrtuner.formats.FORMATS`, or ``json``."""
         if format == "json":
             import json
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least, total
+from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least, total
 from mrtuner.tuning.situation import HugePages, Situation, Workload
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes

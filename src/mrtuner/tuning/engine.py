@@ -10,7 +10,7 @@ from typing import Any
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
-from mrtuner.formula import Constant, Expr, MissingVariable
+from mrtuner.formula.expression import Constant, Expr, MissingVariable
 from mrtuner.host.model import Storage
 from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tuning.advice import Advice

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mrtuner.formula import Expr
+from mrtuner.formula.expression import Expr
 
 Value = int | float | bool | str
 

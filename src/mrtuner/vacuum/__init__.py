@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.vacuum.answer import SCHEMA, Vacuum, judge, vacuum
+from mrtuner.vacuum.assess import SCHEMA, Vacuum, judge, vacuum
 from mrtuner.vacuum.model import Kind, TableReport
 from mrtuner.vacuum.read import Enough
 

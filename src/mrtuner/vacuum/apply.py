@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
+from mrtuner.change.journal import Journal, busy
+from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.steps import Observer, Steps, unseen
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.journal.record import Change, Entry, State
-from mrtuner.journal.steps import Observer, Steps, unseen
-from mrtuner.journal.store import Journal, busy
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.sql import query
-from mrtuner.vacuum.sql import qualified
+from mrtuner.vacuum.commands import qualified
 
 if TYPE_CHECKING:
     import psycopg
 
     from mrtuner.postgres.connect import Connection
-    from mrtuner.vacuum.answer import Vacuum
+    from mrtuner.vacuum.assess import Vacuum
     from mrtuner.vacuum.model import Table
 
 #: ALTER TABLE waits behind a vacuum or another ALTER; it must not wait for long.

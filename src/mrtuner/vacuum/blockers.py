@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrtuner.vacuum.commands import literal
 from mrtuner.vacuum.model import Blocker
-from mrtuner.vacuum.sql import literal
 
 Row = dict[str, Any]
 

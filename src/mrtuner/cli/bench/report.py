@@ -47,7 +47,7 @@ def command(
     other = load(against) if against else None
     running.show(record, as_json, other)
     if html is not None:
-        from mrtuner.report.bench_page import page
+        from mrtuner.present.bench_page import page
 
         terminal.save(html, page(record, other))
         terminal.talk(f"written: {html}")

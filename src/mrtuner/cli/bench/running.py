@@ -87,7 +87,7 @@ def _run(
 
 def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> None:
     """The verdicts on stdout; with another run beside them, if there is one."""
-    from mrtuner.report import bench
+    from mrtuner.present import bench
 
     if as_json:
         terminal.document(bench.document(record, other))

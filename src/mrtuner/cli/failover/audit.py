@@ -10,7 +10,7 @@ from mrtuner.cli import options, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.failover.audit import Audit
+    from mrtuner.failover.audit.check import Audit
 
 SCHEMA: Final = "mrtuner.failover.audit/1"
 FOUND: Final = 3
@@ -58,13 +58,15 @@ def command(
 
 
 def _audited(target: str | None, port: int | None, within: float) -> Audit:
-    from mrtuner.failover import live
-    from mrtuner.failover.audit import audit as judged
-    from mrtuner.failover.kernel import local
+    from mrtuner.failover.audit import connections
+    from mrtuner.failover.audit.check import audit as judged
+    from mrtuner.failover.predict.kernel import local
 
     if target is not None and not target.isdigit():
         return _session(target, within)
-    found = live.to_port(port) if port is not None else live.of_process(int(target or 0))
+    found = (
+        connections.to_port(port) if port is not None else connections.of_process(int(target or 0))
+    )
     if not found:
         whose = f"to port {port}" if port is not None else f"of process {target}"
         raise MrTunerError(
@@ -76,9 +78,9 @@ def _audited(target: str | None, port: int | None, within: float) -> Audit:
 
 def _session(dsn: str, within: float) -> Audit:
     """A connection of ours, as this string makes it, and what its server says."""
-    from mrtuner.failover.audit import audit as judged
-    from mrtuner.failover.kernel import local
-    from mrtuner.failover.session import look
+    from mrtuner.failover.audit.check import audit as judged
+    from mrtuner.failover.audit.session import look
+    from mrtuner.failover.predict.kernel import local
 
     options.careful(dsn)
     seen = look(dsn)

@@ -16,7 +16,7 @@ from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.failover.lab.session import Request, Session
+    from mrtuner.failover.lab.control import Request, Session
 
 SCHEMA: Final = "mrtuner.failover.lab/1"
 FAILED: Final = 1
@@ -83,7 +83,7 @@ def command(
     the command, however it ends. Hangs are held against what `predict` says, within 0.1 s; ends
     with 1 when one lies outside its band.
     """
-    from mrtuner.failover.lab.session import Request, parameters, sysctl
+    from mrtuner.failover.lab.control import Request, parameters, sysctl
 
     if listed:
         _list(as_json)
@@ -112,7 +112,7 @@ def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
     needs.first(page=report)
     if report is None:
         return lambda _: None
-    from mrtuner.report import failover_lab
+    from mrtuner.present import failover_lab
 
     def write(told: Mapping[str, Any]) -> None:
         terminal.save(report, failover_lab.page(told))
@@ -137,9 +137,9 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
     """One after the other, each in a lab of its own."""
     from dataclasses import replace
 
+    from mrtuner.failover.lab.control import play
     from mrtuner.failover.lab.outcome import lines
     from mrtuner.failover.lab.scenarios import scenario
-    from mrtuner.failover.lab.session import play
 
     for name in [scenario(name).name for name in names]:
         with terminal.gentle_end():
@@ -151,7 +151,7 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
 
 
 def _stay_open(request: Request, as_json: bool) -> None:
-    from mrtuner.failover.lab.session import Session
+    from mrtuner.failover.lab.control import Session
 
     with terminal.gentle_end():
         try:

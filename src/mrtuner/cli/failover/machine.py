@@ -9,12 +9,12 @@ from mrtuner.cli import terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
-    from mrtuner.failover.kernel import Kernel
+    from mrtuner.failover.predict.kernel import Kernel
 
 
 def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
     """The client machine's kernel."""
-    from mrtuner.failover.kernel import ASSUMED_HZ, from_text, local
+    from mrtuner.failover.predict.kernel import ASSUMED_HZ, from_text, local
 
     if source == "local":
         return local()

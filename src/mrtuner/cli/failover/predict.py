@@ -10,8 +10,8 @@ from mrtuner.cli import options, terminal
 from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
-    from mrtuner.failover.client import Client
-    from mrtuner.failover.traces import Path
+    from mrtuner.failover.predict.client import Client
+    from mrtuner.failover.predict.timer_trace import Path
 
 SCHEMA: Final = "mrtuner.failover.predict/1"
 
@@ -64,8 +64,8 @@ def command(
     changed anywhere.
     """
     from mrtuner.failover import words
-    from mrtuner.failover.predict import Situation
-    from mrtuner.failover.predict import predict as predicted
+    from mrtuner.failover.predict.cases import Situation
+    from mrtuner.failover.predict.cases import predict as predicted
 
     options.careful(dsn)
     away = limits.pop("away")
@@ -94,17 +94,17 @@ def _client(
     name: str | None, dsn: str | None, rtt: float | None
 ) -> tuple[Client, Path, str | None]:
     """The client, its way to the server (told, measured or usual), and who is in between."""
-    from mrtuner.failover.client import configured, defaults
-    from mrtuner.failover.traces import Path
+    from mrtuner.failover.predict.client import configured, defaults
+    from mrtuner.failover.predict.timer_trace import Path
 
     if dsn is None:
         return defaults(name or "libpq"), Path() if rtt is None else Path(rtt=rtt), None
-    from mrtuner.failover.client import parameters_of
+    from mrtuner.failover.predict.client import parameters_of
 
     client = configured(name or "libpq", parameters_of(dsn))
     if rtt is not None:
         return client, Path(rtt=rtt), None
-    from mrtuner.failover.session import met
+    from mrtuner.failover.audit.session import met
 
     live, between = met(dsn)
     return client, Path(rtt=live.rtt, rto=live.rto, same=False), between

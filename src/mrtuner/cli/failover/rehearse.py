@@ -11,14 +11,14 @@ import click
 
 from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import Command
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.failover.probes import Probes, Schedule
-    from mrtuner.failover.rehearse import Patience, Trigger
-    from mrtuner.failover.rehearsed import Rehearsed
-    from mrtuner.failover.ways import Way
+    from mrtuner.failover.rehearse.paths import Way
+    from mrtuner.failover.rehearse.report import Rehearsed
+    from mrtuner.rehearsal.probes import Probes, Schedule
+    from mrtuner.rehearsal.run import Patience, Trigger
 
 FAILED: Final = 1
 FOUND: Final = 3
@@ -62,7 +62,7 @@ _PATIENT: Final = 30.0
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write it as one HTML file, with a time line.",
 )  # fmt: skip
-@changing.account_options
+@change.account_options
 @options.yes_option
 @options.json_option
 @click.pass_context
@@ -93,7 +93,7 @@ def command(
     without a shell. Ends with 1 when nothing failed over, with 3 when a client waited longer than
     --within or an acknowledged write was lost. Refused for what is tagged production.
     """
-    from mrtuner.failover.rehearse import rehearse
+    from mrtuner.rehearsal.run import rehearse
 
     needs.first(page=report)
     with ExitStack() as stack:
@@ -114,7 +114,7 @@ def command(
                 trigger, list(probes.values()), patience=_patience(what, rest),
                 sources=[_names(ways, stack)], tell=terminal.talk,
             )  # fmt: skip
-    from mrtuner.failover.rehearsed import document
+    from mrtuner.failover.rehearse.report import document
 
     told = document(
         _judged(ways, runs), trigger=trigger.words, within=within, cautions=cautions
@@ -131,28 +131,28 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
     if kind == "rds":
         return _rds(rest, given)
     if kind == "patroni":
-        from mrtuner.failover.patroni import Patroni
+        from mrtuner.failover.rehearse.patroni import Patroni
 
         return Patroni(rest)
-    from mrtuner.failover.triggers import Command as Run
-    from mrtuner.failover.triggers import Manual
+    from mrtuner.failover.rehearse.triggers import Command as Run
+    from mrtuner.failover.rehearse.triggers import Manual
 
     return Manual(terminal.talk) if what == "manual" else stack.enter_context(Run(what))
 
 
 def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
     """Planned here, so production and what cannot fail over are refused before anything else."""
-    from mrtuner.rds.rehearse import Reboot, plan
+    from mrtuner.rds.fleet.rehearsal import Reboot, plan
 
     if not instance:
         raise UsageError("which instance?", "Write --trigger rds:INSTANCE.")
-    aws, _account = changing.connected(given["region"], given["profile"])
+    aws, _account = change.connected(given["region"], given["profile"])
     return Reboot(aws, plan(aws, instance, failover=True))
 
 
 def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
     """What makes it doubtful that RDS's failover is what the probes will see."""
-    from mrtuner.rds.rehearse import Reboot, leads_elsewhere
+    from mrtuner.rds.fleet.rehearsal import Reboot, leads_elsewhere
 
     if not isinstance(trigger, Reboot):
         return
@@ -164,7 +164,7 @@ def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
 
 
 def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, Way]]:
-    from mrtuner.failover.ways import look
+    from mrtuner.failover.rehearse.paths import look
 
     options.careful(dsn)
     yield "direct", look(dsn)
@@ -174,8 +174,8 @@ def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, Way]]:
 
 
 def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
-    from mrtuner.failover.observed import Kind
-    from mrtuner.failover.probes import Schedule
+    from mrtuner.rehearsal.observation import Kind
+    from mrtuner.rehearsal.probes import Schedule
 
     patience = given["give_up"] or (_PATIENT if within is None else _BEYOND * within)
     if within is not None and patience <= within:
@@ -198,13 +198,13 @@ def _require_room(way: Way, schedule: Schedule) -> None:
 
 
 def _probes(ways: Mapping[str, Way], schedule: Schedule) -> dict[str, Probes]:
-    from mrtuner.failover.probes import Probes
+    from mrtuner.rehearsal.probes import Probes
 
     return {name: Probes(way.dsn, schedule) for name, way in ways.items()}
 
 
 def _patience(what: str, given: Mapping[str, Any]) -> Patience:
-    from mrtuner.failover.rehearse import Patience
+    from mrtuner.rehearsal.run import Patience
 
     usual = Patience()
     quiet = given["quiet"] or (given["whole"] if what == "manual" else usual.quiet)
@@ -215,7 +215,7 @@ def _patience(what: str, given: Mapping[str, Any]) -> Patience:
 
 
 def _names(ways: Mapping[str, Way], stack: ExitStack) -> Any:
-    from mrtuner.failover.names import Names, of
+    from mrtuner.failover.rehearse.dns import Names, of
 
     found = [name for way in ways.values() for name in of(way.parameters)]
     return stack.enter_context(Names(tuple(dict.fromkeys(found))))
@@ -239,13 +239,13 @@ def _announce(
 
 
 def _judged(ways: Mapping[str, Way], runs: Sequence[Any]) -> list[Rehearsed]:
-    from mrtuner.failover.rehearsed import rehearsed
+    from mrtuner.failover.rehearse.report import rehearsed
 
     return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
 
 
 def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
-    from mrtuner.report.failover import lines, page
+    from mrtuner.present.failover_rehearsal import lines, page
 
     if as_json:
         terminal.document(told)

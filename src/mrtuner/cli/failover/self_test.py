@@ -29,11 +29,11 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
     Nothing of the machine changes and nothing is left. Ends with 1 when a hang lies outside its
     band by more than 0.1 s: then do not trust the predictions for this kernel.
     """
-    from mrtuner.failover import plans, selftest
+    from mrtuner.failover.selftest import cases, run
 
     terminal.talk(f"measuring, some {'2 min' if whole else '7 s'} ...")
     with terminal.gentle_end():
-        done = selftest.run(plans.WHOLE if whole else (plans.SHORT,))
+        done = run.run(cases.WHOLE if whole else (cases.SHORT,))
     if as_json:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:

@@ -59,8 +59,8 @@ def command(
     cannot be had is refused with the reason.
     """
     from mrtuner.failover import words
-    from mrtuner.failover.settings import settings as chosen
-    from mrtuner.failover.traces import Path
+    from mrtuner.failover.predict.timer_trace import Path
+    from mrtuner.failover.settings.advice import settings as chosen
 
     here, way = machine.kernel(sysctl, kernel, hz), Path() if rtt is None else Path(rtt=rtt)
     made = chosen(stack, within, here, way, hosts=hosts, longest_query=longest_query)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.journal.store import Journal
-    from mrtuner.rds.apply import Outcome, Reboot
-    from mrtuner.rds.compare import Line, Machine
-    from mrtuner.rds.plan import Plan
-    from mrtuner.rds.target import Target
+    from mrtuner.change.journal import Journal
+    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.compare import Line, Machine
+    from mrtuner.rds.live.plan import Plan
+    from mrtuner.rds.live.target import Target
 
 SCHEMA: Final = "mrtuner.rds.apply/1"
 
@@ -29,17 +29,17 @@ SCHEMA: Final = "mrtuner.rds.apply/1"
 @click.argument("instance")
 @click.option("--group", metavar="NAME", help="Use this group; it is made if it is not there.")
 @click.option("--shared", is_flag=True, help="Change a group that others use too.")
-@changing.reboot_option
-@changing.workload_option
-@changing.connections_option
+@change.reboot_option
+@change.workload_option
+@change.connections_option
 @click.option(
     "--from", "source",
     type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
     help="Apply the group in this file (JSON, Terraform, CloudFormation), not our advice.",
 )  # fmt: skip
-@changing.dsn_option
-@changing.poll_option
-@changing.account_options
+@change.dsn_option
+@change.poll_option
+@change.account_options
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -73,25 +73,25 @@ def command(
     is made; an interrupted change is finished or taken back by the next run, and rdstune undo
     restores exactly what was there. For an instance of a cluster it is the cluster's group.
     """
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
 
     options.careful(dsn)
-    client, account = changing.connected(region, profile)
+    client, account = change.connected(region, profile)
     with terminal.gentle_end(), Journal(journal) as book:
-        changing.prove(client, instance, dsn)
-        recovered = changing.clean_up(client, instance, book, reboot, poll)
+        change.prove(client, instance, dsn)
+        recovered = change.clean_up(client, instance, book, reboot, poll)
         prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
             terminal.talk(line)
         _agree(prepared.plan, reboot, shared=shared, yes=yes)
         outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
     lines = _compared(client, prepared, dsn, outcome, poll)
-    undo = changing.undo_command(instance, region, profile, reboot, journal)
+    undo = change.undo_command(instance, region, profile, reboot, journal)
     undo = undo if outcome.did == "applied" else ""
     if as_json:
         terminal.document(_document(prepared, recovered, outcome, lines, undo))
     else:
-        changing.say(outcome, reboot)
+        change.say(outcome, reboot)
         if undo:
             terminal.talk(f"to take it back: {undo}")
     _refuse_differences(lines)
@@ -116,12 +116,12 @@ def _prepare(
     workload: str,
     connections: int | None,
 ) -> Prepared:
-    from mrtuner.rds.advise import advise, refuse_overflow
-    from mrtuner.rds.diff import machine_of
-    from mrtuner.rds.plan import make
-    from mrtuner.rds.rescue import of_target, refuse_other_group
+    from mrtuner.rds.group.advice import advise, refuse_overflow
+    from mrtuner.rds.live.diff import machine_of
+    from mrtuner.rds.live.plan import make
+    from mrtuner.rds.live.repair import of_target, refuse_other_group
 
-    target = changing.prove(client, instance, dsn, down=False)
+    target = change.prove(client, instance, dsn, down=False)
     refuse_other_group(target, group or target.group)
     if source is not None:
         return _from_file(client, account, target, group, source, dsn)
@@ -142,10 +142,10 @@ def _from_file(
     dsn: str | None,
 ) -> Prepared:
     """The group in a file. A class that nobody knows is said; nothing is evaluated for it."""
-    from mrtuner.rds.advise import class_of, refuse_mistakes
-    from mrtuner.rds.diff import machine_of
-    from mrtuner.rds.plan import make
-    from mrtuner.rds.rescue import of_target
+    from mrtuner.rds.group.advice import class_of, refuse_mistakes
+    from mrtuner.rds.live.diff import machine_of
+    from mrtuner.rds.live.plan import make
+    from mrtuner.rds.live.repair import of_target
 
     wanted = _written(source, target.family)
     plan = make(client, target, wanted, group)
@@ -170,7 +170,7 @@ def _written(source: Path, family: str) -> list[_Written]:
 
     Refused when the file says another family than the instance needs.
     """
-    from mrtuner.rds.files import read
+    from mrtuner.rds.group.read import read
 
     groups = read(source)
     if len(groups) != 1:
@@ -204,9 +204,9 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
 def _carried_out(
     client: Any, plan: Plan, book: Journal, reboot: Reboot, poll: float, shared: bool
 ) -> Outcome:
-    from mrtuner.rds.apply import apply
+    from mrtuner.rds.live.apply import apply
 
-    with changing.telling(poll) as told:
+    with change.telling(poll) as told:
         return apply(client, plan, book, reboot=reboot, shared=shared, pace=told.pace, at=told.at)
 
 
@@ -221,7 +221,7 @@ def _compared(
         return None
     import time
 
-    from mrtuner.rds.compare import differences
+    from mrtuner.rds.live.compare import differences
 
     for _ in range(_LOOKS):
         lines = _lines(client, prepared, dsn, outcome)
@@ -239,8 +239,8 @@ def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple
     from dataclasses import replace
 
     from mrtuner.aws import rds
-    from mrtuner.rds.compare import compare, measured
-    from mrtuner.rds.diff import read_settings
+    from mrtuner.rds.live.compare import compare, measured
+    from mrtuner.rds.live.diff import read_settings
 
     target, here = prepared.plan.target, prepared.machine
     assert here is not None  # noqa: S101 - `_compared` has looked
@@ -254,7 +254,7 @@ def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple
 
 
 def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
-    from mrtuner.rds.compare import differences
+    from mrtuner.rds.live.compare import differences
 
     wrong = differences(lines or ())
     if wrong:
@@ -268,7 +268,7 @@ def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
 
 
 def _shown(prepared: Prepared) -> Iterator[str]:
-    from mrtuner.report.text import heading, paragraph, table
+    from mrtuner.present.text import heading, paragraph, table
 
     plan, look = prepared.plan, terminal.look(sys.stderr)
     if plan.nothing and not plan.left_alone:
@@ -302,8 +302,8 @@ def _cells(step: Any, prepared: Prepared) -> tuple[str, ...]:
 
 
 def _gives(value: str, machine: Machine | None) -> str:
-    from mrtuner.rds.compare import expected
-    from mrtuner.rds.formula import is_formula
+    from mrtuner.formula.grammar import is_formula
+    from mrtuner.rds.live.compare import expected
 
     if machine is None or not is_formula(value):
         return ""
@@ -323,7 +323,7 @@ def _document(
     plan = prepared.plan
     return {
         "schema": SCHEMA,
-        "recovered": changing.outcome_document(recovered),
+        "recovered": change.outcome_document(recovered),
         "plan": {
             "target": plan.target.identifier,
             "group": plan.group,
@@ -342,7 +342,7 @@ def _document(
             ],
             "warnings": [*plan.warnings, *prepared.notes],
         },
-        "outcome": changing.outcome_document(outcome),
+        "outcome": change.outcome_document(outcome),
         "server": None if lines is None else [line_document(line) for line in lines],
         "undo": undo or None,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.rds.audit import Event, Failure, Finding, Row, Surveyed
+    from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
 
 FAILED: Final = 1
 FOUND: Final = 3
@@ -60,7 +60,7 @@ def command(
     are delivered; the exit code is 1 then. Memory is the worst case, all connections at work, as
     a share of what the class has, which is estimated.
     """
-    from mrtuner.rds.audit import audit
+    from mrtuner.rds.fleet.audit import audit
     from mrtuner.tuning.situation import Workload
 
     needs.first("boto3")
@@ -91,7 +91,7 @@ class Fleet:
 
     def add(self, event: Event) -> None:
         """Put it where it belongs."""
-        from mrtuner.rds.audit import Row, Surveyed
+        from mrtuner.rds.fleet.audit import Row, Surveyed
 
         if isinstance(event, Row):
             self.rows.append(event)
@@ -117,7 +117,7 @@ class Fleet:
 
     def to_dict(self) -> dict[str, Any]:
         """The document of --json."""
-        from mrtuner.rds.audit import SCHEMA
+        from mrtuner.rds.fleet.audit import SCHEMA
 
         return {
             "schema": SCHEMA,
@@ -203,7 +203,7 @@ _MEANING: Final = {
 
 
 def _finding(text: str) -> Finding:
-    from mrtuner.rds.audit import Finding
+    from mrtuner.rds.fleet.audit import Finding
 
     return Finding(text)
 
@@ -241,7 +241,7 @@ class _Lines:
     instances: int = 0
 
     def __call__(self, event: Event) -> None:
-        from mrtuner.rds.audit import Row
+        from mrtuner.rds.fleet.audit import Row
 
         if isinstance(event, Row):
             self.instances += 1
@@ -257,7 +257,7 @@ def _bar(regions: int) -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mrtuner.rds.audit import Row
+    from mrtuner.rds.fleet.audit import Row
 
     columns = (TextColumn("regions"), BarColumn(), TextColumn("{task.description}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:

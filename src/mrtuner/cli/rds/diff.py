@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
-    from mrtuner.rds.compare import Line
-    from mrtuner.rds.diff import Diff
+    from mrtuner.rds.live.compare import Line
+    from mrtuner.rds.live.diff import Diff
 
 SCHEMA: Final = "mrtuner.rds.diff/1"
 #: The server runs something else than its group says, or we would change something.
@@ -23,12 +23,12 @@ _FOUND_SOMETHING: Final = 3
 @options.command("diff")
 @click.argument("instance")
 @click.option("--against", metavar="GROUP", help="Compare this group, not the attached one.")
-@changing.dsn_option
-@changing.workload_option
-@changing.connections_option
+@change.dsn_option
+@change.workload_option
+@change.connections_option
 @click.option("--all", "everything", is_flag=True, help="List what is right as well.")
 @click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
-@changing.account_options
+@change.account_options
 @options.json_option
 @click.pass_context
 def command(
@@ -76,11 +76,11 @@ def _compared(
     region: str | None,
     profile: str | None,
 ) -> tuple[Diff, tuple[str, ...]]:
-    from mrtuner.rds.advise import advise
-    from mrtuner.rds.diff import diff
+    from mrtuner.rds.group.advice import advise
+    from mrtuner.rds.live.diff import diff
 
-    client, account = changing.connected(region, profile)
-    target = changing.prove(client, instance, dsn, down=False)
+    client, account = change.connected(region, profile)
+    target = change.prove(client, instance, dsn, down=False)
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
     found = diff(
         client,
@@ -94,7 +94,7 @@ def _compared(
 
 
 def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[str]:
-    from mrtuner.report.text import heading, paragraph, table
+    from mrtuner.present.text import heading, paragraph, table
 
     look = terminal.look(sys.stdout)
     target = found.target
@@ -128,7 +128,7 @@ def _why_down(found: Diff) -> str:
 
 
 def _worth_telling(line: Line) -> bool:
-    from mrtuner.rds.compare import Verdict
+    from mrtuner.rds.live.compare import Verdict
 
     amiss = line.verdict in (Verdict.DIFFERS, Verdict.WAITS)
     return amiss or line.advised is not None or line.source == "user"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.catalog import Parameter
     from mrtuner.catalog.families import Family
-    from mrtuner.rds.evaluate import Evaluation, Machine
-    from mrtuner.rds.memory import Estimate
+    from mrtuner.formula.class_memory import Estimate
+    from mrtuner.rds.group.evaluate import Evaluation, Machine
     from mrtuner.units import Bytes
 
 SCHEMA: Final = "mrtuner.rds.evaluate/1"
@@ -37,7 +37,7 @@ _WIDE: Final = 140
 @click.option(
     "--dsn",
     metavar="DSN",
-    callback=changing.named,
+    callback=change.named,
     help="Read the memory off this running instance.",
 )
 @click.option("--all-classes", is_flag=True, help="A table of every class of the engine.")
@@ -123,8 +123,8 @@ def _machine(
 ) -> Machine:
     """What the options say; a measured memory goes before an estimated one."""
     from mrtuner.catalog.classes import instance_class
-    from mrtuner.rds.evaluate import Machine
-    from mrtuner.rds.memory import class_memory, given, of_instance
+    from mrtuner.formula.class_memory import class_memory, given, of_instance
+    from mrtuner.rds.group.evaluate import Machine
 
     cls = instance_class(class_name) if class_name else None
     estimate = class_memory(cls, engine) if cls else None
@@ -161,8 +161,8 @@ def _one(
     engine: str,
     as_json: bool,
 ) -> None:
-    from mrtuner.rds.evaluate import evaluate
-    from mrtuner.report.text import entries
+    from mrtuner.present.text import entries
+    from mrtuner.rds.group.evaluate import evaluate
 
     found = evaluate(formula, machine, parameter=parameter, family=family)
     if as_json:
@@ -183,8 +183,8 @@ def _every_class(
     as_json: bool,
 ) -> None:
     from mrtuner.catalog.classes import instance_classes
-    from mrtuner.rds.evaluate import Machine, evaluate
-    from mrtuner.rds.memory import class_memory
+    from mrtuner.formula.class_memory import class_memory
+    from mrtuner.rds.group.evaluate import Machine, evaluate
 
     found = []
     for name, cls in instance_classes(engine).items():

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.rds.files import WrittenGroup
-    from mrtuner.rds.lint import Finding
-    from mrtuner.report.text import Look
+    from mrtuner.present.text import Look
+    from mrtuner.rds.group.read import WrittenGroup
+    from mrtuner.rds.lint.check import Finding
 
 SCHEMA: Final = "mrtuner.rds.lint/1"
 #: Exit code when there is an error or a warning.
@@ -36,7 +36,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 )  # fmt: skip
 @click.option("--smallest", metavar="CLASS", help="Try them on classes from this one up.")
 @click.option("--cluster", is_flag=True, help="GROUP is a DB cluster parameter group.")
-@changing.account_options
+@change.account_options
 @options.json_option
 @click.pass_context
 def command(
@@ -82,16 +82,16 @@ def command(
 def _groups(
     target: str, *, cluster: bool, region: str | None, profile: str | None
 ) -> Sequence[WrittenGroup]:
-    from mrtuner.rds import files
-    from mrtuner.rds.text_files import read_stream
+    from mrtuner.files import read_stream
+    from mrtuner.rds.group import read
 
     if target == "-":
         text = read_stream(sys.stdin.buffer, "standard input")
-        return files.read_text(text, suffix=_suffix(text), source="standard input")
-    if files.is_file(target):
-        return files.read(Path(target))
-    client, _ = changing.connected(region, profile)
-    return [files.read_live(client, target, cluster=cluster)]
+        return read.read_text(text, suffix=_suffix(text), source="standard input")
+    if read.is_file(target):
+        return read.read(Path(target))
+    client, _ = change.connected(region, profile)
+    return [read.read_live(client, target, cluster=cluster)]
 
 
 def _suffix(text: str) -> str:
@@ -107,7 +107,7 @@ def _findings(
     group: WrittenGroup, family: str | None, class_names: Sequence[str], smallest: str | None
 ) -> tuple[Finding, ...]:
     from mrtuner.catalog.classes import instance_class
-    from mrtuner.rds.lint import lint
+    from mrtuner.rds.lint.check import lint
 
     return lint(
         group,

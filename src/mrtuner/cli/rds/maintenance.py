@@ -12,13 +12,13 @@ import click
 
 from mrtuner.cli import needs, options, terminal
 from mrtuner.cli.group import Command
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.rds.maintenance import Upkeep
-    from mrtuner.rds.rehearse import Patience, Plan, Run
-    from mrtuner.rds.stagger import Place
+    from mrtuner.rds.fleet.maintenance import Upkeep
+    from mrtuner.rds.fleet.rehearsal import Patience, Plan, Run
+    from mrtuner.rds.fleet.stagger import Place
 
 SCHEMA: Final = "mrtuner.rds.maintenance/1"
 FOUND: Final = 3
@@ -79,7 +79,7 @@ def command() -> None:
     help="Between two windows of one group.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="End with 3 when there is something to do.")
-@changing.account_options
+@change.account_options
 @options.json_option
 @click.pass_context
 def upcoming(
@@ -97,8 +97,8 @@ def upcoming(
 ) -> None:
     """What waits, as lines or as JSON."""
     from mrtuner.aws.session import Account, client
-    from mrtuner.rds.maintenance import survey
-    from mrtuner.rds.windows import zone_named
+    from mrtuner.rds.fleet.maintenance import survey
+    from mrtuner.rds.fleet.windows import zone_named
 
     if bool(instances) is everything:
         raise UsageError("which instances?", "Name some, or say --all.")
@@ -116,7 +116,7 @@ def upcoming(
 
 
 def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: int) -> bool:
-    from mrtuner.rds.stagger import clashes
+    from mrtuner.rds.fleet.stagger import clashes
 
     waits = any(item.work or item.windows_collide for item in found)
     return waits or bool(clashes(calendar, gap=gap))
@@ -124,8 +124,8 @@ def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: in
 
 def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
     """Production and primaries keep their windows if they can."""
-    from mrtuner.failover.production import production_tag
-    from mrtuner.rds.stagger import places
+    from mrtuner.rds.fleet.stagger import places
+    from mrtuner.rehearsal.production import production_tag
 
     rows = [item.instance for item in found]
     stays = [one.identifier for one in rows if production_tag(one.tags) or one.replicas]
@@ -135,7 +135,7 @@ def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
 def _document(
     found: Sequence[Upkeep], calendar: Sequence[Place], gap: int, now: datetime
 ) -> dict[str, Any]:
-    from mrtuner.rds.stagger import to_dict
+    from mrtuner.rds.fleet.stagger import to_dict
 
     return {
         "schema": SCHEMA,
@@ -152,8 +152,8 @@ def _lines(
     zone: tzinfo | None,
     now: datetime,
 ) -> Iterator[str]:
-    from mrtuner.rds.stagger import clashes, staggered
-    from mrtuner.report.upkeep import calendar_lines, stagger_lines, upkeep_lines
+    from mrtuner.present.maintenance import calendar_lines, stagger_lines, upkeep_lines
+    from mrtuner.rds.fleet.stagger import clashes, staggered
 
     if not found:
         yield "no PostgreSQL instance in this region"
@@ -177,7 +177,7 @@ def _lines(
 @command.command(_REHEARSE, cls=Command)
 @click.argument("instance")
 @click.option(
-    "--dsn", required=True, metavar="DSN", callback=changing.named,
+    "--dsn", required=True, metavar="DSN", callback=change.named,
     help="How clients reach it. What is measured is what these settings give.",
 )  # fmt: skip
 @click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
@@ -207,7 +207,7 @@ def _lines(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write it as one HTML file, with a time line.",
 )  # fmt: skip
-@changing.account_options
+@change.account_options
 @options.yes_option
 @options.json_option
 @click.pass_context
@@ -237,7 +237,7 @@ def rehearse(
     end. Refused for an instance tagged production.
     """
     from mrtuner.aws.session import Account, client
-    from mrtuner.rds import rehearse as rehearsal
+    from mrtuner.rds.fleet import rehearsal
 
     options.careful(dsn)
     needs.first("boto3", page=report)
@@ -261,15 +261,15 @@ def rehearse(
 
 
 def _schedule(given: dict[str, Any]) -> Any:
-    from mrtuner.failover.observed import USUAL
-    from mrtuner.failover.probes import Schedule
+    from mrtuner.rehearsal.observation import USUAL
+    from mrtuner.rehearsal.probes import Schedule
 
     kinds = tuple(kind for kind in USUAL if not (kind.writes and given["no_write"]))
     return Schedule(interval=given["every"], timeout=given["give_up"], kinds=kinds)
 
 
 def _patience(given: dict[str, Any]) -> Patience:
-    from mrtuner.rds.rehearse import Patience
+    from mrtuner.rds.fleet.rehearsal import Patience
 
     return Patience(
         before=given["steady"], settle=given["steady"],
@@ -280,7 +280,7 @@ def _patience(given: dict[str, Any]) -> Patience:
 
 def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
     """What makes it doubtful that the probes will see this instance."""
-    from mrtuner.rds.rehearse import leads_elsewhere
+    from mrtuner.rds.fleet.rehearsal import leads_elsewhere
 
     if elsewhere := leads_elsewhere(dsn, drawn.instance):
         yield elsewhere
@@ -302,7 +302,7 @@ def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
 
 
 def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -> dict[str, Any]:
-    from mrtuner.rds.lessons import document
+    from mrtuner.rds.fleet.rehearsal_report import document
 
     endpoint = str(aws.meta.endpoint_url)
     real = ".amazonaws.com" in endpoint
@@ -310,7 +310,7 @@ def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -
 
 
 def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
-    from mrtuner.report.rehearsal import lines, page
+    from mrtuner.present.rds_rehearsal import lines, page
 
     if as_json:
         terminal.document(told)

@@ -50,7 +50,7 @@ def command(
 
     What is not narrowed down is a star. Notes on single actions go to stderr.
     """
-    from mrtuner.rds.policy import Scope, policy
+    from mrtuner.rds.fleet.iam_policy import Scope, policy
 
     scope = Scope(
         regions=regions,

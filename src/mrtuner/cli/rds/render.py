@@ -10,8 +10,8 @@ import click
 from mrtuner.cli import options, terminal
 
 if TYPE_CHECKING:
-    from mrtuner.rds.group import Design
-    from mrtuner.render.groups import GroupLine
+    from mrtuner.formats.groups import GroupLine
+    from mrtuner.rds.group.derive import Design
 
 SCHEMA: Final = "mrtuner.rds.render/1"
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
@@ -61,8 +61,8 @@ def command(
     CDK and Pulumi are written in Python. CloudFormation and CDK have no place for an apply
     method: dynamic parameters change at once, static ones at the next reboot.
     """
-    from mrtuner.rds.group import design
-    from mrtuner.render.groups import render_group
+    from mrtuner.formats.groups import render_group
+    from mrtuner.rds.group.derive import design
 
     made = design(
         family_name=family_name,
@@ -85,7 +85,7 @@ def command(
 
 
 def _lines(made: Design) -> list[GroupLine]:
-    from mrtuner.render.groups import GroupLine
+    from mrtuner.formats.groups import GroupLine
 
     return [
         GroupLine(name=one.name, value=one.value, method=one.method, comment=one.reason)

@@ -11,8 +11,8 @@ import click
 from mrtuner.cli import options, terminal
 
 if TYPE_CHECKING:
-    from mrtuner.rds.group import Design
-    from mrtuner.rds.sizes import Size
+    from mrtuner.rds.group.derive import Design
+    from mrtuner.rds.group.sizes import Size
 
 #: Exit code of --check when there is a class on which the group does not hold.
 FOUND: Final = 3
@@ -53,8 +53,8 @@ def command(
       rdstune show --class db.r7g.large --family aurora-postgresql16 --json
       rdstune show --class db.r6g.xlarge --family postgres17 --report group.html
     """
-    from mrtuner.rds.group import design
-    from mrtuner.rds.sizes import on_class, sizes
+    from mrtuner.rds.group.derive import design
+    from mrtuner.rds.group.sizes import on_class, sizes
 
     made = design(
         family_name=family_name,
@@ -67,7 +67,7 @@ def command(
     here = on_class(made.values, made.question, made.instance_class)
     everywhere = sizes(made.values, made.question)
     if report is not None:
-        from mrtuner.report.group import page
+        from mrtuner.present.parameter_group import page
 
         terminal.save(report, page(made, here, everywhere))
     _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
@@ -80,14 +80,14 @@ def command(
 def _show(
     made: Design, here: Size, everywhere: list[Size], *, all_classes: bool, as_json: bool
 ) -> None:
-    from mrtuner.report import group
+    from mrtuner.present import parameter_group
 
     if as_json:
-        terminal.document(group.document(made, here, everywhere))
+        terminal.document(parameter_group.document(made, here, everywhere))
         return
     look = terminal.look(sys.stdout)
-    lines = group.every_class if all_classes else None
-    for line in group.screen(made, here, everywhere, look):
+    lines = parameter_group.every_class if all_classes else None
+    for line in parameter_group.screen(made, here, everywhere, look):
         terminal.say(line)
     if lines is not None:
         terminal.say()

@@ -14,7 +14,7 @@ from mrtuner.cli import options, terminal
 from mrtuner.cli.group import Command
 
 if TYPE_CHECKING:
-    from mrtuner.rds.copying import Copy, Progress, Report
+    from mrtuner.rds.fleet.snapshot_copy import Copy, Progress, Report
 
 FAILED: Final = 1
 
@@ -81,8 +81,8 @@ def copy(
     Run it as often as you like, twice at once too: a copy that is there is not made again. One
     snapshot that fails does not keep the others; the exit code is 1 then.
     """
-    from mrtuner.rds.copying import copy_snapshots
-    from mrtuner.rds.snapshots import Job
+    from mrtuner.rds.fleet.snapshot_copy import copy_snapshots
+    from mrtuner.rds.fleet.snapshots import Job
 
     job = Job(
         source=source,

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
-from mrtuner.cli.rds import changing
+from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
-    from mrtuner.journal.record import Change
-    from mrtuner.journal.store import Journal
-    from mrtuner.rds.apply import Outcome, Reboot
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.record import Change
+    from mrtuner.rds.live.apply import Outcome, Reboot
 
 SCHEMA: Final = "mrtuner.rds.undo/1"
 
 
 @options.command("undo")
 @click.argument("instance")
-@changing.reboot_option
+@change.reboot_option
 @click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
-@changing.poll_option
-@changing.account_options
+@change.poll_option
+@change.account_options
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -53,11 +53,11 @@ def command(
     finished or reverted first; when it is gone by that, there is nothing more to undo. What the
     server then runs is shown by rdstune diff --dsn.
     """
-    from mrtuner.journal.store import Journal
+    from mrtuner.change.journal import Journal
 
-    client, _ = changing.connected(region, profile)
+    client, _ = change.connected(region, profile)
     with terminal.gentle_end(), Journal(journal) as book:
-        recovered = changing.clean_up(client, instance, book, reboot, poll)
+        recovered = change.clean_up(client, instance, book, reboot, poll)
         if recovered is not None and recovered.taken_back:
             outcome = recovered
         else:
@@ -65,11 +65,11 @@ def command(
     if as_json:
         terminal.document({
             "schema": SCHEMA,
-            "recovered": changing.outcome_document(recovered),
-            "outcome": changing.outcome_document(outcome),
+            "recovered": change.outcome_document(recovered),
+            "outcome": change.outcome_document(outcome),
         })  # fmt: skip
     else:
-        changing.say(outcome, reboot)
+        change.say(outcome, reboot)
 
 
 def _undone(
@@ -82,20 +82,20 @@ def _undone(
     force: bool,
     yes: bool,
 ) -> Outcome:
-    from mrtuner.rds.target import read_target
-    from mrtuner.rds.undo import last, undo
+    from mrtuner.rds.live.target import read_target
+    from mrtuner.rds.live.undo import last, undo
 
     done = last(book, read_target(client, instance))
     for line in _shown(done):
         terminal.talk(line)
     what = f"Put back {len(done.entries)} parameters"
     terminal.agree(f"{what}{', and reboot' if reboot == 'now' else ''}?", yes=yes)
-    with changing.telling(poll) as told:
+    with change.telling(poll) as told:
         return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
 
 
 def _shown(done: Change) -> Iterator[str]:
-    from mrtuner.report.text import sections
+    from mrtuner.present.text import sections
 
     pairs = [
         (one.name, f"{_text(one.after)} becomes {_text(one.before)} again") for one in done.entries

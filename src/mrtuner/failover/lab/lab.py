@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Final
 
 from mrtuner.errors import UsageError
+from mrtuner.failover.lab.network import MOVING, Machine, Site, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
 from mrtuner.failover.lab.server import PORT, Server, pair
-from mrtuner.failover.lab.site import MOVING, Machine, Site, mount_over
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 _RESOLV: Final = "nameserver 127.0.0.1\n"

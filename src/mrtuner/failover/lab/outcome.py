@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.failover.predict import SLACK, said
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict.cases import SLACK, said
+from mrtuner.failover.predict.timer_wheel import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from urllib.request import ProxyHandler, build_opener
 
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.lab.network import Machine
 from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, Server
-from mrtuner.failover.lab.site import Machine
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.postgres.cluster import SUPERUSER
 
 #: The shortest that Patroni takes [s].

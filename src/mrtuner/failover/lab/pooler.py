@@ -10,10 +10,10 @@ from shutil import which
 from typing import Final
 
 from mrtuner.errors import ConnectError, MissingPart
-from mrtuner.failover.kernel import local
-from mrtuner.failover.lab.site import MOVING, SCRATCH, as_user
-from mrtuner.failover.settings import settings
-from mrtuner.failover.traces import Path
+from mrtuner.failover.lab.network import MOVING, SCRATCH, as_user
+from mrtuner.failover.predict.kernel import local
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.settings.advice import settings
 
 PORT: Final = 6432
 _PATIENCE: Final = 20.0

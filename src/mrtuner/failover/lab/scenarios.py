@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.failover import predict
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.predict import Case, Prediction, Situation
-from mrtuner.failover.settings import settings
-from mrtuner.failover.wheel import Span
+from mrtuner.failover.predict import cases as predict
+from mrtuner.failover.predict.cases import Case, Prediction, Situation
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.settings.advice import settings
 
 POOLER: Final = "pooler"
 

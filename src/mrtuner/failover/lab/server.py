@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.failover.lab.site import Machine
+from mrtuner.failover.lab.network import Machine
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 PORT: Final = 5432

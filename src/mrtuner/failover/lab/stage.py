@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from mrtuner.errors import MrTunerError, UsageError
-from mrtuner.failover.kernel import local
 from mrtuner.failover.lab import patroni, pooler
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.play import Play, Wishes
+from mrtuner.failover.lab.network import prepare
+from mrtuner.failover.lab.run import Play, Wishes
 from mrtuner.failover.lab.scenarios import POOLER, scenario
-from mrtuner.failover.lab.site import prepare
-from mrtuner.failover.settings import settings
-from mrtuner.failover.traces import Path as Way
+from mrtuner.failover.predict.kernel import local
+from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.settings.advice import settings
 from mrtuner.postgres.cluster import find_binaries
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mrtuner.failover.predict import Case
+from mrtuner.failover.predict.cases import Case
+from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.sockets import options
-from mrtuner.failover.traces import Path
 
 if TYPE_CHECKING:
     import psycopg

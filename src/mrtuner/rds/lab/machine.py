@@ -7,10 +7,10 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.errors import BadValue
-from mrtuner.rds import formula
+from mrtuner.formula import grammar
+from mrtuner.formula.class_memory import class_memory
 from mrtuner.rds.lab.faults import Fault, invalid_value
 from mrtuner.rds.lab.world import Instance, Region
-from mrtuner.rds.memory import class_memory
 from mrtuner.units import GiB
 
 _PAGE: Final = 8192
@@ -50,7 +50,7 @@ def evaluated(region: Region, instance: Instance, text: str | None) -> int | Non
     if text is None:
         return None
     try:
-        return formula.parse(text).evaluate(machine(region, instance))
+        return grammar.parse(text).evaluate(machine(region, instance))
     except BadValue:
         return None
 
@@ -59,7 +59,7 @@ def values(region: Region, instance: Instance) -> dict[str, str]:
     """Every text in force, formulas evaluated for the instance's class."""
     sees = machine(region, instance)
     return {
-        name: str(formula.parse(text).evaluate(sees)) if formula.is_formula(text) else text
+        name: str(grammar.parse(text).evaluate(sees)) if grammar.is_formula(text) else text
         for name, text in instance.running.items()
     }
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.errors import BadValue
-from mrtuner.rds import formula
+from mrtuner.formula import grammar
 from mrtuner.rds.lab.faults import invalid_combination, invalid_value
 from mrtuner.rds.lab.pages import Row
 from mrtuner.rds.lab.world import Value
@@ -103,7 +103,7 @@ def _known(known: Entries, asked: Mapping[str, Any]) -> FamilyParameter:
 def _taken(entry: FamilyParameter, text: str) -> None:
     """A formula that can be read where one may stand, else a literal within AllowedValues."""
     try:
-        if formula.is_formula(text):
+        if grammar.is_formula(text):
             _formula(entry, text)
         else:
             entry.check(text)
@@ -114,7 +114,7 @@ def _taken(entry: FamilyParameter, text: str) -> None:
 def _formula(entry: FamilyParameter, text: str) -> None:
     if not entry.is_formula_allowed:
         raise invalid_value(f"Invalid parameter value: {text} for: {entry.name}")
-    formula.parse(text)
+    grammar.parse(text)
 
 
 def _method(asked: Mapping[str, Any]) -> str:

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.files import read_file
 from mrtuner.rds.lab.faults import Fault
 from mrtuner.rds.lab.lab import Lab
-from mrtuner.rds.text_files import read_file
 
 Step = Mapping[str, Any]
 

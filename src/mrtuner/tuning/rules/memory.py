@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from mrtuner.formula import MEMORY, Expr, greatest, least
+from mrtuner.formula.expression import MEMORY, Expr, greatest, least
 from mrtuner.tuning.budget import BACKEND, PAGE_TABLE_SHARE, Chosen, ceiling, shared_bound
 from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule

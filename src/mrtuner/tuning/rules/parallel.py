@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import CPUS, MEMORY, Expr, greatest, least
+from mrtuner.formula.expression import CPUS, MEMORY, Expr, greatest, least
 from mrtuner.tuning.situation import Memory, ParallelWorkers, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB

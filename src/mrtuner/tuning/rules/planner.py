@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import MEMORY, greatest, least
+from mrtuner.formula.expression import MEMORY, greatest, least
 from mrtuner.host.model import Storage
 from mrtuner.tuning.budget import Chosen, left_for_caches
 from mrtuner.tuning.situation import Data, JitTime, Memory, Situation, Workload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrtuner.catalog import parameters
-from mrtuner.formula import MEMORY, greatest, least
+from mrtuner.formula.expression import MEMORY, greatest, least
 from mrtuner.tuning.situation import Connections, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import MiB

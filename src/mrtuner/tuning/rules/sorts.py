@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 from typing import Final
 
-from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least
+from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.tuning.budget import Chosen, consumers, room_for_sessions
 from mrtuner.tuning.situation import Data, Situation, Spills, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.formula import CPUS, greatest, least
+from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.host.model import Storage
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule

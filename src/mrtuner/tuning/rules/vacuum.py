@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, log2
 
-from mrtuner.formula import CPUS, MEMORY, greatest, least
+from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
 from mrtuner.host.model import Storage
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.situation import Data, DeadRows, Memory, Situation, Throughput, Workload

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from mrtuner.formula import MEMORY, Expr, as_expr, greatest, least
+from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.tuning.budget import Chosen
-from mrtuner.tuning.replay import replay
+from mrtuner.tuning.recovery import replay
 from mrtuner.tuning.situation import Disk, FullWalBuffers, Situation, Wal, WalDisk, Workload
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration

@@ -1,0 +1,1 @@
+"""A change as a transaction: journalled before each step, verified, undone exactly."""

@@ -1,0 +1,532 @@
+"""Apply settings to a running server, take them back, and clean up after an interruption.
+
+The three verbs share one transaction (transaction.py) and one journal. Each either reaches its
+target or leaves what was there, and says which. `plan` shows what `apply` would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.settings import live
+from mrtuner.change.settings.conf_file import (
+    LIST_QUOTED,
+    elements,
+    entries,
+    with_entries,
+    with_unit,
+)
+from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
+from mrtuner.change.settings.file_errors import refuse_broken_files
+from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
+from mrtuner.change.settings.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
+from mrtuner.change.settings.restart import NEVER, Restart
+from mrtuner.change.settings.transaction import Transaction
+from mrtuner.change.steps import Observer, unseen
+from mrtuner.errors import ApplyError, ConnectError, MissingPart, MrTunerError, Refused, UsageError
+from mrtuner.postgres.connect import connect
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+__all__ = [
+    "INCLUDE_FILE",
+    "NEVER",
+    "Fits",
+    "LeftAlone",
+    "Outcome",
+    "Plan",
+    "Restart",
+    "Step",
+    "Wanted",
+    "apply",
+    "plan",
+    "recover",
+    "undo",
+]  # fmt: skip
+
+#: The one file that --conf-dir writes.
+INCLUDE_FILE = "mrtuner.conf"
+
+#: Whether these values (configuration text, by name) may be in force together.
+Fits = Callable[[Mapping[str, str]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has become of a change."""
+
+    did: Literal["nothing", "applied", "undone", "finished", "reverted"]
+    change: int | None = None  # its number in the journal
+    changed: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()  # in force only after the next restart
+    of_undo: bool = False  # what was finished or reverted had been an undo itself
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the last change is gone by what became of an interrupted one."""
+        return self.did == ("finished" if self.of_undo else "reverted")
+
+
+def _anything_fits(values: Mapping[str, str]) -> bool:  # noqa: ARG001
+    return True
+
+
+def apply(
+    dsn: str,
+    plan: Plan,
+    journal: Journal,
+    *,
+    restart: Restart = NEVER,
+    conf_dir: Path | None = None,
+    fits: Fits = _anything_fits,
+    proof: bool = False,
+    at: Observer = unseen,
+) -> Outcome:
+    """Carry a plan out: write, reload or restart, verify in a new session.
+
+    Without a restart, settings that need one are written and wait; `fits` is asked whether the
+    others may be in force beside the old values meanwhile. With `conf_dir` an include file there
+    is written instead of ALTER SYSTEM. An earlier change that was interrupted is cleaned up first.
+    `proof` marks it in the journal as made to be measured.
+
+    Raises Refused or MissingPart before anything is touched; ApplyError afterwards, when the
+    settings are back as they were, or when its message says otherwise.
+    """
+    _refuse_unsafe(plan, restart, fits)
+    recover(dsn, journal, restart=restart, at=at)
+    if not plan.steps:
+        return Outcome(did="nothing")
+    with _session(dsn, journal) as (conn, who):
+        draft = replace(_draft(conn, who, plan, restart, conf_dir), proof=proof)
+        change = _carry_out(dsn, journal, draft, restart, at, conn)
+    waiting = () if change.restarts else tuple(step.name for step in plan.restart)
+    return Outcome(did="applied", change=change.id, changed=_names(change), waiting=waiting)
+
+
+def undo(
+    dsn: str,
+    journal: Journal,
+    *,
+    restart: Restart = NEVER,
+    fits: Fits = _anything_fits,
+    force: bool = False,
+    at: Observer = unseen,
+) -> Outcome:
+    """Take the latest change of this server back: entries that it added go, others return.
+
+    Refused, with the names, when somebody has changed one of its settings since, unless `force`.
+    UsageError when the journal knows of no change. Otherwise like `apply`. One that was
+    interrupted counts: when that is gone now, the change before it stays.
+    """
+    recovered = recover(dsn, journal, restart=restart, at=at)
+    if recovered is not None and recovered.taken_back:
+        return recovered
+    with _session(dsn, journal) as (conn, who):
+        done = journal.last(who.server)
+        if done is None:
+            raise UsageError(
+                "there is nothing to undo: the journal knows no change of this server",
+                "If it was made with another journal, name that with --journal.",
+            )
+        draft, mixture = _undo_draft(conn, who, done, restart, force)
+        _refuse_mixture(mixture, fits)
+        change = _carry_out(dsn, journal, draft, restart, at, conn)
+    waiting = _still_waiting(dsn, done)
+    return Outcome(did="undone", change=done.id, changed=_names(change), waiting=waiting)
+
+
+def recover(
+    dsn: str,
+    journal: Journal,
+    *,
+    restart: Restart = NEVER,
+    at: Observer = unseen,
+) -> Outcome | None:
+    """Finish or revert the change of this server that was interrupted; None if there is none.
+
+    A change whose target is in force already is finished, any other is reverted. A server that
+    is down gets its old file back when that is here, and is started when `restart` says how.
+    """
+    try:
+        conn = connect(dsn)
+    except ConnectError:
+        change = _unfinished_at(dsn, journal)
+        if change is None:
+            raise
+        with journal.hold(change.server):
+            return _revert(Transaction(dsn, journal, change, restart, at, None))
+    with closing(conn):
+        who = live.identify(conn)
+        if journal.unfinished(who.server) is None:
+            return None
+        with journal.hold(who.server):
+            live.lock(conn)
+            change = journal.unfinished(who.server)
+            if change is None:
+                return None
+            return _finish_or_revert(Transaction(dsn, journal, change, restart, at, conn))
+
+
+# Refusals.
+
+
+def _refuse_unsafe(plan: Plan, restart: Restart, fits: Fits) -> None:
+    if plan.elsewhere:
+        raise Refused("settings are not changed with ALTER SYSTEM here", plan.elsewhere)
+    if plan.refused:
+        raise Refused(
+            "; ".join(one.why for one in plan.refused), "Change the primary first, or leave it out."
+        )
+    if plan.reload and plan.restart and restart.run is None:
+        _refuse_mixture(
+            {step.name: step.before if step.restart else step.value for step in plan.steps}, fits
+        )
+
+
+def _refuse_mixture(values: Mapping[str, str], fits: Fits) -> None:
+    if values and not fits(values):
+        raise Refused(
+            "until the server restarts, the values that need no restart would not fit beside the"
+            " old ones",
+            "Allow a restart: --restart 'COMMAND'.",
+        )
+
+
+def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
+    stale = [s.name for s in plan.steps if s.name not in rows or rows[s.name].setting != s.in_force]
+    if stale:
+        raise Refused(
+            f"changed on the server since the plan was made: {', '.join(stale)}",
+            "Run again to plan with what is there now.",
+        )
+
+
+# What will be written, and what is there now.
+
+
+@contextmanager
+def _session(dsn: str, journal: Journal) -> Iterator[tuple[Connection, Identity]]:
+    """A session with the server that keeps every other MrTuner away from it."""
+    with closing(connect(dsn)) as conn:
+        who = live.identify(conn)
+        with journal.hold(who.server):
+            live.lock(conn)
+            yield conn, who
+
+
+def _draft(
+    conn: Connection, who: Identity, plan: Plan, restart: Restart, conf_dir: Path | None
+) -> Change:
+    """The change that a plan asks for, after every check that can be made beforehand."""
+    names = [step.name for step in plan.steps]
+    restarts = bool(plan.restart) and restart.run is not None
+    _require_permission(conn, names, conf_dir)
+    refuse_broken_files(conn, names, restarts)
+    rows = live.in_force(conn, names)
+    _refuse_stale(plan, rows)
+    if conf_dir is not None:
+        return _include_draft(who, plan, restarts, conf_dir)
+    before = _entries_now(conn, rows)
+    steps = tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
+    return _change(conn, who, steps, restarts)
+
+
+def _entry(step: Step, before: str | None, after: str | None) -> Entry:
+    return Entry(
+        name=step.name, before=before, after=after, restart=step.restart, in_force=step.in_force
+    )
+
+
+def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path | None) -> None:
+    if conf_dir is None:
+        live.require_alter_system(conn, names)
+    live.require_reload(conn)
+    if not live.may_read_settings(conn):
+        raise MissingPart(
+            "this role may not see where settings come from, so nothing could be put back exactly",
+            "GRANT pg_read_all_settings to it, or connect as a superuser.",
+        )
+
+
+def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts: bool) -> Change:
+    """A change by ALTER SYSTEM. Of postgresql.auto.conf only its own entries are kept."""
+    return Change(
+        server=who.server,
+        address=who.address,
+        method="alter system",
+        entries=steps,
+        restarts=restarts,
+        started=who.started,
+        system_identifier=who.system_identifier,
+        file=who.auto_conf,
+        local=_is_local(conn, who),
+    )
+
+
+def _is_local(conn: Connection, who: Identity) -> bool:
+    """Whether we could replace postgresql.auto.conf ourselves if the server were down."""
+    if who.data_directory is None:
+        return False
+    directory = Path(who.data_directory)
+    here = runs_here(directory, conn.info.port, who.started)
+    return here and belongs_to(directory, who.system_identifier)
+
+
+def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) -> Change:
+    """A change of the include file; settings of an earlier one stay in it."""
+    file = conf_dir.resolve() / INCLUDE_FILE
+    text = _include_text(file)
+    before = entries(text or "")
+    wanted = {step.name: step.value for step in plan.steps}
+    return Change(
+        server=who.server,
+        address=who.address,
+        method="include file",
+        entries=tuple(_entry(s, before.get(s.name.lower()), s.value) for s in plan.steps),
+        restarts=restarts,
+        started=who.started,
+        system_identifier=who.system_identifier,
+        file=str(file),
+        local=True,
+        text_before=text,
+        text_after=with_entries(text or _HEADER, wanted),
+    )
+
+
+def _include_text(file: Path) -> str | None:
+    """All of our own file, which the journal keeps to restore it exactly; None if there is none."""
+    text = read_text(file)
+    if secret := sorted(SECRET.intersection(entries(text or ""))):
+        raise Refused(
+            f"{file} sets {', '.join(secret)}, which may hold a password",
+            "Move that line to another file: the journal keeps this one whole.",
+        )
+    return text
+
+
+_HEADER = "# Written by mrtuner apply; `mrtuner undo` restores what was here before.\n"
+
+
+def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str]:
+    """The entries of postgresql.auto.conf for these names; one not there is not in the answer."""
+    lines = live.file_lines(conn)
+    if lines is not None:
+        found = live.values_in(lines, AUTO_CONF)
+    else:
+        seen = {name.lower(): _entry_in_force(row) for name, row in rows.items()}
+        found = {name: value for name, value in seen.items() if value is not None}
+    for name in LIST_QUOTED.intersection(rows):
+        if name in found and not elements(found[name]):
+            raise Refused(
+                f"postgresql.auto.conf sets {name} to an empty list, which could not be put back",
+                f"Take it out first: ALTER SYSTEM RESET {name}.",
+            )
+    return found
+
+
+def _entry_in_force(row: InForce) -> str | None:
+    """The entry as far as pg_settings shows it, for a role that may not read the files."""
+    if row.pending_restart or row.hidden:
+        raise MissingPart(
+            f"this role cannot see what postgresql.auto.conf says of {row.name}",
+            "Connect as a superuser.",
+        )
+    if not live.is_file(row.sourcefile, AUTO_CONF):
+        return None
+    return with_unit(row.setting, row.vartype, row.unit)
+
+
+# Undo.
+
+
+def _undo_draft(
+    conn: Connection, who: Identity, done: Change, restart: Restart, force: bool
+) -> tuple[Change, dict[str, str]]:
+    """The change that takes another back, and what it leaves in force until a restart."""
+    conf_dir = Path(done.file or "").parent if done.method == "include file" else None
+    names = _names(done)
+    _require_permission(conn, names, conf_dir)
+    rows = live.in_force(conn, names)
+    restarts = restart.run is not None and _needs_restart(done, rows)
+    refuse_broken_files(conn, names, restarts)
+    if done.method == "include file":
+        draft = _undo_include_draft(who, done, rows, force)
+    else:
+        now = _entries_now(conn, rows)
+        if not force:
+            _refuse_changed(done, rows, now)
+        draft = _change(conn, who, _turned(done, rows, now), restarts)
+    draft = replace(draft, undoes=done.id, restarts=restarts)
+    return draft, {} if restarts else _mixture(done, rows)
+
+
+def _undo_include_draft(
+    who: Identity, done: Change, rows: Mapping[str, InForce], force: bool
+) -> Change:
+    now = _include_text(Path(done.file or ""))
+    if now != done.text_after and not force:
+        raise Refused(
+            f"{done.file} has been changed since",
+            "Undo those changes first, or overwrite them with --force.",
+        )
+    return replace(
+        done,
+        started=who.started,
+        address=who.address,
+        entries=_turned(done, rows, entries(now or "")),
+        text_before=now,
+        text_after=done.text_before,
+    )
+
+
+def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> None:
+    changed = [
+        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, by us {one.after})"
+        for one in done.entries
+        if not _same_entry(rows.get(one.name), one.after, now.get(one.name.lower()))
+    ]
+    if changed:
+        raise Refused(
+            f"somebody has changed settings since: {', '.join(changed)}",
+            "Put those back first, or overwrite them with --force.",
+        )
+
+
+def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
+    if a is None or b is None or row is None:
+        return a == b
+    return row.same(a, b)
+
+
+def _turned(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> tuple[Entry, ...]:
+    """The entries from what is there now to what was there before the change."""
+    return tuple(
+        replace(
+            one, before=now.get(one.name.lower()), after=one.before, in_force=rows[one.name].setting
+        )
+        for one in done.entries
+        if one.name in rows
+    )
+
+
+def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
+    return any(_off(one, rows) for one in done.entries if one.restart)
+
+
+def _off(one: Entry, rows: Mapping[str, InForce]) -> bool:
+    return one.name in rows and rows[one.name].setting != one.in_force
+
+
+def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:
+    """What an undo without a restart leaves in force, if that is a mixture; else nothing."""
+    if not _needs_restart(done, rows) or all(one.restart for one in done.entries):
+        return {}
+    known = [(one, rows[one.name]) for one in done.entries if one.name in rows]
+    return {
+        one.name: with_unit(row.setting if one.restart else one.in_force, row.vartype, row.unit)
+        for one, row in known
+    }
+
+
+def _still_waiting(dsn: str, done: Change) -> tuple[str, ...]:
+    with connect(dsn) as conn:
+        rows = live.in_force(conn, _names(done))
+    return tuple(one.name for one in done.entries if one.restart and _off(one, rows))
+
+
+def _names(change: Change) -> tuple[str, ...]:
+    return tuple(one.name for one in change.entries)
+
+
+# Carrying out, and what follows a failure or an interruption.
+
+
+def _carry_out(
+    dsn: str,
+    journal: Journal,
+    draft: Change,
+    restart: Restart,
+    at: Observer,
+    conn: Connection,
+) -> Change:
+    """Forward to the target, or back to the start with the reason why."""
+    change = journal.begin(draft)
+    with closing(Transaction(dsn, journal, change, restart, at, conn)) as transaction:
+        try:
+            at("planned")
+            transaction.forward()
+        except BaseException as error:
+            waiting = _back(transaction, error)
+            if not isinstance(error, Exception):
+                raise  # interrupted by the user; everything is back
+            raise _undone(error, waiting) from error
+    at("verified")
+    return change
+
+
+def _back(transaction: Transaction, error: BaseException) -> tuple[str, ...]:
+    try:
+        return transaction.back()
+    except MrTunerError as second:
+        raise ApplyError(
+            f"{_reason(error)}; and the old settings could not be put back: {second.message}",
+            second.hint or "Run again to go on putting them back.",
+        ) from error
+
+
+def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:
+    hint = error.hint if isinstance(error, MrTunerError) else None
+    state = "all settings are as they were before"
+    if waiting:
+        state = f"the files are as they were, but {', '.join(waiting)} only after a restart"
+    return ApplyError(f"{_reason(error)}; {state}", hint)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MrTunerError):
+        return error.message
+    return str(error) or type(error).__name__
+
+
+def _finish_or_revert(transaction: Transaction) -> Outcome:
+    with closing(transaction):
+        change = transaction.change
+        if change.state is not State.REVERTING and transaction.at_target():
+            transaction.finish()
+            return _outcome("finished", change)
+        return _revert(transaction)
+
+
+def _revert(transaction: Transaction) -> Outcome:
+    with closing(transaction):
+        change = transaction.change
+        waiting = transaction.back()
+    return _outcome("reverted", change, waiting)
+
+
+def _outcome(
+    did: Literal["finished", "reverted"], change: Change, waiting: tuple[str, ...] = ()
+) -> Outcome:
+    return Outcome(
+        did=did, change=change.id, changed=_names(change), waiting=waiting,
+        of_undo=change.undoes is not None,
+    )  # fmt: skip
+
+
+def _unfinished_at(dsn: str, journal: Journal) -> Change | None:
+    """The interrupted change of a server that does not answer, found by its address."""
+    from psycopg import pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
+    defaults = {name: value.decode() for name, value in given.items() if value is not None}
+    parts = {**defaults, **conninfo_to_dict(dsn)}
+    host = parts.get("host") or parts.get("hostaddr") or "/var/run/postgresql"
+    return journal.unfinished_at(f"{host}:{parts.get('port', '5432')}")

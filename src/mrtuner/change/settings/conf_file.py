@@ -1,0 +1,113 @@
+"""Lines of a configuration file, and values as they stand in them.
+
+What a number, a switch or a word means is read by catalog/notation.py alone. Source of the rest:
+src/backend/utils/misc/guc.c (flatten_set_variable_args) and guc-file.l, PostgreSQL 18.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mrtuner import notation
+
+#: Parameters whose elements ALTER SYSTEM quotes one by one (GUC_LIST_QUOTE).
+#: Source: src/bin/pg_dump/dumputils.c, variable_is_guc_list_quote.
+LIST_QUOTED: Final = frozenset({
+    "local_preload_libraries", "search_path", "session_preload_libraries",
+    "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
+})  # fmt: skip
+
+_ELEMENT = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]*)\s*(?:,|$)')
+_LINE = re.compile(r"\s*([A-Za-z_][\w.$]*)(?:\s*=\s*|\s+)('(?:[^'\\\n]|''|\\.)*'|[^\s#']+)")
+
+
+def same_value(name: str, a: str, b: str, vartype: str, unit: str | None) -> bool:
+    """Whether two texts mean the same to the server; a bare number counts base units.
+
+    >>> same_value("shared_buffers", "4GB", "524288", "integer", "8kB")
+    True
+    """
+    if a == b:
+        return True
+    if vartype == "string":
+        return name in LIST_QUOTED and elements(a) == elements(b)
+    return notation.same(name, a, b, vartype, unit)
+
+
+def number(text: str, vartype: str, unit: str | None) -> float | None:
+    """A numeric value in base units, as the server reads it; None if it is not a number."""
+    if vartype not in ("integer", "real"):
+        return None
+    try:
+        return float(notation.read(text, vartype, unit))
+    except notation.Unreadable:
+        return None
+
+
+def with_unit(setting: str, vartype: str, unit: str | None) -> str:
+    """A pg_settings value as a person writes it: 16384 pages of 8kB give ``128MB``.
+
+    Zero and negative values mean something special, so they keep no unit.
+    """
+    if unit is None or number(setting, vartype, None) is None:
+        return setting
+    if vartype == "integer":
+        return notation.write_integer(notation.read_integer(setting, None), unit)
+    return notation.write_real(notation.read_real(setting, None), unit)
+
+
+def elements(text: str) -> tuple[str, ...]:
+    """The elements of a list value, quotes taken off: ``a, "b c"`` gives a and b c.
+
+    >>> elements('auto_explain, "$libdir/odd, name"')
+    ('auto_explain', '$libdir/odd, name')
+    """
+    found = tuple(_unquoted(match[1]) for match in _ELEMENT.finditer(text.strip()))
+    return tuple(element for element in found if element)
+
+
+def entries(text: str) -> dict[str, str]:
+    """The settings in a configuration file's text, by lower-case name; the last line wins."""
+    parsed = (_LINE.match(line) for line in text.splitlines())
+    return {match[1].lower(): _literal(match[2]) for match in parsed if match}
+
+
+def with_entries(text: str, values: Mapping[str, str | None]) -> str:
+    """The text with these entries set, or removed where None; all other lines stay."""
+    return "".join(_edited(text, values))
+
+
+def _edited(text: str, values: Mapping[str, str | None]) -> Iterator[str]:
+    names = {name.lower() for name in values}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None or match[1].lower() not in names:
+            yield f"{line}\n"
+    for name, value in values.items():
+        if value is not None:
+            yield f"{entry(name, value)}\n"
+
+
+def entry(name: str, value: str) -> str:
+    """One line of a configuration file, without its end.
+
+    >>> entry("log_line_prefix", "it's %m")
+    "log_line_prefix = 'it''s %m'"
+    """
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"{name} = '{escaped}'"
+
+
+def _unquoted(element: str) -> str:
+    element = element.strip()
+    if element.startswith('"'):
+        return element[1:-1].replace('""', '"')
+    return element
+
+
+def _literal(text: str) -> str:
+    if not text.startswith("'"):
+        return text
+    return re.sub(r"''|\\(.)", lambda match: match[1] or "'", text[1:-1])

@@ -1,0 +1,45 @@
+"""Errors of the configuration files that keep a change from its effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mrtuner.change.settings import live
+from mrtuner.change.settings.live import Line
+from mrtuner.errors import Refused
+from mrtuner.postgres.pending import waiting
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+
+def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) -> None:
+    """Refused when a reload, or a restart that is due, could not read the files; not for `names`,
+    whose lines are written anew.
+    """
+    ours = {name.lower() for name in names}
+    for line in live.file_lines(conn) or ():
+        if (line.name or "").lower() not in ours and _in_the_way(conn, line, restarts):
+            what = f"{line.name}: {line.error}" if line.name else line.error
+            raise Refused(
+                f"the configuration files are in error: {line}: {what}",
+                "Correct that line first; the server would not start with it.",
+            )
+
+
+def _in_the_way(conn: Connection, line: Line, restarts: bool) -> bool:
+    """Whether an error keeps a reload or a restart from reading the files.
+
+    A reload applies nothing if a file cannot be parsed or a name is unknown, and the rest if a
+    value is wrong; a start stops at any of them. What only waits for a restart is no error.
+    Source: guc.c, ProcessConfigFileInternal.
+    """
+    if line.error is None:
+        return False
+    name = (line.name or "").lower()
+    row = live.in_force(conn, [name]).get(name)
+    flagged = (name,) if row is not None and row.pending_restart else ()
+    if waiting(line.name, line.value, line.error, flagged):
+        return False
+    return row is None or restarts

@@ -1,0 +1,329 @@
+"""What a change asks of the live server: who it is, what is in force, what its files say.
+
+Everything here is one question or one command over SQL; apply.py decides what they mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+from mrtuner.change.journal import busy
+from mrtuner.change.settings.conf_file import LIST_QUOTED, elements, same_value
+from mrtuner.errors import ApplyError, MissingPart, Refused
+from mrtuner.postgres.connect import translated
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+    from mrtuner.postgres.connect import Connection
+
+AUTO_CONF: Final = "postgresql.auto.conf"
+
+#: "mrtuner" in ASCII: our key among the server's advisory locks.
+_LOCK: Final = int.from_bytes(b"mrtuner")
+#: A killed client's session, and with it its lock, ends within this time [s].
+_LOCK_PATIENCE: Final = 3.0
+#: Sources of pg_settings that belong to a session and hide what the files give.
+_OF_A_SESSION: Final = frozenset({"user", "database", "database user", "client", "session"})
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which server this is, and since when it runs."""
+
+    server: str
+    address: str
+    started: str  # pg_postmaster_start_time() [s since 1970]
+    system_identifier: str | None
+    data_directory: str | None  # None without pg_read_all_settings
+
+    @property
+    def auto_conf(self) -> str | None:
+        """The path of postgresql.auto.conf, as the server names it."""
+        return str(Path(self.data_directory) / AUTO_CONF) if self.data_directory else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A row of pg_settings, as a new session sees it."""
+
+    name: str
+    setting: str
+    unit: str | None
+    vartype: str
+    context: str
+    boot_val: str | None
+    source: str
+    sourcefile: str | None  # None without pg_read_all_settings, too
+    pending_restart: bool
+
+    @property
+    def hidden(self) -> bool:
+        """This is our session's own value; what the files give cannot be seen."""
+        return self.source in _OF_A_SESSION
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether two texts mean the same for this parameter."""
+        return same_value(self.name, a, b, self.vartype, self.unit)
+
+    def gives(self, value: str) -> bool:
+        """Whether `value` is in force, or what the server worked out because of it.
+
+        wal_buffers = -1 reads as 2048 once the server runs: a default that means "choose"
+        shows what was chosen.
+        """
+        if self.same(value, self.setting):
+            return True
+        automatic = self.boot_val in ("-1", "0") and self.same(value, self.boot_val)
+        return automatic and self.source in ("override", "default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row of pg_file_settings: one line of the configuration files, in their order."""
+
+    sourcefile: str | None  # None: of no line, as what is said of one that is gone
+    sourceline: int | None
+    name: str | None  # None: the file itself cannot be read
+    value: str | None
+    error: str | None
+
+    def __str__(self) -> str:
+        if self.sourcefile is None:
+            return "in no file that it names"
+        return f"{self.sourcefile} line {self.sourceline}"
+
+
+def identify(conn: Connection) -> Identity:
+    """Who answers. The address is the one of the session, so that it can be found when down."""
+    started, data_directory = _one(
+        conn,
+        "SELECT extract(epoch FROM pg_postmaster_start_time())::text,"
+        " CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE')"
+        " THEN current_setting('data_directory') END",
+    )
+    system = _system_identifier(conn)
+    address = f"{conn.info.host}:{conn.info.port}"
+    return Identity(
+        server=_server_key(conn, system, data_directory, address),
+        address=address,
+        started=started,
+        system_identifier=system,
+        data_directory=data_directory,
+    )
+
+
+def _system_identifier(conn: Connection) -> str | None:
+    from psycopg import errors
+
+    with translated():
+        try:
+            row = conn.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
+        except errors.InsufficientPrivilege:
+            return None
+    return None if row is None else row[0]
+
+
+def _server_key(
+    conn: Connection, system: str | None, data_directory: str | None, address: str
+) -> str:
+    """A standby shares its primary's identifier, maybe its paths, but not its host and port."""
+    if system is None:
+        return f"{address}/{conn.info.dbname}"
+    host = conn.info.host
+    where = "local" if host.startswith("/") or host in _LOOPBACK else host
+    return f"{system}@{where}:{data_directory or ''}:{conn.info.port}"
+
+
+def lock(conn: Connection) -> None:
+    """Take the server for this session, whichever database it is in; Refused if it is taken."""
+    deadline = time.monotonic() + _LOCK_PATIENCE
+    while not _locked(conn):
+        if time.monotonic() > deadline:
+            raise busy()
+        time.sleep(0.1)
+
+
+def _locked(conn: Connection) -> bool:
+    """Advisory locks are per database, so the same key must not be held in another either."""
+    with translated():
+        taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+        others = conn.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            " AND pid <> pg_backend_pid() AND objsubid = 1"
+            " AND classid::bigint = %s AND objid::bigint = %s",
+            (_LOCK >> 32, _LOCK & 0xFFFFFFFF),
+        ).fetchone()
+        if taken == (True,) and others == (0,):
+            return True
+        conn.execute("SELECT pg_advisory_unlock_all()")
+    return False
+
+
+def may_read_settings(conn: Connection) -> bool:
+    """Whether this role sees where values come from (pg_read_all_settings)."""
+    return _one(conn, "SELECT pg_has_role('pg_read_all_settings', 'USAGE')") == (True,)
+
+
+def may_read_files(conn: Connection) -> bool:
+    """Whether this role may look into pg_file_settings."""
+    return _one(
+        conn,
+        "SELECT has_table_privilege('pg_file_settings', 'SELECT')"
+        " AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')",
+    ) == (True,)
+
+
+def require_reload(conn: Connection) -> None:
+    """MissingPart unless this role may reload the configuration."""
+    allowed, role = _one(
+        conn, "SELECT has_function_privilege('pg_reload_conf()', 'EXECUTE'), current_user"
+    )
+    if not allowed:
+        raise MissingPart(
+            f"the role {role} may not reload the configuration",
+            f'Connect as a superuser, or: GRANT EXECUTE ON FUNCTION pg_reload_conf() TO "{role}".',
+        )
+
+
+def require_alter_system(conn: Connection, names: Sequence[str]) -> None:
+    """MissingPart unless this role may write all these with ALTER SYSTEM; Refused if nobody may."""
+    superuser, role, allowed = _one(
+        conn,
+        "SELECT rolsuper, current_user, current_setting('allow_alter_system', true)"
+        " FROM pg_roles WHERE rolname = current_user",
+    )
+    if allowed == "off":
+        raise Refused(
+            "ALTER SYSTEM is switched off on this server (allow_alter_system)",
+            "Write a file that it includes: --conf-dir DIR.",
+        )
+    denied = [] if superuser else _denied(conn, names)
+    if denied:
+        listed = ", ".join(denied)
+        grant = f', or: GRANT ALTER SYSTEM ON PARAMETER {listed} TO "{role}"'
+        raise MissingPart(
+            f"the role {role} may not change {listed}",
+            f"Connect as a superuser{grant if conn.info.server_version >= 150000 else ''}.",
+        )
+
+
+def _denied(conn: Connection, names: Sequence[str]) -> list[str]:
+    """Those that the role was not granted; before 15 only a superuser may change any."""
+    if conn.info.server_version < 150000:
+        return list(names)
+    with translated():
+        rows = conn.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name"
+            " WHERE NOT has_parameter_privilege(name, 'ALTER SYSTEM')",
+            (list(names),),
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+def in_force(conn: Connection, names: Sequence[str]) -> dict[str, InForce]:
+    """The values in force for new sessions, by name. The session must be a new one."""
+    with translated():
+        rows = conn.execute(
+            "SELECT name, setting, unit, vartype, context, boot_val, source, sourcefile,"
+            " pending_restart FROM pg_settings WHERE name = ANY(%s)",
+            (list(names),),
+        ).fetchall()
+    return {row[0]: _in_force(row) for row in rows}
+
+
+def _in_force(row: tuple[str, ...]) -> InForce:
+    name, setting, unit, vartype, context, boot_val, source, sourcefile, pending = row
+    return InForce(
+        name=name,
+        setting=setting,
+        unit=unit,
+        vartype=vartype,
+        context=context,
+        boot_val=boot_val,
+        source=source,
+        sourcefile=sourcefile,
+        pending_restart=bool(pending),
+    )
+
+
+def file_lines(conn: Connection) -> tuple[Line, ...] | None:
+    """The configuration files as they are now, reloaded or not; None without the permission."""
+    if not may_read_files(conn):
+        return None
+    with translated():
+        rows = conn.execute(
+            "SELECT sourcefile, sourceline, name, setting, error FROM pg_file_settings"
+            " ORDER BY seqno"
+        ).fetchall()
+    return tuple(
+        Line(sourcefile=file, sourceline=number, name=name, value=value, error=error)
+        for file, number, name, value, error in rows
+    )
+
+
+def values_in(lines: Sequence[Line], file_name: str) -> dict[str, str]:
+    """The settings in the files of this name or path, by lower-case name; the last line wins."""
+    return {
+        line.name.lower(): line.value
+        for line in lines
+        if line.name and line.value is not None and is_file(line.sourcefile, file_name)
+    }
+
+
+def is_file(path: str | None, name: str) -> bool:
+    """Whether a path that the server gives is this file: named by its path, or by its last part."""
+    if path is None:
+        return False
+    if "/" in name:
+        return Path(path).resolve() == Path(name).resolve()
+    return Path(path).name == name
+
+
+def alter_system(conn: Connection, name: str, value: str | None) -> None:
+    """Write one entry into postgresql.auto.conf, or take it out; ApplyError if refused."""
+    from psycopg import Error, OperationalError, sql
+
+    if value is not None and name in LIST_QUOTED and not elements(value):
+        raise ApplyError(
+            f"ALTER SYSTEM cannot write an empty list for {name}",
+            f"Take the entry out instead: ALTER SYSTEM RESET {name}.",
+        )
+    parameter = sql.Identifier(*name.split("."))
+    command = sql.SQL("ALTER SYSTEM RESET {}").format(parameter)
+    if value is not None:
+        command = sql.SQL("ALTER SYSTEM SET {} = {}").format(parameter, _literals(name, value))
+    try:
+        conn.execute(command)
+    except OperationalError as error:
+        raise ApplyError(f"the session was lost while writing {name}", None) from error
+    except Error as error:
+        said = error.diag.message_primary or str(error)
+        raise ApplyError(f"the server refused {name} = {value}: {said}", error.diag.message_hint) \
+            from error  # fmt: skip
+
+
+def _literals(name: str, value: str) -> sql.Composable:
+    """One literal; for a list that the server quotes, one for each element."""
+    from psycopg import sql
+
+    parts = elements(value) if name in LIST_QUOTED else (value,)
+    return sql.SQL(", ").join(sql.Literal(part) for part in parts)
+
+
+def reload(conn: Connection) -> None:
+    """Tell the server to read its files again. It does so a moment later."""
+    with translated():
+        conn.execute("SELECT pg_reload_conf()")
+
+
+def _one(conn: Connection, query: LiteralString) -> tuple[Any, ...]:
+    """The only row of a query that always gives one."""
+    with translated():
+        row = conn.execute(query).fetchone()
+    return row or ()

@@ -1,0 +1,222 @@
+"""Which of the wanted settings to write to a server, and which to leave alone, and why.
+
+Pure: a server as it was read goes in, a plan comes out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.change.settings.conf_file import number, same_value, with_unit
+from mrtuner.errors import BadValue
+from mrtuner.postgres.model import Override, Pending, Server, Setting
+
+#: A standby must not have less of these than its primary, or it stops replaying.
+#: Source: PostgreSQL documentation, Hot Standby, Administrator's Overview.
+STANDBY_FLOOR: Final = frozenset({
+    "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
+    "max_locks_per_transaction",
+})  # fmt: skip
+
+#: Parameters in which people keep passwords and keys. The journal keeps what is written, so these
+#: are left to their owner.
+SECRET: Final = frozenset({
+    "archive_cleanup_command", "archive_command", "primary_conninfo", "recovery_end_command",
+    "restore_command", "ssl_passphrase_command",
+})  # fmt: skip
+
+#: Origins that show a session's own value and hide the one that the files give.
+_OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A setting that is wanted: configuration text, to be read by the server."""
+
+    name: str
+    value: str
+    restart: bool = False  # what the advice thought; the server's own context decides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One setting to write."""
+
+    name: str
+    value: str
+    before: str  # the value in force, as a person writes it: 128MB
+    in_force: str  # the same as pg_settings.setting: 16384
+    restart: bool  # takes effect only when the server restarts
+    lowers: bool
+    notes: tuple[str, ...] = ()  # where it will not be in force all the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftAlone:
+    """One wanted setting that is not written, and why."""
+
+    name: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A change that is no part of the plan and that the next restart puts into force with it."""
+
+    name: str
+    before: str  # in force
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an apply would do. Steps that lower a value come first, so no prefix needs more."""
+
+    steps: tuple[Step, ...]
+    left_alone: tuple[LeftAlone, ...] = ()
+    refused: tuple[LeftAlone, ...] = ()  # unsafe here: with any of these nothing is applied
+    pending: tuple[Waiting, ...] = ()  # made before, by whomever
+    elsewhere: str | None = None  # how settings are changed here, if not by us
+
+    @property
+    def reload(self) -> tuple[Step, ...]:
+        """The steps that a reload puts into force."""
+        return tuple(step for step in self.steps if not step.restart)
+
+    @property
+    def restart(self) -> tuple[Step, ...]:
+        """The steps that wait for a restart."""
+        return tuple(step for step in self.steps if step.restart)
+
+
+def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
+    """Judge every wanted setting against the server. BadValue when one is wanted twice."""
+    _refuse_doubles(wanted)
+    left: list[LeftAlone] = []
+    refused: list[LeftAlone] = []
+    steps: list[Step] = []
+    for one in wanted:
+        if why := _why_left_alone(server, one):
+            left.append(LeftAlone(name=one.name, value=_shown(one), why=why))
+        elif why := _why_refused(server, one):
+            refused.append(LeftAlone(name=one.name, value=one.value, why=why))
+        else:
+            steps.append(_step(server, one))
+    return Plan(
+        steps=tuple(sorted(steps, key=lambda step: not step.lowers)),
+        left_alone=tuple(left),
+        refused=tuple(refused),
+        pending=tuple(_pending(server, {step.name for step in steps})),
+        elsewhere=_elsewhere(server),
+    )
+
+
+def _pending(server: Server, written: Collection[str]) -> Iterator[Waiting]:
+    for one in server.pending:
+        setting = server.settings.get(one.name)
+        if setting is not None and one.name not in written:
+            before = with_unit(setting.setting, setting.vartype, setting.unit)
+            yield Waiting(name=one.name, before=before, value=_value_to_come(one, setting))
+
+
+def _value_to_come(one: Pending, setting: Setting) -> str:
+    if one.name in SECRET:
+        return "(not shown)"
+    if one.removed:
+        default = with_unit(setting.boot_val or "", setting.vartype, setting.unit)
+        return f"{default} (its default)".lstrip()
+    return "another value" if one.value is None else one.value
+
+
+def _shown(wanted: Wanted) -> str:
+    return "(not shown)" if wanted.name.lower() in SECRET else wanted.value
+
+
+def _elsewhere(server: Server) -> str | None:
+    """How settings are changed here when a platform or an operator owns them.
+
+    A server of one's own that forbids ALTER SYSTEM still takes an include file.
+    """
+    platform = server.platform
+    return None if platform.alter_system or platform.name == "self-managed" else platform.how
+
+
+def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
+    names = Counter(one.name for one in wanted)
+    if doubles := [name for name, times in names.items() if times > 1]:
+        raise BadValue(f"wanted more than once: {', '.join(doubles)}", "Give each setting once.")
+
+
+def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
+    if how := _elsewhere(server):
+        return how
+    setting = server.settings.get(wanted.name)
+    if setting is None:
+        return "this server has no such parameter"
+    if _already(setting, wanted.value) and setting.context != "internal":
+        return f"it is {_shown(wanted)} already"
+    return _why_not_ours(setting)
+
+
+def _why_not_ours(setting: Setting) -> str | None:
+    if setting.context == "internal":
+        return "it is fixed when the server is built or initialised"
+    if setting.name in SECRET:
+        return "it may hold a password, which the journal would keep: set it with ALTER SYSTEM"
+    if setting.origin == "command line":
+        return "it is set on the command line, which beats every file"
+    return None
+
+
+def _already(setting: Setting, value: str) -> bool:
+    if setting.pending_restart or setting.origin in _OF_A_SESSION:
+        return False
+    return same_value(setting.name, value, setting.setting, setting.vartype, setting.unit)
+
+
+def _why_refused(server: Server, wanted: Wanted) -> str | None:
+    setting = server.settings[wanted.name]
+    if server.standby and wanted.name in STANDBY_FLOOR and _lowers(setting, wanted.value):
+        return (
+            f"this is a standby, and {wanted.name} below its primary's stops it;"
+            f" it has {setting.setting}"
+        )
+    return None
+
+
+def _lowers(setting: Setting, value: str) -> bool:
+    before = number(setting.setting, setting.vartype, setting.unit)
+    after = number(value, setting.vartype, setting.unit)
+    return before is not None and after is not None and after < before
+
+
+def _step(server: Server, wanted: Wanted) -> Step:
+    setting = server.settings[wanted.name]
+    return Step(
+        name=wanted.name,
+        value=wanted.value,
+        before=with_unit(setting.setting, setting.vartype, setting.unit),
+        in_force=setting.setting,
+        restart=setting.context == "postmaster",
+        lowers=_lowers(setting, wanted.value),
+        notes=tuple(_notes(server, setting, wanted.value)),
+    )
+
+
+def _notes(server: Server, setting: Setting, value: str) -> Iterator[str]:
+    for override in server.overrides:
+        if override.name == setting.name:
+            yield f"{_statement(override)} beats it in those sessions"
+    if server.standbys and setting.name in STANDBY_FLOOR and not _lowers(setting, value):
+        yield "raise it on the standbys first, or they stop replaying"
+
+
+def _statement(override: Override) -> str:
+    role = f"ALTER ROLE {override.role or 'ALL'}"
+    where = f" IN DATABASE {override.database}" if override.database else ""
+    who = f"ALTER DATABASE {override.database}" if override.role is None and where else role + where
+    return f"{who} SET {override.name} = '{override.value}'"

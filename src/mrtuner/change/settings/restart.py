@@ -1,0 +1,138 @@
+"""Restarting a server by its owner's own method, and waiting until it is back."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.change.settings.live import identify
+from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.postgres.connect import connect
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: The owner's own words for the shell, or a function that returns when it is done.
+Method = str | Callable[[], object]
+
+#: After a method that failed, the server gets this long to answer all the same [s].
+_GRACE: Final = 3.0
+_PAUSE: Final = 0.1
+#: How connect() names a server that answers but takes no sessions yet.
+_STARTING: Final = "starting or stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """The owner's consent to restart, as the method to do it with; without one, never.
+
+    `start` starts a stopped server, if the method does not. `patience` [s] is how long the
+    server may take to answer; recovery after a crash counts.
+    """
+
+    run: Method | None = None
+    start: Method | None = None
+    patience: float = 60.0
+
+
+NEVER: Final = Restart()
+
+
+class NotBack(Exception):
+    """The server does not answer, and why."""
+
+
+class NotRestarted(Exception):
+    """The server answers but has not restarted, and why."""
+
+
+def restarted(dsn: str, method: Method, patience: float, before: str) -> Connection:
+    """Restart; a session with the server that has not started at `before`.
+
+    Raises NotBack when it does not answer in time, NotRestarted when it never went away.
+    """
+    problem = _carry_out(method, patience)
+    return _answering(dsn, before, patience, problem)
+
+
+def started(dsn: str, method: Method, patience: float) -> Connection:
+    """Start a server that is down; a session with it. Raises NotBack."""
+    problem = _carry_out(method, patience)
+    return _answering(dsn, None, patience, problem)
+
+
+def answering(dsn: str, patience: float) -> Connection:
+    """A session as soon as the server answers, in case it is just starting. Raises NotBack."""
+    return _answering(dsn, None, patience, "")
+
+
+def _carry_out(method: Method, patience: float) -> str | None:
+    """Run it; None if it went well, else what went wrong."""
+    if isinstance(method, str):
+        return _shell(method, patience)
+    try:
+        method()
+    except (MrTunerError, OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return None
+
+
+def _shell(command: str, patience: float) -> str | None:
+    # A file, not a pipe: a server started by the command keeps its output open for ever.
+    # A session of its own, so that an interrupted apply does not cut a restart in half.
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            ["sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return f"the command has not ended after {patience:.0f} s"
+        finally:
+            process.kill()
+            process.wait()
+        if code == 0:
+            return None
+        output.seek(0)
+        said = output.read().decode(errors="replace").strip().splitlines()
+    return f"the command ended with exit code {code}" + (f": {said[-1]}" if said else "")
+
+
+def _answering(dsn: str, before: str | None, patience: float, problem: str | None) -> Connection:
+    """Ask until a session comes about with a server that did not start at `before`."""
+    now = time.monotonic()
+    latest = now + patience
+    enough = latest if problem is None else now + min(_GRACE, patience)
+    while True:
+        late: Exception = NotRestarted(problem or "it was not restarted in time")
+        until = enough
+        try:
+            if conn := _session(dsn, before):
+                return conn
+        except ConnectError as error:
+            late = NotBack(problem or error.message)
+            until = latest if _STARTING in error.message else enough
+        if time.monotonic() > until:
+            raise late
+        time.sleep(_PAUSE)
+
+
+def _session(dsn: str, before: str | None) -> Connection | None:
+    """A session, or None with a server that started at `before`."""
+    conn = connect(dsn)
+    try:
+        if before is None or identify(conn).started != before:
+            return conn
+    except BaseException:
+        conn.close()
+        raise
+    conn.close()
+    return None

@@ -1,0 +1,382 @@
+"""One journalled change of a server's settings: forward to its target, or back to its start.
+
+ALTER SYSTEM changes only postgresql.auto.conf; nothing is in force until a reload or a restart
+reads it. With a restart there is no reload before it, so that all settings change at one
+moment; without one, a reload does the same for those that need none. What is in force is
+therefore the start or the target, unless somebody else reloads the server while the entries
+are being written; then the way back reloads once more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.settings import live
+from mrtuner.change.settings.conf_file import entry, with_entries, with_unit
+from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
+from mrtuner.change.settings.live import AUTO_CONF, InForce, Line
+from mrtuner.change.settings.restart import (
+    Method,
+    NotBack,
+    NotRestarted,
+    Restart,
+    answering,
+    restarted,
+    started,
+)
+from mrtuner.change.steps import Observer, Steps
+from mrtuner.errors import ApplyError, MrTunerError
+from mrtuner.postgres.connect import connect
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+Direction = Literal["after", "before"]
+
+#: A postmaster reads its files within moments of a reload; a busy machine needs longer [s].
+_RELOAD_PATIENCE: Final = 10.0
+_PAUSE: Final = 0.05
+
+
+@dataclass(slots=True)
+class Transaction(Steps):
+    """A change under way, and the session that holds the server's lock."""
+
+    dsn: str
+    journal: Journal
+    change: Change
+    how: Restart
+    at: Observer
+    conn: Connection | None
+
+    def forward(self) -> None:
+        """Take every step to the target, and verify it. Whatever is raised, call `back`."""
+        conn = self._session()
+        for name, write in self._writes(conn, "after"):
+            with self._step(State.WRITING, f"write {name}"):
+                write()
+        with self._step(State.WRITTEN, "check the files"):
+            _raise_any(self._file_problems(conn, "after"), self._hint)
+        if self.change.restarts:
+            with self._step(State.RESTARTING, "restart"):
+                self._restart()
+        else:
+            with self._step(State.RELOADING, "reload"):
+                live.reload(conn)
+        with self._step(State.RELOADED, "verify"):
+            _raise_any(self._settled("after", may_wait=not self.change.restarts), self._hint)
+        self._note(State.VERIFIED, "verified")
+
+    def at_target(self) -> bool:
+        """Whether everything is in force as wanted, as far as one look can tell."""
+        with connect(self.dsn) as conn:
+            return not self._problems(conn, "after", may_wait=not self.change.restarts)
+
+    def finish(self) -> None:
+        """Note that the target is reached."""
+        self._note(State.VERIFIED, "found at its target")
+
+    def back(self) -> tuple[str, ...]:
+        """Put everything back; the names that stay as they are until a restart.
+
+        Entries that somebody else has changed meanwhile are theirs and stay. Raises ApplyError
+        when it cannot be done; the journal then remembers, and the next `recover` goes on.
+        """
+        waiting: tuple[str, ...] = ()
+        try:
+            waiting = self._back_over_sql(self._session())
+        except NotBack as error:
+            self._rescue(str(error))
+        except NotRestarted as error:
+            raise ApplyError(f"the old settings wait for a restart: {error}", _AGAIN) from error
+        self._note(State.REVERTED, "reverted")
+        return waiting
+
+    def close(self) -> None:
+        """End the session, and with it the lock."""
+        if self.conn is not None:
+            self.conn.close()
+
+    def _session(self) -> Connection:
+        """The session that we have, else a new one. Raises NotBack."""
+        if self.conn is not None and _alive(self.conn):
+            return self.conn
+        self.close()
+        self.conn = answering(self.dsn, self.how.patience)
+        return self.conn
+
+    def _writes(
+        self, conn: Connection, direction: Direction, names: Sequence[str] | None = None
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """What is written, and the function that writes it."""
+        wanted = self._names() if names is None else names
+        if self.change.method == "include file":
+            if wanted:
+                text: str | None = getattr(self.change, f"text_{direction}")
+                yield str(self._file()), partial(replace_file, self._file(), text)
+            return
+        for one in self.change.entries:
+            if one.name in wanted:
+                value: str | None = getattr(one, direction)
+                yield one.name, partial(live.alter_system, conn, one.name, value)
+
+    def _file(self) -> Path:
+        return Path(self.change.file or AUTO_CONF)
+
+    @property
+    def _file_name(self) -> str:
+        return AUTO_CONF if self.change.method == "alter system" else str(self._file())
+
+    @property
+    def _hint(self) -> str | None:
+        if self.change.method == "include file":
+            return f"The server must include it: include_dir = '{self._file().parent}'."
+        return None
+
+    def _restart(self) -> None:
+        """Restart by the owner's method and keep a session with the new server."""
+        if self.how.run is None:
+            raise ApplyError("no way to restart the server was given", None)
+        before = live.identify(self._session()).started
+        self.close()
+        self.conn = restarted(self.dsn, self.how.run, self.how.patience, before)
+        with suppress(MrTunerError):
+            live.lock(self.conn)
+
+    # Looking.
+
+    def _settled(self, direction: Direction, *, may_wait: bool) -> list[str]:
+        """What is still wrong when it should have come into force; each look is a new session."""
+        deadline = time.monotonic() + _RELOAD_PATIENCE
+        while True:
+            with connect(self.dsn) as conn:
+                problems = self._problems(conn, direction, may_wait=may_wait)
+            if not problems or time.monotonic() > deadline:
+                return problems
+            time.sleep(_PAUSE)
+
+    def _problems(self, conn: Connection, direction: Direction, *, may_wait: bool) -> list[str]:
+        if problems := self._file_problems(conn, direction):
+            return problems
+        rows = live.in_force(conn, self._names())
+        found = (self._problem(one, rows, direction, may_wait) for one in self.change.entries)
+        return [problem for problem in found if problem]
+
+    def _problem(
+        self, one: Entry, rows: Mapping[str, InForce], direction: Direction, may_wait: bool
+    ) -> str | None:
+        """Why a parameter is not in force as this direction wants it."""
+        row = rows.get(one.name)
+        if row is None:
+            return f"the server no longer knows {one.name}"
+        if row.hidden or (may_wait and one.restart and row.pending_restart):
+            return None
+        if direction == "before" and row.setting == one.in_force:
+            return None
+        value: str | None = getattr(one, direction)
+        if self._gives(row, value):
+            return None
+        shown = with_unit(row.setting, row.vartype, row.unit)
+        return f"{one.name} is {shown}" + (
+            f" instead of {value}" if value is not None else " still"
+        )
+
+    def _gives(self, row: InForce, value: str | None) -> bool:
+        ours = live.is_file(row.sourcefile, self._file_name)
+        if value is None:
+            return not ours
+        if self.change.method == "include file" and not ours:
+            return False
+        return row.gives(value)
+
+    def _file_problems(self, conn: Connection, direction: Direction) -> list[str]:
+        """What in the files keeps the entries from their effect; nothing if we may not look."""
+        if direction == "before" and self.change.method == "include file":
+            return []  # the whole file is back, and nobody knows whether it was ever read
+        lines = live.file_lines(conn)
+        if lines is None:
+            return []
+        rows = live.in_force(conn, self._names())
+        found = (self._file_problem(one, lines, rows, direction) for one in self.change.entries)
+        return [problem for problem in found if problem]
+
+    def _file_problem(
+        self,
+        one: Entry,
+        lines: Sequence[Line],
+        rows: Mapping[str, InForce],
+        direction: Direction,
+    ) -> str | None:
+        value: str | None = getattr(one, direction)
+        same_name = [line for line in lines if (line.name or "").lower() == one.name.lower()]
+        ours = [line for line in same_name if live.is_file(line.sourcefile, self._file_name)]
+        if value is None:
+            return f"{one.name} is still set in {ours[-1]}" if ours else None
+        if not ours:
+            return f"the server does not read {one.name} from {self._file_name}"
+        if same_name[-1] is not ours[-1]:
+            return f"{one.name} is overshadowed by {same_name[-1]}"
+        return _line_problem(one, ours[-1], rows.get(one.name), value)
+
+    # The way back.
+
+    def _back_over_sql(self, conn: Connection) -> tuple[str, ...]:
+        reload = self.change.state not in _NOTHING_IN_FORCE
+        for name, write in self._writes(conn, "before", self._to_put_back(conn)):
+            with self._step(State.REVERTING, f"put back {name}"):
+                write()
+        if reload or self._off_start(or_pending=True):
+            with self._step(State.REVERTING, "reload"):
+                live.reload(conn)
+        _raise_any(self._settled("before", may_wait=True), _AGAIN)
+        waiting = self._off_start()
+        if not waiting or self.how.run is None:
+            return waiting
+        with self._step(State.REVERTING, "restart"):
+            self._restart()
+        _raise_any(self._settled("before", may_wait=False), _AGAIN)
+        return ()
+
+    def _to_put_back(self, conn: Connection) -> tuple[str, ...]:
+        """The names still to be put back. What somebody else has written since is left to them."""
+        if self.change.method == "include file":
+            return self._file_to_put_back()
+        lines = live.file_lines(conn)
+        if lines is None:
+            return self._names()
+        now = live.values_in(lines, AUTO_CONF)
+        rows = live.in_force(conn, self._names())
+        entries = self.change.entries
+        keep = [one for one in entries if _is_ours(one, now.get(one.name.lower()), rows)]
+        self.change = replace(self.change, entries=tuple(keep))
+        return tuple(one.name for one in keep if now.get(one.name.lower()) != one.before)
+
+    def _file_to_put_back(self) -> tuple[str, ...]:
+        now = read_text(self._file())
+        if now == self.change.text_before:
+            return ()
+        if now != self.change.text_after:
+            self.change = replace(self.change, entries=())
+        return self._names()
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.change.entries)
+
+    def _off_start(self, *, or_pending: bool = False) -> tuple[str, ...]:
+        """The names whose start is not in force for new sessions.
+
+        pending_restart alone does not count: once the line that caused it is gone again, the
+        server forgets to clear the flag. It only tells that somebody has reloaded meanwhile.
+        """
+        with connect(self.dsn) as conn:
+            rows = live.in_force(conn, self._names())
+        known = [(one, rows[one.name]) for one in self.change.entries if one.name in rows]
+        return tuple(
+            one.name
+            for one, row in known
+            if (or_pending and row.pending_restart) or self._is_off(one, row)
+        )
+
+    def _is_off(self, one: Entry, row: InForce) -> bool:
+        return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
+
+    def _rescue(self, reason: str) -> None:
+        """Bring back a server that is down: its old file, then its owner's method."""
+        if not self._reachable():
+            raise ApplyError(f"the server is down: {reason}", self._by_hand())
+        with self._step(State.REVERTING, f"put back {self._file()}"):
+            replace_file(self._file(), self._old_text())
+        method = self.how.start or self.how.run
+        if method is None:
+            raise ApplyError(
+                f"the server is down: {reason}; its old settings are back in {self._file()}",
+                "Start it, then run again to verify.",
+            )
+        with self._step(State.REVERTING, "start"):
+            self._start(method)
+        _raise_any(self._settled("before", may_wait=False), _AGAIN)
+
+    def _start(self, method: Method) -> None:
+        try:
+            self.conn = started(self.dsn, method, self.how.patience)
+        except NotBack as error:
+            raise ApplyError(
+                f"the server does not start although its old settings are back: {error}",
+                f"Look into its log; the settings are in {self._file()}.",
+            ) from error
+
+    def _reachable(self) -> bool:
+        """Whether the file is ours to replace while the server is down."""
+        if not self.change.local:
+            return False
+        if self.change.method == "include file":
+            return os.access(self._file().parent, os.W_OK)
+        return belongs_to(self._file().parent, self.change.system_identifier)
+
+    def _old_text(self) -> str | None:
+        """The file with our entries as they were, whoever has changed others since.
+
+        Entries are put back at its end: their order means nothing, since a name occurs once.
+        """
+        if self.change.method == "include file":
+            return self.change.text_before
+        before = {one.name: one.before for one in self.change.entries}
+        return with_entries(read_text(self._file()) or "", before)
+
+    def _by_hand(self) -> str:
+        """What the owner must write where, when we cannot reach the file."""
+        file = self.change.file or AUTO_CONF
+        if self.change.method == "include file":
+            return f"Put the previous {file} back, then start the server."
+        put = [entry(one.name, one.before) for one in self.change.entries if one.before is not None]
+        drop = [one.name for one in self.change.entries if one.before is None]
+        wanted = [f"put back {'; '.join(put)}"] if put else []
+        wanted += [f"remove the lines of {', '.join(drop)}"] if drop else []
+        return f"In {file} of its data directory {' and '.join(wanted)}, then start the server."
+
+
+#: Up to here no reload or restart of ours has been asked for.
+_NOTHING_IN_FORCE: Final = frozenset({State.PLANNED, State.WRITING, State.WRITTEN})
+_AGAIN: Final = "The journal remembers the change: run again to go on putting it back."
+
+
+def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:
+    """Whether an entry is as it was before us or as we wrote it."""
+    if now in (one.before, one.after):
+        return True
+    row = rows.get(one.name)
+    return (
+        row is not None and now is not None and one.after is not None and row.same(now, one.after)
+    )
+
+
+def _line_problem(one: Entry, line: Line, row: InForce | None, value: str) -> str | None:
+    if line.value != value and not (row and line.value and row.same(line.value, value)):
+        return f"{one.name} is {line.value} in {line} instead of {value}"
+    if line.error and not one.restart:  # of a restart's, "could not be applied" says only that
+        return f"the server cannot use {one.name} in {line}: {line.error}"
+    return None
+
+
+def _raise_any(problems: Sequence[str], hint: str | None) -> None:
+    if problems:
+        raise ApplyError("; ".join(problems), hint)
+
+
+def _alive(conn: Connection) -> bool:
+    import psycopg
+
+    try:
+        conn.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return True

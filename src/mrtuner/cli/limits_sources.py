@@ -1,0 +1,244 @@
+"""Where the answers of `mrtuner limits` come from: a file, an instance, a fleet, a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.errors import BadValue, MrTunerError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mrtuner.aws.session import Account
+    from mrtuner.limits import Limits, Series
+    from mrtuner.limits.fleet import Row
+
+    Given = Mapping[str, Any]
+
+#: Options that a kind of subject has no use for, by the name that people write.
+_OF_FILES: Final = {
+    "metrics": "--metrics", "class_name": "--class", "storage": "--storage",
+    "timezone": "--timezone", "throughput_unit": "--throughput-unit",
+}  # fmt: skip
+_OF_ONE: Final = {**_OF_FILES, "what_if": "--what-if"}
+
+
+def answer(name: str | None, given: Given) -> tuple[Limits, bool]:
+    """Of one instance, server or file; and whether a watch was interrupted."""
+    if name is not None and is_server(name):
+        _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
+        return _watched(name, given["watch"])
+    if given["watch"] is not None:
+        raise UsageError(
+            "--watch is for a server that is not on RDS",
+            "Run mrtuner limits local --watch 10m; of RDS, --since says how far back to look.",
+        )
+    if name is None:
+        return _of_file(given), False
+    _refuse(given, _OF_FILES, "an instance")
+    return _of_instance(name, given), False
+
+
+def is_server(name: str) -> bool:
+    """``local``, a URI, or key=value words; no instance has such a name."""
+    return name == "local" or "://" in name or "=" in name
+
+
+def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
+    """What was given and would not be used is said, not passed over."""
+    for key, option in names.items():
+        if given[key]:
+            raise UsageError(f"{option} says nothing of {what}", "Leave it away.")
+
+
+# A server that is not on RDS.
+
+
+def _watched(name: str, seconds: float | None) -> tuple[Limits, bool]:
+    from mrtuner.limits.watch import watch
+
+    dsn = "" if name == "local" else name
+    options.careful(dsn)
+    with terminal.gentle_end():
+        found = watch(dsn, seconds or 0, tell=_countdown())
+    return found.limits, found.interrupted
+
+
+def _countdown() -> Callable[[float], None] | None:
+    """A line that counts down, on a terminal."""
+    if not terminal.animated(sys.stderr):
+        return None
+
+    def tell(seconds: float) -> None:
+        click.echo(f"\r  watching: {seconds:,.0f} s remain ", nl=seconds <= 0, err=True)
+
+    return tell
+
+
+# A file.
+
+
+def _of_file(given: Given) -> Limits:
+    from mrtuner.limits import limits
+
+    if given["class_name"] is None:
+        raise UsageError("the class is not said", "Add --class, such as --class db.r5.2xlarge.")
+    return limits(
+        _read(given["metrics"], given["timezone"], given["throughput_unit"]),
+        class_name=given["class_name"],
+        storage=given["storage"],
+        what_if=given["what_if"],
+        connections=_connections(given["class_name"], given["max_connections"]),
+    )
+
+
+def _read(path: Path, timezone: str | None, unit: str | None) -> Series:
+    """The file; where its unit cannot be right, whoever is there is asked."""
+    from mrtuner.limits.read import WrongUnit, read
+
+    try:
+        return read(path, timezone=timezone, throughput_unit=unit)
+    except WrongUnit as error:
+        if not terminal.someone_there():
+            raise
+        terminal.talk(error.message)
+        terminal.agree(f"Read it as {error.unit}?", yes=False)
+        return read(path, timezone=timezone, throughput_unit=error.unit)
+
+
+# Instances of RDS.
+
+
+def _of_instance(name: str, given: Given) -> Limits:
+    from mrtuner.limits import limits
+    from mrtuner.limits.fetch import fetch
+
+    accounts = _accounts(given)
+    if len(accounts) > 1:
+        raise UsageError("one instance is of one region", "Give --region once.")
+    start, end = _time(given["since"])
+    fetched = fetch(name, start, end, accounts[0], tell=_points())
+    return limits(
+        fetched.series,
+        name=name,
+        class_name=fetched.class_name,
+        storage=fetched.storage,
+        what_if=given["what_if"],
+        connections=_connections(fetched.class_name, given["max_connections"]),
+    )
+
+
+def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
+    """Of many instances, the document; a region that fails is named, the others are delivered."""
+    from mrtuner.limits.fleet import document
+
+    _check_fleet(names, given)
+    start, end = _time(given["since"])
+    rows: list[Row] = []
+    failures = []
+    accounts = _accounts(given)
+    for account in accounts:
+        try:
+            rows += _region(account, names, start, end, given["max_connections"])
+        except MrTunerError as error:
+            if len(accounts) == 1:
+                raise
+            failures.append((account.region or "", error.message))
+    return document(rows, start, end, failures)
+
+
+def _check_fleet(names: Sequence[str], given: Given) -> None:
+    if names and (given["all_regions"] or len(given["regions"]) > 1):
+        raise UsageError("instances that are named are of one region", "Give --region once.")
+    servers = [name for name in names if is_server(name)]
+    if servers:
+        raise UsageError("a server that is not on RDS is looked at by itself", "Name it alone.")
+    _refuse(given, {**_OF_ONE, "watch": "--watch"}, "a fleet")
+
+
+def _region(
+    account: Account, names: Sequence[str], start: datetime, end: datetime, most: int | None
+) -> list[Row]:
+    from mrtuner.limits.fleet import fleet, instances
+
+    found = instances(account, names)
+    tell = _instances(len(found))
+    rows = []
+    for row in fleet(found, start, end, account, connections=lambda c: _connections_of(c, most)):
+        rows.append(row)
+        tell(len(rows))
+    return rows
+
+
+def _accounts(given: Given) -> list[Account]:
+    from mrtuner.aws.fleet import enabled_regions
+    from mrtuner.aws.session import Account
+
+    profile, regions = given["profile"], tuple(dict.fromkeys(given["regions"]))
+    if given["all_regions"] and regions:
+        raise UsageError("--all-regions and --region exclude each other", "Leave one away.")
+    if given["all_regions"]:
+        regions = enabled_regions(profile)
+    return [Account(region, profile) for region in regions or (None,)]
+
+
+def _time(since: str) -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    return now - _ago(since), now
+
+
+def _ago(text: str) -> timedelta:
+    units = {"h": "hours", "d": "days", "w": "weeks"}
+    number, unit = text[:-1], text[-1:]
+    if not number.isdigit() or unit not in units or int(number) == 0:
+        raise BadValue(f"{text!r} is no time such as 6h or 14d", "CloudWatch keeps 455 days.")
+    return timedelta(**{units[unit]: int(number)})
+
+
+def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | None:
+    """The same where a class may be unknown: then the answer says so itself."""
+    try:
+        return _connections(class_name, given)
+    except BadValue:
+        return None
+
+
+def _connections(class_name: str, given: int | None) -> tuple[int, str]:
+    """What max_connections is by RDS's own formula, where nobody says."""
+    if given is not None:
+        return given, "as given"
+    from mrtuner.catalog.classes import instance_class
+    from mrtuner.formula.class_memory import class_memory
+
+    most = min(class_memory(instance_class(class_name)).value // 9_531_392, 5000)
+    return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
+
+
+def _points() -> Callable[[int, int], None] | None:
+    """A line on a terminal for every page of CloudWatch."""
+    if not terminal.animated(sys.stderr):
+        return None
+
+    def tell(points: int, of: int) -> None:
+        click.echo(f"\r  CloudWatch: {points:,} of about {of:,} points", nl=points >= of, err=True)
+
+    return tell
+
+
+def _instances(of: int) -> Callable[[int], None]:
+    """A line that is drawn over on a terminal, one every hundred instances elsewhere."""
+    animated = terminal.animated(sys.stderr)
+
+    def tell(done: int) -> None:
+        if animated:
+            click.echo(f"\r  {done:,} of {of:,} instances", nl=done == of, err=True)
+        elif done == of or not done % 100:
+            terminal.talk(f"  {done:,} of {of:,} instances")
+
+    return tell

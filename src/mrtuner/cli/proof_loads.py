@@ -1,0 +1,260 @@
+"""What `mrtuner prove` measures: pgbench's tables, scripts, or the statements of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.cli import proving
+from mrtuner.cli.variants import ADVISED, CURRENT
+from mrtuner.errors import MrTunerError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.grid.plan import GridPlan, Script, Workload
+    from mrtuner.bench.series import LeftOut, Task
+    from mrtuner.bench.sizing import Size
+    from mrtuner.bench.statements import Replay
+    from mrtuner.tuning import Tuning
+
+_NAMES: Final = {
+    "tpcb": "pgbench's TPC-B-like transaction",
+    "select": "pgbench's select by key",
+    "simple-update": "pgbench's simple update",
+}
+_SHOWN: Final = 60  # letters of a statement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What was said of the load; None where that is to be chosen."""
+
+    builtin: str
+    scripts: tuple[Path, ...]
+    statements: int | None
+    statements_from: str | None
+    here: bool  # on the data that the connection string leads to
+    writes: bool
+    rate: str | None
+    scale: int | None
+    clients: int | None
+    seconds: int | None
+    warmup: int
+    blocks: int
+    calibrate: int
+    delta: float
+    seed: int | None
+    database: str
+
+    def check(self, dsn: str | None) -> None:
+        """Refuse what is dangerous or means nothing before a server is touched."""
+        from mrtuner.bench.pgbench import Load
+        from mrtuner.bench.record import Plan
+
+        sizes = {name: getattr(self, name) for name in ("scale", "clients", "seconds")}
+        load = Load(**{name: value for name, value in sizes.items() if value is not None})
+        Plan(
+            load=load, warmup=self.warmup, blocks=self.blocks, calibrate=self.calibrate,
+            delta=self.delta, database=self.database,
+        )  # fmt: skip
+        if self.statements is not None and self.scripts:
+            raise UsageError("--statements and --script are two loads", "Give one of them.")
+        if self.statements_from is not None and self.statements is None:
+            raise UsageError(
+                "--statements-from needs --statements", "Say how many: --statements N."
+            )
+        if self.here and self.statements is None and not self.scripts:
+            raise UsageError(
+                "--on-this-data has nothing to run there", "Add --statements N or --script FILE."
+            )
+        if self.here and dsn is None:
+            raise UsageError(
+                "the embedded server has no data of yours", "Give a connection string."
+            )
+        if self.statements is not None and not self.here:
+            raise Refused(
+                "statements run on the data of that server, which no proof made",
+                "Restore a copy, name it, and say --on-this-data; production is no place for it.",
+            )
+        if self.writes and not self.here:
+            raise UsageError(
+                "--writes is for data of yours", "Leave it out: our own tables may be written to."
+            )
+
+
+def options_taken(given: dict[str, Any]) -> Wish:
+    """Take the measurement's options out of those given; what remains describes the machine."""
+    names = ("scale", "clients", "seconds", "warmup", "blocks", "calibrate", "delta", "seed",
+             "database", "rate", "statements", "statements_from", "writes")  # fmt: skip
+    return Wish(
+        builtin=given.pop("script"),
+        scripts=tuple(given.pop("scripts")),
+        here=given.pop("on_this_data"),
+        **{name: given.pop(name) for name in names},
+    )
+
+
+def ask(wish: Wish, tuning: Tuning, dsn: str) -> proving.Question:
+    """One load, sized by the machine and the data where nobody said how."""
+    replay = _replay(wish, dsn) if wish.statements is not None else None
+    workload = _workload(wish, replay)
+    size = _size(wish, tuning, reads_only=workload.reads_only)
+    plan = _plan(wish, workload, size)
+    busy = proving.busy()
+    return proving.Question(
+        task=_task(wish, plan, replay),
+        database=_database(dsn) if wish.here else wish.database,
+        left_out=tuple(_left_out(replay)) if replay else (),
+        conditions=tuple(_conditions(wish, size, replay)),
+        busy=busy,
+    )
+
+
+def _task(wish: Wish, plan: GridPlan, replay: Replay | None) -> Task:
+    from mrtuner.bench.series import Task
+
+    if replay is not None:
+        many = len(replay.statements)
+        return Task(
+            title="your statements",
+            why=f"{many} of pg_stat_statements, as often as they were called",
+            plan=plan,
+        )  # fmt: skip
+    if wish.scripts:
+        names = ", ".join(path.name for path in wish.scripts)
+        return Task(title="your scripts", why=f"{names}, as they are", plan=plan)
+    return Task(
+        title=wish.builtin, why=f"{_NAMES[wish.builtin]} at scale {plan.scales[0]}", plan=plan
+    )
+
+
+def _workload(wish: Wish, replay: Replay | None) -> Workload:
+    from mrtuner.bench.grid.plan import Workload
+
+    reads = wish.here and not wish.writes
+    if replay is not None:
+        return Workload(name="statements", scripts=replay.scripts, reads=reads)
+    if wish.scripts:
+        return Workload(
+            name="scripts", scripts=tuple(_script(path) for path in wish.scripts), reads=reads
+        )
+    return Workload(name=wish.builtin, builtin=wish.builtin)
+
+
+def _script(path: Path) -> Script:
+    from mrtuner.bench.grid.plan import Script
+
+    try:
+        return Script(name=path.name, text=path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise MrTunerError(f"cannot read {path}: {error}", "Name a script of pgbench's.") from error
+
+
+def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
+    """What was said, and for the rest what fits the machine."""
+    from mrtuner.bench.sizing import size_for
+
+    situation, host = tuning.situation, tuning.host
+    chosen = size_for(
+        memory=situation.memory.size if situation.memory else None,
+        cpus=situation.cpus.count if situation.cpus else None,
+        data=situation.data.size if situation.data else None,
+        disk_free=host.disk_free.value if host and host.disk_free else None,
+        reads_only=reads_only,
+    )
+    said = {
+        name: value
+        for name in ("scale", "clients", "seconds")
+        if (value := getattr(wish, name)) is not None
+    }
+    return replace(chosen, **said, why=() if len(said) == 3 else chosen.why)
+
+
+def _plan(wish: Wish, workload: Workload, size: Size) -> GridPlan:
+    from mrtuner.bench.grid.plan import GridPlan, Variant
+    from mrtuner.bench.pgbench import Load
+    from mrtuner.bench.record import Plan, fresh_seed
+
+    limits = Plan(load=Load())
+    return GridPlan(
+        name="proof", workloads=(workload,), scales=(1 if wish.here else size.scale,),
+        clients=(size.clients,), rates=_rates(wish.rate),
+        variants=(Variant(name=CURRENT), Variant(name=ADVISED)),
+        blocks=wish.blocks, calibrate=wish.calibrate, seconds=size.seconds, warmup=wish.warmup,
+        threads=proving.threads(size.clients), delta=wish.delta,
+        seed=fresh_seed() if wish.seed is None else wish.seed, standing=wish.here,
+        steal_limit=limits.steal_limit, foreign_limit=limits.foreign_limit,
+    )  # fmt: skip
+
+
+def _rates(said: str | None) -> tuple[str, ...]:
+    """A share of what the slower side can do needs that measured before."""
+    if said is None:
+        return ("",)
+    return ("", said) if said.endswith("%") else (said,)
+
+
+def _replay(wish: Wish, dsn: str) -> Replay:
+    """Read the statements, from another server where one is named, and see what can be run."""
+    from mrtuner.bench.statements import replay
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.explain import top_statements
+
+    with connect(wish.statements_from or dsn) as session:
+        statements = top_statements(session, wish.statements or 0)
+    if not statements:
+        raise MrTunerError(
+            "pg_stat_statements has no statement of that database",
+            "Name the database in the connection string, and let the application run a while.",
+        )
+    with connect(dsn) as session:
+        found = replay(session, statements, seed=wish.seed or 0, writes=wish.writes)
+    if not found.scripts:
+        why = "; ".join(dict.fromkeys(one.why for one in found.left_out))
+        raise MrTunerError(
+            f"none of the {len(statements)} statements can be replayed: {why}",
+            "Write them as pgbench scripts: --script FILE.",
+        )
+    return found
+
+
+def _left_out(found: Replay) -> Iterator[LeftOut]:
+    from mrtuner.bench.series import LeftOut
+
+    for one in found.left_out:
+        yield LeftOut(
+            title=_shortened(one.statement.text), why=one.why,
+            remedy="Write it as a pgbench script to have it measured: --script FILE.",
+        )  # fmt: skip
+
+
+def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
+    if not wish.here:
+        yield from size.why
+    else:
+        yield from (text for text in size.why if not text.startswith("scale"))
+        yield (
+            "run on data of your own"
+            + ("" if wish.writes else ", in sessions that may not write")
+            + "; nothing of it was made or dropped by the proof"
+        )
+    if found is not None:
+        yield (
+            f"the statements replayed took {found.share:.0%} of the time of those looked at;"
+            " their parameters were drawn from the statistics of the compared columns, and are not"
+            " the values that were asked for"
+        )
+
+
+def _database(dsn: str) -> str:
+    from mrtuner.bench.server import one_row
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as session:
+        return str(one_row(session, "SELECT current_database()")[0])
+
+
+def _shortened(query: str) -> str:
+    text = " ".join(query.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,230 @@
+"""What rdstune's apply, undo and diff share: options, progress, and their words."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from mrtuner.cli import options, terminal
+from mrtuner.escape import printable
+
+if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.steps import Observer
+    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.target import Target
+    from mrtuner.rds.live.wait import Pace
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ACCOUNT: Final = (
+    click.option(
+        "--region", metavar="REGION", help="Where the instance is.  [default: AWS's configuration]"
+    ),
+    click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]"),
+)
+reboot_option = click.option(
+    "--reboot",
+    type=click.Choice(["never", "window", "now"]),
+    default="never",
+    show_default=True,
+    help="Not at all; left to AWS's own next restart; or now, and waited for.",
+)
+workload_option = click.option(
+    "--workload",
+    type=click.Choice(options.WORKLOADS),
+    metavar="KIND",
+    default="mixed",
+    show_default=True,
+    help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.",
+)
+connections_option = click.option(
+    "--connections",
+    type=options.CONNECTIONS,
+    metavar="N",
+    help="Sessions of applications; what the server reserves comes on top.",
+)
+
+
+def named(_context: click.Context, _option: click.Parameter, dsn: str | None) -> str | None:
+    """A connection string that says something: `--dsn "$UNSET"` must not mean this machine."""
+    if dsn is not None:
+        from mrtuner.rds.live.identity import require_named
+
+        require_named(dsn)
+    return dsn
+
+
+dsn_option = click.option(
+    "--dsn",
+    metavar="DSN",
+    callback=named,
+    help="Connect to the instance, once that is proved, and compare what it runs.",
+)
+poll_option = click.option(
+    "--poll",
+    type=options.Duration(),
+    default="1s",
+    metavar="TIME",
+    show_default=True,
+    help="Time between the first two looks at AWS; later ones are less frequent.",
+)
+
+
+def account_options(function: Function) -> Function:
+    """--region and --profile."""
+    for option in reversed(_ACCOUNT):
+        function = option(function)
+    return function
+
+
+def connected(region: str | None, profile: str | None) -> tuple[Any, Account]:
+    """A client of RDS, and the account that it speaks for."""
+    from mrtuner.aws.session import Account, client
+
+    account = Account(region=region, profile=profile)
+    return client("rds", account), account
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where a change tells of its steps and of its waiting."""
+
+    at: Observer
+    pace: Pace
+
+
+@contextmanager
+def telling(poll: float) -> Iterator[Told]:
+    """Steps as lines on stderr; on a terminal, what is waited for beside a spinner."""
+    from mrtuner.rds.live.wait import USUAL
+
+    pace = replace(USUAL, first=poll, most=poll * _LESS_FREQUENT)
+    if not terminal.animated(sys.stderr):
+        yield Told(_step, replace(pace, tell=_waited))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with console.status("looking") as status:
+
+        def step(text: str) -> None:
+            if not text.endswith(": done"):
+                console.print(Text(f"  {_short(text)}"))
+                status.update(Text(_short(text)))
+
+        yield Told(step, replace(pace, tell=lambda state: status.update(Text(printable(state)))))
+
+
+_LESS_FREQUENT: Final = 15
+
+
+def _step(text: str) -> None:
+    if not text.endswith(": done"):
+        terminal.talk(f"  {_short(text)}")
+
+
+def _short(text: str) -> str:
+    """A step without most of its twenty names; the journal has them all."""
+    return printable(textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …"))
+
+
+def _waited(state: str) -> None:
+    terminal.talk(f"    {state}")
+
+
+def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
+    """The instance, once the connection string is proved to lead to it, or there is none.
+
+    `down`: an instance that is not up may be one that an interrupted change left so. It is
+    cleaned up first, which asks nothing of the connection string; then prove again without.
+    """
+    from mrtuner.errors import ConnectError
+    from mrtuner.rds.live import identity
+    from mrtuner.rds.live.target import read_target
+
+    target = read_target(client, instance)
+    if dsn is not None:
+        try:
+            identity.require(dsn, target)
+        except ConnectError:
+            if not down or target.changeable:
+                raise
+    return target
+
+
+def clean_up(
+    client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
+) -> Outcome | None:
+    """Finish or revert what an interrupted run left half-done, and say so."""
+    from mrtuner.rds.live.apply import recover
+
+    with telling(poll) as told:
+        outcome = recover(client, instance, book, reboot=reboot, pace=told.pace, at=told.at)
+    if outcome is not None:
+        names = ", ".join(outcome.changed) or "nothing was in force yet"
+        terminal.talk(f"an interrupted change was found and {outcome.did}: {names}")
+    return outcome
+
+
+def say(outcome: Outcome, reboot: Reboot) -> None:
+    """What became of it, on stdout; what waits, on stderr."""
+    if outcome.did == "nothing":
+        terminal.say("nothing to change")
+    elif outcome.did == "rebooted":
+        terminal.say(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
+    else:
+        number = len(outcome.changed)
+        terminal.say(
+            f"{number} parameter{'s' * (number != 1)} {outcome.did} and verified"
+            f" in group {outcome.group}"
+        )
+    if outcome.waiting:
+        terminal.talk(f"waiting for a reboot: {', '.join(outcome.waiting)}")
+        terminal.talk(_HOW[reboot])
+
+
+_NOW: Final = "reboot when it suits, or run again with --reboot now"
+_HOW: Final = {
+    "never": _NOW,
+    "window": "nothing was rebooted: AWS does not reboot for parameters in its maintenance window; "
+    "they come into force when something else restarts the instance, such as an update",
+    "now": _NOW,
+}
+
+
+def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
+    """Plain data of an outcome."""
+    if outcome is None:
+        return None
+    return {
+        "did": outcome.did,
+        "target": outcome.target,
+        "group": outcome.group,
+        "change": outcome.change,
+        "changed": list(outcome.changed),
+        "calls": outcome.calls,
+        "waiting": list(outcome.waiting),
+    }
+
+
+def undo_command(
+    instance: str, region: str | None, profile: str | None, reboot: Reboot, journal: Path | None
+) -> str:
+    """How to take a change back."""
+    words = ["rdstune", "undo", instance]
+    words += ["--region", region] if region else []
+    words += ["--profile", profile] if profile else []
+    words += ["--reboot", reboot] if reboot != "never" else []
+    words += ["--journal", str(journal)] if journal else []
+    return shlex.join(words)

@@ -1,0 +1,187 @@
+"""What `mrtuner vacuum --apply` and `--undo` do: storage parameters set, and taken back."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.cli import change, terminal
+from mrtuner.cli import watch_progress
+from mrtuner.escape import printable
+
+if TYPE_CHECKING:
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.record import Entry
+    from mrtuner.vacuum import Vacuum
+    from mrtuner.vacuum.apply import Outcome
+
+SCHEMA: Final = "mrtuner.vacuum.change/1"
+
+
+def put(
+    dsn: str,
+    watch: float | None,
+    sample: tuple[str, ...],
+    journal: Path | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Measure, show the plan, ask, and set what is advised for tables."""
+    from mrtuner.change.journal import Journal
+    from mrtuner.vacuum.apply import apply, plan
+
+    with Journal(journal) as book:
+        recovered = _clean_up(dsn, book)
+        found, interrupted = watch_progress.watched(dsn, watch, sample)
+        if interrupted:
+            terminal.talk("nothing was set on half a watch")
+            raise KeyboardInterrupt
+        entries = plan(dsn, found)
+        _show("the plan", entries, _reasons(found))
+        _of_the_server(found, dsn)
+        if entries:
+            terminal.agree(f"Set {_number(entries)}?", yes=yes)
+        outcome = apply(dsn, entries, book)
+    undo = _undo_command(dsn, journal) if outcome.changed else None
+    _finish(recovered, entries, outcome, undo, as_json=as_json)
+
+
+def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> None:
+    """Show what the last change set, ask, and put back what was there."""
+    from mrtuner.change.journal import Journal
+    from mrtuner.vacuum.apply import last, undo
+
+    with Journal(journal) as book:
+        recovered = _clean_up(dsn, book)
+        if recovered is not None and recovered.did in {"reverted", "undone"}:
+            _finish(recovered, (), recovered, None, as_json=as_json)
+            return
+        done = last(dsn, book)
+        entries = [] if done is None else _turned(done.entries)
+        if done is not None:
+            _show(f"change {done.id} of {done.began} taken back", entries)
+            terminal.agree(f"Put back {_number(entries)}?", yes=yes)
+        outcome = undo(dsn, book)
+    _finish(recovered, entries, outcome, None, as_json=as_json)
+
+
+def _clean_up(dsn: str, book: Journal) -> Outcome | None:
+    """Find out what became of a change that was interrupted, and say so."""
+    from mrtuner.vacuum.apply import recover
+
+    outcome = recover(dsn, book)
+    if outcome is not None:
+        names = ", ".join(outcome.changed)
+        terminal.talk(_FOUND[outcome.did] + (f": {names}" if names else ""))
+    return outcome
+
+
+_FOUND: Final = {
+    "finished": "an interrupted change was found, in force",
+    "reverted": "an interrupted change was found, not in force",
+    "undone": "an interrupted undo was found, done",
+    "nothing": "an interrupted undo was found, not done",
+}
+
+
+def _turned(entries: Sequence[Entry]) -> list[Entry]:
+    return [replace(one, before=one.after, after=one.before) for one in entries]
+
+
+def _reasons(found: Vacuum) -> dict[str, str]:
+    """Why each parameter is to be set, by its name in the plan."""
+    from mrtuner.vacuum.apply import entry_name
+
+    return {
+        entry_name(one.table, item.name): item.because
+        for one in found.tables
+        for item in one.advice
+    }
+
+
+def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | None = None) -> None:
+    """What becomes of each parameter, and why where that is known."""
+    if entries:
+        from mrtuner.present.text import heading, table
+
+        look = terminal.look(sys.stderr)
+        header: tuple[str, ...] = ("parameter", "now", "becomes")
+        rows = [(printable(one.name), _text(one.before), _text(one.after)) for one in entries]
+        for line in heading(title, look):
+            terminal.talk(line)
+        if reasons is None:
+            shown = table(header, rows, look)
+        else:
+            why = [(*row, reasons[one.name]) for row, one in zip(rows, entries, strict=True)]
+            shown = table((*header, "why"), why, look)
+        for line in shown:
+            terminal.talk(line)
+
+
+def _of_the_server(found: Vacuum, dsn: str) -> None:
+    """Its settings are another change, with its own way back."""
+    if found.settings:
+        names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
+        where = shlex.quote(change.without_secrets(dsn))
+        terminal.talk(
+            f"for the server, not set here: {names}; with --format conf > server.conf, "
+            f"then: mrtuner apply {where} --from server.conf"
+        )
+
+
+def _text(value: str | None) -> str:
+    return "unset" if value is None else value
+
+
+def _number(entries: Sequence[Entry]) -> str:
+    tables = len({one.name.rpartition(" ")[0] for one in entries})
+    return f"{len(entries):,} parameters of {tables:,} table{'s' * (tables != 1)}"
+
+
+def _undo_command(dsn: str, journal: Path | None) -> str:
+    words = ["mrtuner", "vacuum", change.without_secrets(dsn), "--undo"]
+    return shlex.join(words if journal is None else [*words, "--journal", str(journal)])
+
+
+def _finish(
+    recovered: Outcome | None,
+    entries: Sequence[Entry],
+    outcome: Outcome,
+    undo: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if as_json:
+        terminal.document(_document(recovered, entries, outcome, undo))
+        return
+    for line in _said(outcome):
+        terminal.say(line)
+    if undo:
+        terminal.talk(f"to take it back: {undo}")
+
+
+def _said(outcome: Outcome) -> Iterator[str]:
+    if outcome.did in {"nothing", "reverted"}:
+        yield "nothing to change"
+        return
+    number = len(outcome.changed)
+    yield f"{number:,} parameter{'s' * (number != 1)} {outcome.did} and verified"
+    for name in outcome.left:
+        yield f"left alone: {name} is not what was set, or its table is gone"
+
+
+def _document(
+    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "recovered": None if recovered is None else asdict(recovered),
+        "plan": [{"name": one.name, "before": one.before, "after": one.after} for one in entries],
+        "outcome": asdict(outcome),
+        "undo": undo,
+    }

@@ -1,0 +1,160 @@
+"""The two sides of a proof on one server: its settings as they were, and as advised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from mrtuner.cli import terminal
+from mrtuner.errors import MrTunerError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.proof import Arm
+    from mrtuner.change.journal import Journal
+    from mrtuner.change.settings.apply import Plan, Restart, Wanted
+
+CURRENT: Final = "current"
+ADVISED: Final = "advised"
+_STILL: Final = "still putting everything back; once more leaves it as it is then"
+
+
+class Sides:
+    """Switches a server between both sides; on leaving the block it is as it was.
+
+    Every switch is a journalled change. Where a side needs a restart, every activation restarts,
+    so that both start with equally cold buffers.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        wanted: Sequence[Wanted],
+        journal: Journal,
+        restart: Restart,
+        fits: Callable[[Mapping[str, str]], bool],
+        repair: str | None = None,  # the command for what we could not put back; None: no matter
+    ) -> None:
+        self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
+        self.fits, self.repair = fits, repair
+        self.changed = False
+        self._end = terminal.PatientEnd(_STILL)
+        self.plan: Plan | None = None  # of the last switch to the advised side
+
+    def arms(self) -> tuple[Arm, Arm]:
+        """What `mrtuner.bench.proof.prove` compares."""
+        from mrtuner.bench.proof import Arm
+
+        return Arm(CURRENT, self.dsn, self.as_they_were), Arm(ADVISED, self.dsn, self.as_advised)
+
+    def as_they_were(self) -> None:
+        """Put the settings back, or start afresh with them."""
+        if not self.changed:
+            self._start_afresh()
+            return
+        from mrtuner.change.settings.apply import undo
+
+        undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
+        self.changed = False
+
+    def as_advised(self) -> None:
+        """Put the advice into force, or start afresh with it."""
+        if self.changed:
+            self._start_afresh()
+            return
+        from mrtuner.change.settings.apply import apply
+
+        self.plan = self._planned()
+        apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True)
+        self.changed = True
+
+    def _planned(self) -> Plan:
+        from mrtuner.change.settings.apply import plan
+        from mrtuner.postgres.connect import connect
+        from mrtuner.postgres.read import read
+
+        with connect(self.dsn) as connection:
+            return plan(read(connection), self.wanted)
+
+    def _start_afresh(self) -> None:
+        """Restart, where the other side could not be reached without it either."""
+        if self.restart.run is None or not any(item.restart for item in self.wanted):
+            return
+        from mrtuner.change.settings.live import identify
+        from mrtuner.change.settings.restart import restarted
+        from mrtuner.postgres.connect import connect
+
+        with connect(self.dsn) as connection:
+            before = identify(connection).started
+        restarted(self.dsn, self.restart.run, self.restart.patience, before).close()
+
+    def __enter__(self) -> Self:
+        from mrtuner.change.settings.live import identify
+        from mrtuner.postgres.connect import connect
+
+        with connect(self.dsn) as connection:
+            self._server = identify(connection).server
+        self._before = self._last()
+        self._end.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end.unwinding()
+        try:
+            if self._to_put_back():
+                terminal.talk("putting the settings back")
+                self._put_back()
+        except BaseException:
+            self._say_left()
+            raise
+        finally:
+            self._end.__exit__()
+
+    def _last(self) -> int:
+        """The number of the change in force; the journal knows it whatever interrupted us."""
+        last = self.journal.last(self._server)
+        return 0 if last is None else last.id
+
+    def _to_put_back(self) -> bool:
+        return self._last() > self._before or self.journal.unfinished(self._server) is not None
+
+    def _put_back(self) -> None:
+        from mrtuner.change.settings.apply import recover, undo
+
+        recover(self.dsn, self.journal, restart=self.restart)
+        while self._last() > self._before:
+            undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
+        self.changed = False
+
+    def _say_left(self) -> None:
+        """What is in force all the same, and the command that repairs it. Hides no error."""
+        if self.repair is None:
+            return
+        try:
+            names = self._off()
+        except MrTunerError as error:
+            terminal.talk(f"warning: what is in force now could not be asked: {error.message}")
+        else:
+            left = f"still in force, as advised: {', '.join(names)}"
+            terminal.talk(f"warning: {left if names else 'the settings are as they were'}")
+        if self._to_put_back():
+            terminal.talk(f"to put everything back: {self.repair}")
+
+    def _off(self) -> tuple[str, ...]:
+        """The settings that are not as they were before."""
+        from mrtuner.change.settings.live import in_force
+        from mrtuner.postgres.connect import connect
+
+        steps = self.plan.steps if self.plan else ()
+        with connect(self.dsn) as connection:
+            rows = in_force(connection, [step.name for step in steps])
+        return tuple(
+            step.name
+            for step in steps
+            if step.name in rows and rows[step.name].setting != step.in_force
+        )

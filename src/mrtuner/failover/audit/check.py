@@ -1,0 +1,155 @@
+"""What is really in force: on live connections, at the server, and in between.
+
+Judged by the sockets' own options, not by what a file says. A finding is a hang longer than asked,
+or a server that keeps backends whose clients have gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.catalog.timers import driver
+from mrtuner.failover.audit.connections import Connection
+from mrtuner.failover.predict.cases import Case, Prediction, Situation, idle, in_flight, said
+from mrtuner.failover.predict.client import Client
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.sockets import Options
+
+#: Server settings that decide how long a backend outlives its client.
+SERVER: Final = (
+    "tcp_keepalives_idle",
+    "tcp_keepalives_interval",
+    "tcp_keepalives_count",
+    "tcp_user_timeout",
+    "client_connection_check_interval",
+)
+_ORIGIN: Final = dict.fromkeys(("keepalives", "keepalives_idle", "tcp_user_timeout"), "socket")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """One connection and what a silent server would do to it."""
+
+    connection: Connection
+    cases: tuple[Prediction, ...]  # idle and in flight; empty when the options are unknown
+    findings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **self.connection.to_dict(),
+            "cases": [case.to_dict() for case in self.cases],
+            "findings": list(self.findings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Everything that was looked at."""
+
+    within: float
+    connections: tuple[Audited, ...]
+    server: Mapping[str, str]  # its settings; empty without a session
+    findings: tuple[str, ...]  # of the server, and of what stands in between
+
+    @property
+    def found(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self.findings) or any(one.findings for one in self.connections)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "within": self.within,
+            "connections": [one.to_dict() for one in self.connections],
+            "server": dict(self.server),
+            "findings": list(self.findings),
+        }
+
+
+def audit(
+    connections: Iterable[Connection],
+    kernel: Kernel,
+    within: float,
+    *,
+    server: Mapping[str, str] | None = None,
+    between: str | None = None,
+) -> Audit:
+    """Judge them; `server`: its settings in base units, `between`: who answers in its place."""
+    settings = server or {}
+    return Audit(
+        within=within,
+        connections=tuple(judged(one, kernel, within) for one in connections),
+        server=settings,
+        findings=(*_between(between), *_server(settings)),
+    )
+
+
+def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
+    """One connection."""
+    seen = connection.options
+    if seen is None:
+        return Audited(connection=connection, cases=(), findings=tuple(_unread(connection)))
+    path = Path(rtt=seen.rtt, rto=max(seen.rto, 1 / kernel.hz))
+    situation = Situation(kernel=kernel, client=client_of(seen), path=path)
+    cases = (idle(situation), in_flight(situation))
+    return Audited(connection=connection, cases=cases, findings=tuple(_too_long(cases, within)))
+
+
+def client_of(seen: Options) -> Client:
+    """The client that a socket's options are of."""
+    return Client(
+        driver=driver("libpq"),
+        connect_timeout=None,
+        keepalives=seen.keepalives,
+        idle=seen.idle,
+        interval=seen.interval,
+        count=seen.count,
+        user_timeout=seen.user_timeout,
+        origin=_ORIGIN,
+    )
+
+
+def _too_long(cases: Iterable[Prediction], within: float) -> Iterator[str]:
+    for case in cases:
+        if case.span is None or case.span.high > within:
+            yield f"{case.case.words}: {said(case.span)}, by {case.decided_by}"
+
+
+def _unread(connection: Connection) -> Iterator[str]:
+    """What can be said without the socket: only that a query in flight hangs for ever."""
+    if connection.timer is None:
+        yield f"{Case.FLIGHT.words}: for ever, no keepalive timer is armed"
+
+
+def _between(name: str | None) -> Iterator[str]:
+    if name is not None:
+        yield (
+            f"{name} stands in between: a login through it proves nothing, and its own connections "
+            "to the server are not seen here; audit it on its host"
+        )
+
+
+def _server(settings: Mapping[str, str]) -> Iterator[str]:
+    """Backends of clients that vanished hold locks and slots of max_connections."""
+    if not settings:
+        return
+    if settings.get("client_connection_check_interval") == "0":
+        yield (
+            "client_connection_check_interval = 0: the server finishes queries of clients that "
+            "have hung up"
+        )
+    unbounded = settings.get("tcp_user_timeout") == "0"
+    # 0 stands for a Unix socket there; over TCP it tells what is in force
+    if int(settings.get("tcp_keepalives_idle", "0")) > _IDLE and unbounded:
+        yield (
+            f"tcp_keepalives_idle = {settings['tcp_keepalives_idle']} s at the server: backends "
+            "whose clients vanished stay that long and longer"
+        )
+
+
+#: A backend without its client may stay so long [s].
+_IDLE: Final = 300

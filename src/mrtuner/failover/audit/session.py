@@ -1,0 +1,80 @@
+"""A session of ours, to see what a connection string and its server really put into force."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from mrtuner.failover.audit.connections import Connection
+from mrtuner.failover.predict.client import parameters_of, refuse_local
+from mrtuner.failover.sockets import Options, options
+from mrtuner.postgres.connect import connect, translated
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection as Session
+
+_SETTINGS: Final[LiteralString] = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One connection, its server's settings in base units, and who stands in between."""
+
+    connection: Connection
+    settings: Mapping[str, str]
+    between: str | None
+
+
+def met(dsn: str) -> tuple[Options, str | None]:
+    """The options of a connection of ours, and who answers in the server's place."""
+    refuse_local(parameters_of(dsn))
+    with connect(dsn, through_pooler=True) as session, translated():
+        return options(session.fileno()), between(session)
+
+
+def look(dsn: str) -> Seen:
+    """Connect and ask. UsageError for a Unix socket; ConnectError where there is no session.
+
+    A login alone proves nothing, for a pooler accepts it with the database dead: what is asked
+    here is answered by the server itself.
+    """
+    from mrtuner.failover.audit.check import SERVER
+
+    refuse_local(parameters_of(dsn))
+    with connect(dsn, through_pooler=True) as session, translated():
+        rows = session.execute(_SETTINGS, [list(SERVER)]).fetchall()
+        return Seen(
+            connection=Connection(
+                local="this session",
+                peer=f"{session.info.host}:{session.info.port}",
+                process="mrtuner",
+                pid=os.getpid(),
+                options=options(session.fileno()),
+            ),
+            settings={str(name): str(setting) for name, setting in rows},
+            between=between(session),
+        )
+
+
+def between(session: Session) -> str | None:
+    """Who answers in the server's place, if somebody does.
+
+    A server tells its backend's process id at log-in; a pooler has to make one up. A proxy comes
+    to the server from a port of its own, and so may address translation.
+    """
+    row = session.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
+    pid, port = row or (None, None)
+    if pid != session.info.backend_pid:
+        return "a pooler"
+    through = port is not None and port != _own_port(session)
+    return "a proxy or an address translation" if through else None
+
+
+def _own_port(session: Session) -> int:
+    """Of our end of the connection."""
+    with socket.socket(fileno=os.dup(session.fileno())) as ours:
+        port: int = ours.getsockname()[1]
+        return port

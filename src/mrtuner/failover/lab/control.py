@@ -1,0 +1,171 @@
+"""The outside of the lab: starts the stage in its namespaces, and talks with it.
+
+The stage ends with its stdin, so nothing is left of it whatever becomes of us.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from mrtuner import errors
+from mrtuner.errors import MissingPart, MrTunerError, UsageError
+from mrtuner.failover.lab.network import enter
+from mrtuner.failover.namespaces import hint, python, require
+from mrtuner.failover.predict.client import configured, parameters_of
+
+_PATIENCE: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is wanted of the lab. Durations are seconds."""
+
+    scenario: str | None = None  # None: it stays open for commands
+    within: float = 10.0  # for which the clients are set, unless `parameters` are given
+    parameters: Mapping[str, str] | None = None  # libpq's
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # of the client's namespace
+    ttl: float = 5.0
+    watch: float = 180.0
+    server_bin: Path | None = None
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(
+            {
+                "scenario": self.scenario,
+                "within": self.within,
+                "parameters": None if self.parameters is None else dict(self.parameters),
+                "sysctls": dict(self.sysctls),
+                "ttl": self.ttl,
+                "watch": self.watch,
+                "server_bin": None if self.server_bin is None else str(self.server_bin.resolve()),
+            }
+        )
+
+
+def sysctl(text: str) -> tuple[str, int]:
+    """``tcp_retries2=5`` or ``net.ipv4.tcp_retries2=5``; UsageError for anything else.
+
+    >>> sysctl("tcp_retries2=5")
+    ('net.ipv4.tcp_retries2', 5)
+    """
+    name, _, value = text.partition("=")
+    short = name.strip().removeprefix("net.ipv4.")
+    if not short.startswith("tcp_") or not short.isidentifier() or not value.strip().isdigit():
+        raise UsageError(f"{text!r} is no TCP setting", "Write it as tcp_retries2=5.")
+    return f"net.ipv4.{short}", int(value)
+
+
+#: Where the clients connect to is the lab's own affair.
+_OURS: Final = frozenset({"host", "hostaddr", "port", "user", "password", "dbname", "service",
+                          "passfile", "servicefile"})  # fmt: skip
+
+
+def parameters(text: str) -> dict[str, str]:
+    """libpq's parameters of the lab's clients; UsageError for those that the lab sets itself.
+
+    >>> parameters("connect_timeout=3 keepalives=0")
+    {'connect_timeout': '3', 'keepalives': '0'}
+    """
+    given = parameters_of(text)
+    if taken := sorted(_OURS & set(given)):
+        raise UsageError(
+            f"{', '.join(taken)} cannot be given: the lab has servers of its own",
+            "Give limits only, such as connect_timeout=3.",
+        )
+    configured("psycopg", {"host": "lab", **given})  # raises what a value is wrong with
+    return {name: str(value) for name, value in given.items()}
+
+
+class Session(AbstractContextManager["Session"]):
+    """A stage at work; MissingPart, in one sentence, where the kernel does not let us."""
+
+    def __init__(self, request: Request) -> None:
+        require()
+        _require_all()
+        self._process = subprocess.Popen(
+            enter(python("mrtuner.failover.lab.stage")),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,  # Ctrl-C is ours alone
+            env={name: text for name, text in os.environ.items() if not name.startswith("PG")},
+        )  # fmt: skip
+        self._say(request.to_json())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()  # and --kill-child ends the first process, and so all of them
+        self._process.communicate()
+
+    def command(self, line: str) -> None:
+        """Hand over one line."""
+        self._say(line.strip())
+
+    def events(self) -> Iterator[tuple[str, Any]]:
+        """What the stage tells, as it comes; its errors are raised here."""
+        assert self._process.stdout is not None  # noqa: S101  # we asked for a pipe
+        for line in self._process.stdout:
+            ((what, content),) = json.loads(line).items()
+            if what == "error":
+                raise _error(*content)
+            yield what, content
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None  # noqa: S101  # we asked for a pipe
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self.ended() from None
+
+    def ended(self) -> MrTunerError:
+        _, said = self._process.communicate(timeout=_PATIENCE)
+        last = (said.strip().splitlines() or ["no reason given"])[-1]
+        return MissingPart(f"the lab ended by itself: {last}", "Run it with --debug, report that.")
+
+    def first(self) -> int | None:
+        """The process id by which others enter the client's namespaces; None: it is gone."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        try:
+            return int(children.read_text().split()[0])
+        except (OSError, IndexError):
+            return None
+
+
+def _require_all() -> None:
+    """MissingPart where some of the other namespaces cannot be made; some containers forbid it."""
+    tried = subprocess.run(enter(["true"]), capture_output=True, text=True, check=False)
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise MissingPart(
+            f"this kernel does not let us make namespaces here: {said}",
+            hint(),
+        )
+
+
+def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:
+    """Play one scenario; the outcome's document."""
+    with Session(request) as session:
+        for what, content in session.events():
+            if what == "result":
+                result: dict[str, Any] = content
+                return result
+            talk(content)
+        raise session.ended()
+
+
+def _error(name: str, message: str, hint: str) -> MrTunerError:
+    """As it was raised over there."""
+    made: MrTunerError = getattr(errors, name, MrTunerError)(message, hint)
+    return made

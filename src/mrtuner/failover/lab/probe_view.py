@@ -1,0 +1,45 @@
+"""What the open-loop probes of a scenario saw, old primary and new told apart.
+
+The old one is whoever answered first; a server is known by its start time, whatever its address.
+Times are of the probes' own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mrtuner.failover.lab.outcome import Seen
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation
+
+
+def seen(observed: Observation, kind: Kind, takeover: float) -> Seen:
+    """One kind's outage, and what the old primary still answered after the takeover."""
+    mine = [each for each in observed.attempts if each.kind is kind]
+    gaps = [gap.most for gap in observed.gaps(kind)]
+    ended = [gap for gap in gaps if gap is not None]
+    return Seen(
+        kind=kind.words,
+        outage=None if len(ended) < len(gaps) else max(ended, default=0.0),
+        failed=sum(not each.answered for each in mine),
+        late=sum(each.answered and not each.good for each in mine),
+        stale=sum(each.kind is kind for each in stale(observed, takeover)),
+    )
+
+
+def stale(observed: Observation, takeover: float) -> Iterator[Attempt]:
+    """Answers of the old primary to what was asked after the takeover."""
+    for each, new in _answers(observed):
+        if each.sent > takeover and not new:
+            yield each
+
+
+def first_by_new(observed: Observation) -> float | None:
+    """When the new primary first answered; None: it never did."""
+    return min((each.ended for each, new in _answers(observed) if new), default=None)
+
+
+def _answers(observed: Observation) -> Iterator[tuple[Attempt, bool]]:
+    """Every answer, and whether it is the new primary's."""
+    for each in observed.attempts:
+        if each.answered and each.server is not None:
+            yield each, each.server.started != observed.servers[0].started

@@ -1,0 +1,208 @@
+"""One scenario from its beginning to its outcome."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from typing import Any, Final
+
+from mrtuner.failover.lab import patroni, pooler, probe_view
+from mrtuner.failover.lab.lab import Lab
+from mrtuner.failover.lab.outcome import Outcome, Row, union
+from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
+from mrtuner.failover.lab.trials import Attempt, Trials
+from mrtuner.failover.predict.cases import Prediction, Situation
+from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.kernel import Kernel, local
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.rehearsal.observation import Observation
+from mrtuner.rehearsal.probes import Probes, Schedule
+
+_INTERVAL: Final = 0.2
+#: What probes find out is known to one interval [s].
+_COARSE: Final = 0.3
+_STEADY: Final = 1.0
+#: Any probe gives up after this [s]: later than the clients' own limits do.
+_PATIENCE: Final = 30.0
+#: How long an endless hang is looked at, at least, and any beyond its band [s].
+_LEAST: Final = 5.0
+_BEYOND: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a scenario is to be played."""
+
+    parameters: Mapping[str, str]  # libpq's, of every client
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # of the clients' namespace
+    within: float = 10.0  # s, for which a pooler is set
+    ttl: float = 5.0  # s, of the name
+    watch: float = 180.0  # s after which a hang is not waited for any longer
+
+
+@dataclass(slots=True)
+class Play:
+    """A scenario under way. Moments are of time.monotonic(); `seen_…` of the probes' clock."""
+
+    lab: Lab
+    one: Scenario
+    wishes: Wishes
+    talk: Callable[[str], None]
+    kernel: Kernel = field(default_factory=local)
+    fault: float = field(init=False, default=0.0)
+    takeover: float = field(init=False, default=0.0)
+    end: float = field(init=False, default=0.0)
+    seen_takeover: float = field(init=False, default=0.0)
+    seen_end: float = field(init=False, default=0.0)
+
+    def run(self) -> Outcome:
+        """Break it, wait, and put what was measured beside what was predicted."""
+        trials = Trials(self._dsns())
+        schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
+        with Probes(self._dsn(self.one.observers), schedule) as probes:
+            probes.wait_until_steady(_STEADY, patience=_PATIENCE)
+            self._break(trials, probes)
+            trials.wait(self._until(trials.attempts))
+            self.end = time.monotonic()
+            rows = tuple(self._rows(trials.attempts))  # fencing ends what hangs still
+            self._fence()
+            self.seen_end = probes.now()
+            self._wait_for_answers(probes)
+            observed = probes.finish()
+        return self._outcome(rows, observed)
+
+    def _dsns(self) -> Iterator[str]:
+        """One for each client; a pool of its own where there are pools."""
+        if self.one.entrance != POOLER:
+            return repeat(self._dsn(self.one.entrance))
+        pooler.start(self.wishes.within)
+        return (f"{self._dsn(POOLER)} dbname=pool{number}" for number in count())
+
+    def _dsn(self, entrance: str) -> str:
+        if entrance == POOLER:
+            return f"host=127.0.0.1 port={pooler.PORT} user=postgres dbname=postgres"
+        from psycopg.conninfo import make_conninfo
+
+        given: dict[str, Any] = dict(self.wishes.parameters)
+        return make_conninfo(self.lab.dsns()[entrance], **given)
+
+    def _break(self, trials: Trials, probes: Probes) -> None:
+        trials.before()
+        self.talk(f"now: {self.one.words}")
+        self.fault = time.monotonic()
+        self.one.fault(self.lab)
+        trials.after()
+        if self.one.late:
+            trials.wait(self._until(trials.attempts))
+        time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
+        self.one.takeover(self.lab)
+        self.takeover, self.seen_takeover = time.monotonic(), probes.now()
+        self.talk("the other machine has taken over; waiting for those that hang")
+
+    def _until(self, attempts: list[Attempt]) -> float:
+        """When every hang that ends should have ended."""
+        spans = ((each.began, self._predicted(each).span) for each in attempts)
+        ends = [began + span.high + _BEYOND for began, span in spans if span is not None]
+        latest = max([*ends, self.takeover + _LEAST])
+        return min(latest, self.fault + self.wishes.watch)
+
+    def _fence(self) -> None:
+        if self.one.fence is not None:
+            self.talk("fencing the old primary")
+            self.one.fence(self.lab)
+
+    def _wait_for_answers(self, probes: Probes) -> None:
+        """Until every kind of probe that was sent after the end has been answered."""
+        self.talk("waiting until the probes are answered again")
+        last = time.monotonic() + _PATIENCE
+        while time.monotonic() < last:
+            late = {each.kind for each in probes.attempts()
+                    if each.answered and each.sent > self.seen_end}  # fmt: skip
+            if late >= set(probes.schedule.kinds):
+                return
+            time.sleep(_INTERVAL)
+
+    def _predicted(self, attempt: Attempt) -> Prediction:
+        client = configured("psycopg", parameters_of(self._dsn(self.one.entrance)))
+        situation = Situation(kernel=self.kernel, client=client, path=attempt.path)
+        return self.one.expected(
+            attempt.case,
+            Moment(
+                situation=situation,
+                within=self.wishes.within,
+                fault=max(0.0, self.fault - attempt.began),
+                takeover=self.takeover - attempt.began,
+            ),
+        )
+
+    def _rows(self, attempts: list[Attempt]) -> Iterator[Row]:
+        for case in self.one.cases:
+            mine = [each for each in attempts if each.case is case]
+            predictions = [self._predicted(each) for each in mine]
+            yield Row(
+                label=case.words,
+                predicted=union([each.span for each in predictions]),
+                decided_by=predictions[0].decided_by,
+                measured=tuple(each.seconds for each in mine),
+                watched=min(self.end - each.began for each in mine),
+            )
+
+    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> Outcome:
+        ledger = observed.ledger
+        pooled = self.one.entrance == POOLER
+        return Outcome(
+            scenario=self.one.name,
+            words=self.one.words,
+            release=".".join(map(str, self.kernel.release)),
+            hz=self.kernel.hz,
+            parameters={} if pooled else self.wishes.parameters,
+            sysctls=self.wishes.sysctls,
+            rows=(*rows, *self._more(observed)),
+            seen=tuple(
+                probe_view.seen(observed, kind, self.seen_takeover) for kind in observed.kinds
+            ),
+            acknowledged=ledger.acknowledged if ledger else 0,
+            lost=len(ledger.lost) if ledger else 0,
+            fenced=None if self.one.fence is None else self.end - self.fault,
+        )
+
+    def _more(self, observed: Observation) -> Iterator[Row]:
+        """What only some scenarios have."""
+        if self.one.entrance == "name":
+            yield self._name_row(observed)
+        if self.one.manager is not None:
+            yield self._election_row()
+        if self.one.name == "partition":
+            yield self._partition_row(observed)
+
+    def _name_row(self, observed: Observation) -> Row:
+        ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
+        return Row(
+            label="the name leads elsewhere",
+            predicted=Span(0.0, ttl / 2, ttl),
+            decided_by=f"the name's TTL = {ttl:g} s",
+            measured=(None if first is None else max(0.0, first - self.seen_takeover),),
+            slack=_COARSE,
+            watched=self.seen_end - self.seen_takeover,
+        )
+
+    def _election_row(self) -> Row:
+        return Row(
+            label="the next primary",
+            predicted=patroni.election(),
+            decided_by=f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
+            measured=(self.takeover - self.fault,),
+        )
+
+    def _partition_row(self, observed: Observation) -> Row:
+        writes = [each.ended for each in probe_view.stale(observed, self.seen_takeover)
+                  if each.kind.writes]  # fmt: skip
+        return Row(
+            label="writes to the old primary",
+            predicted=Span.exactly(self.seen_end - self.seen_takeover),
+            decided_by="nothing tells a client of the other primary: fencing does",
+            measured=(max(writes, default=self.seen_takeover) - self.seen_takeover,),
+            slack=_COARSE,
+        )

@@ -1,0 +1,1 @@
+"""How long a client hangs when its server goes away, case by case."""

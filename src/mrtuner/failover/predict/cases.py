@@ -1,0 +1,369 @@
+"""How long a failover hangs a client: five cases, each with what decides it and why.
+
+A pure function of the settings in force. What it knows of the kernel was measured: some 200 hangs
+on Linux 6.18, all within 0.03 s of the bands given here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from mrtuner.failover.predict import path
+from mrtuner.failover.predict.client import Client
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import (
+    Connecting,
+    Keepalive,
+    Path,
+    Trace,
+    Unacknowledged,
+    Waiting,
+    hang,
+    model,
+    noticed,
+)
+from mrtuner.failover.predict.timer_wheel import Span
+
+#: What libpq's own login and the kernel's scheduling may add [s]; measured, at most 0.03.
+SLACK: Final = 0.1
+#: A shorter round trip [s] does not show in a hang.
+_FAR: Final = 0.01
+
+
+class Case(StrEnum):
+    """What the client was doing when the server went away."""
+
+    CONNECT = "connect"
+    IDLE = "idle"
+    FLIGHT = "flight"
+    FROZEN = "frozen"
+    STALE = "stale"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    Case.CONNECT: "new connection",
+    Case.IDLE: "idle connection, then a query",
+    Case.FLIGHT: "query in flight",
+    Case.FROZEN: "server frozen, its kernel answers",
+    Case.STALE: "reconnected to a read-only server",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One case. `span` [s] from the client's own action; None: for ever."""
+
+    case: Case
+    span: Span | None
+    decided_by: str
+    steps: tuple[str, ...]
+    traps: tuple[str, ...] = ()
+    noticed: Span | None = None  # [s], if the address answers again after a given time
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": str(self.case),
+            "words": self.case.words,
+            "span": None if self.span is None else self.span.to_dict(),
+            "decided_by": self.decided_by,
+            "steps": list(self.steps),
+            "traps": list(self.traps),
+            "noticed": None if self.noticed is None else self.noticed.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A client, its kernel, and its way to the server."""
+
+    kernel: Kernel
+    client: Client
+    path: Path
+    away: float | None = None  # s after which the address answers again
+
+
+def predict(situation: Situation) -> tuple[Prediction, ...]:
+    """All five cases, in their order."""
+    return (
+        connecting(situation),
+        idle(situation),
+        in_flight(situation),
+        frozen(situation),
+        stale(situation),
+    )
+
+
+def connecting(now: Situation) -> Prediction:
+    """Case 1: nobody answers the SYN."""
+    client, kernel = now.client, now.kernel
+    trace = Connecting(kernel=kernel, user_timeout=client.user_timeout)
+    span = hang(trace, kernel)
+    steps = list(_syn_steps(trace, span, client))
+    decided = _user_timeout(client) if client.user_timeout else kernel.said("tcp_syn_retries")
+    if client.connect_timeout is not None and client.connect_timeout < span.high:
+        span = span.at_most(Span.exactly(client.connect_timeout))
+        decided = client.said("connect_timeout", f"{client.connect_timeout:g}")
+        steps.append(f"the client stops waiting after {client.connect_timeout:g} s")
+    if client.addresses > 1:
+        span = span.times(client.addresses)
+        steps.append(f"each of {client.addresses} addresses is tried, one after the other")
+    if client.pool_wait is not None:
+        span = Span.exactly(client.pool_wait)
+        decided = client.said("pool_wait", f"{client.pool_wait:g}")
+        steps.append(f"the pool tries again and lets its caller wait {client.pool_wait:g} s in all")
+    return _with_return(
+        Prediction(
+            case=Case.CONNECT,
+            span=span,
+            decided_by=decided,
+            steps=tuple(steps),
+            traps=tuple(_connect_traps(now)),
+        ),
+        now,
+        trace,
+    )
+
+
+def _syn_steps(trace: Connecting, span: Span, client: Client) -> Iterator[str]:
+    kernel = trace.kernel
+    even = f", {kernel.linear + 1} times at even gaps" if kernel.linear else ""
+    yield f"the SYN is sent again after 1 s{even}, then at gaps that double"
+    if client.user_timeout:
+        yield f"{_user_timeout(client)} counts from the first SYN: {said(span)}"
+    else:
+        yield (
+            f"{kernel.said('tcp_syn_retries')} gives {trace.limit:g} s by the kernel's model; "
+            f"the first timer after that ends it: {said(span)}"
+        )
+
+
+def _connect_traps(now: Situation) -> Iterator[str]:
+    client = now.client
+    if client.addresses > 1:
+        yield "connect_timeout is for each address, not for all of them"
+    if client.driver.name == "pgbouncer":
+        yield "PgBouncer logs clients in while a database it has known is dead: run a query to know"
+    if client.origin.get("connect_timeout") and client.connect_timeout == 2:
+        yield "connect_timeout=1 means 2 s before libpq 18, and in psycopg"
+    if now.kernel.linear and now.kernel.tcp_syn_retries > 2 and client.connect_timeout is None:
+        yield "since Linux 6.5 the same tcp_syn_retries lasts 4 s longer"
+
+
+def idle(now: Situation) -> Prediction:
+    """Case 2: the query goes out and is never acknowledged."""
+    client, kernel = now.client, now.kernel
+    trace = Unacknowledged(kernel=kernel, path=now.path, user_timeout=client.user_timeout)
+    span = hang(trace, kernel)
+    decided = _user_timeout(client) if client.user_timeout else kernel.said("tcp_retries2")
+    steps = (*path.said(now.path, kernel), *_data_steps(trace, span, client))
+    predicted = Prediction(
+        case=Case.IDLE, span=span, decided_by=decided, steps=steps, traps=tuple(_idle_traps(now))
+    )
+    return _with_return(_read_bounded(predicted, client), now, trace)
+
+
+def _data_steps(trace: Unacknowledged, span: Span, client: Client) -> Iterator[str]:
+    if client.user_timeout:
+        yield f"{_user_timeout(client)} counts from the first retransmission: {said(span)}"
+        return
+    kernel = trace.kernel
+    cap = f"{kernel.tcp_rto_max_ms / 1000:g} s"
+    yield (
+        f"{kernel.said('tcp_retries2')} gives {trace.limit:.1f} s by the kernel's model: "
+        f"doublings of 0.2 s up to {cap}, whatever the real RTO"
+    )
+    yield f"the first timer after that ends it: {said(span)}"
+
+
+def _idle_traps(now: Situation) -> Iterator[str]:
+    kernel, client = now.kernel, now.client
+    yield from client.ignored
+    if client.driver.name == "sqlalchemy":
+        yield "pool_pre_ping moves this hang to the checkout; it does not bound it"
+    if client.keepalives and not client.user_timeout:
+        yield "keepalive does nothing here: it is off while data is unacknowledged"
+    if client.user_timeout:
+        return
+    same = same_hang(now, kernel.tcp_retries2)
+    if same:
+        yield f"tcp_retries2 = {' and '.join(map(str, same))} hang equally long here"
+
+
+def same_hang(now: Situation, retries: int) -> list[int]:
+    """Neighbours among values of tcp_retries2 that make no difference on this path."""
+    if len(now.path.first_rtos(now.kernel)) > 1:
+        return []  # it depends on the age of the connection
+    spans = {
+        count: hang(
+            Unacknowledged(kernel=replace(now.kernel, tcp_retries2=count), path=now.path),
+            now.kernel,
+        )
+        for count in range(max(1, retries - 1), min(retries + 2, 16))
+    }
+    same = [count for count, span in spans.items() if span == spans.get(retries)]
+    return same if len(same) > 1 else []
+
+
+def in_flight(now: Situation) -> Prediction:
+    """Case 3: the query was acknowledged, its answer never comes."""
+    client, kernel = now.client, now.kernel
+    keepalive = client.keepalive(kernel)
+    if keepalive is None:
+        endless = Prediction(
+            case=Case.FLIGHT,
+            span=None,
+            decided_by=client.said("keepalives", "off"),
+            steps=("nothing is left to send, so the kernel never asks whether anybody is there",),
+            traps=tuple(_flight_traps(client)),
+        )
+        return _read_bounded(endless, client)
+    trace = Waiting(
+        kernel=kernel, keepalive=keepalive, user_timeout=client.user_timeout, path=now.path
+    )
+    predicted = Prediction(
+        case=Case.FLIGHT,
+        span=hang(trace, kernel),
+        decided_by=_keepalive_source(now, keepalive),
+        steps=tuple(_keepalive_steps(trace)),
+        traps=tuple(_flight_traps(client)),
+    )
+    return _with_return(_read_bounded(predicted, client), now, trace)
+
+
+def _keepalive_steps(trace: Waiting) -> Iterator[str]:
+    keepalive = trace.keepalive
+    yield (
+        f"a probe after {keepalive.idle} s without a segment from the server, "
+        f"then one every {keepalive.interval} s"
+    )
+    if trace.path is not None and trace.path.rtt > _FAR:
+        soon, late = (seconds * 1000 for seconds in trace.path.acknowledged())
+        yield f"all of it from the acknowledgement of the query, after {soon:.0f} to {late:.0f} ms"
+    if trace.user_timeout:
+        yield (
+            f"given up at the first probe after tcp_user_timeout = {trace.user_timeout} ms: "
+            f"the count of {keepalive.count} is not looked at"
+        )
+    else:
+        yield f"given up after {keepalive.count} unanswered probes"
+    yield f"timers of the kernel's wheel fire late: {said(hang(trace, trace.kernel))}"
+
+
+def _flight_traps(client: Client) -> Iterator[str]:
+    if not client.keepalives:
+        yield "tcp_user_timeout alone does nothing here: nothing is unacknowledged"
+    yield "statement_timeout is the server's and ends nothing when the server is gone"
+    if client.keepalives:
+        yield "a long query is left alone: a living server's kernel answers the probes"
+
+
+def _keepalive_source(now: Situation, keepalive: Keepalive) -> str:
+    text = f"{keepalive.idle}/{keepalive.interval}/{keepalive.count}"
+    own = (now.client.idle, now.client.interval, now.client.count)
+    if any(own):
+        source = now.client.origin.get("keepalives_idle", f"default of {now.client.driver.title}")
+        return f"keepalives_idle/_interval/_count = {text} ({source})"
+    source = now.kernel.origin.get("tcp_keepalive_time", "kernel default")
+    return f"tcp_keepalive_time/_intvl/_probes = {text} ({source})"
+
+
+def frozen(now: Situation) -> Prediction:
+    """Case 4: the process stands still, its kernel acknowledges everything."""
+    client = now.client
+    login = "for ever" if client.connect_timeout is None else f"{client.connect_timeout:g} s"
+    endless = Prediction(
+        case=Case.FROZEN,
+        span=None,
+        decided_by=client.said("read_timeout", "none"),
+        steps=(
+            "the server's kernel acknowledges the query and answers keepalive probes",
+            f"a new connection's login hangs {login}",
+        ),
+        traps=("no TCP setting helps: only a limit of the client on each answer does",),
+    )
+    return _read_bounded(endless, client)
+
+
+def stale(now: Situation) -> Prediction:
+    """Case 5: a server answers, but it is read-only or the old one."""
+    client = now.client
+    if client.read_write:
+        return Prediction(
+            case=Case.STALE,
+            span=Span(0.0, client.dns_ttl / 2, client.dns_ttl),
+            decided_by=f"target_session_attrs, then the name's TTL = {client.dns_ttl:g} s",
+            steps=(
+                "a read-only server is refused at connecting, so a retry goes on",
+                f"the name may lead there for its TTL, {client.dns_ttl:g} s",
+            ),
+        )
+    return Prediction(
+        case=Case.STALE,
+        span=None,
+        decided_by="target_session_attrs = any",
+        steps=("every query is answered, every write fails with SQLSTATE 25006",),
+        traps=("a pool keeps such a connection: SELECT 1 finds nothing wrong with it",),
+    )
+
+
+def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
+    """A limit of the client on each answer ends what the kernel would let go on."""
+    limit = client.read_timeout
+    if limit is None or (predicted.span is not None and predicted.span.high <= limit):
+        return predicted
+    bound = Span.exactly(limit)
+    return replace(
+        predicted,
+        span=bound if predicted.span is None else predicted.span.at_most(bound),
+        decided_by=client.said("read_timeout", f"{limit:g}"),
+        steps=(*predicted.steps, f"the client stops waiting for the answer after {limit:g} s"),
+    )
+
+
+def _with_return(predicted: Prediction, now: Situation, trace: Trace) -> Prediction:
+    """When it notices that the address answers again, if it is to."""
+    client = now.client
+    again = predicted.case is Case.CONNECT and (client.pool_wait or client.addresses > 1)
+    if now.away is None or predicted.span is None or again:
+        return predicted  # a new attempt starts its timers anew
+    found = noticed(trace, now.kernel, now.away).at_most(predicted.span)
+    return replace(predicted, noticed=found)
+
+
+def _user_timeout(client: Client) -> str:
+    return client.said("tcp_user_timeout", client.user_timeout)
+
+
+def said(span: Span | None) -> str:
+    """For people: ``45.4 to 47.4 s``, ``15 min 38 s``.
+
+    >>> said(Span(45.36, 46.4, 47.41)), said(Span.exactly(3)), said(None)
+    ('45.4 to 47.4 s', '3.0 s', 'for ever')
+    """
+    if span is None:
+        return "for ever"
+    low, high = _clock(span.low), _clock(span.high)
+    if low == high:
+        return low
+    return f"{low.removesuffix(' s')} to {high}" if span.high < 120 else f"{low} to {high}"
+
+
+def _clock(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+__all__ = ["SLACK", "Case", "Prediction", "Situation", "model", "predict", "said"]

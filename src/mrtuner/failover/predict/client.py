@@ -1,0 +1,194 @@
+"""What a client has set: its driver's defaults, its connection string, or a live socket's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from mrtuner.catalog.timers import Driver, driver
+from mrtuner.errors import BadValue, UsageError
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Keepalive
+
+#: target_session_attrs under which libpq passes a read-only server over.
+_WRITABLE = frozenset({"read-write", "primary"})
+#: Since this major libpq takes connect_timeout=1 as it stands; psycopg and older ones make it 2.
+_ONE_SECOND = 18
+
+#: The most that Linux takes for each; the least is 1. Source: tcp.h, MAX_TCP_KEEPIDLE and others.
+_KEEPALIVE: Final = {
+    "keepalives_idle": 32_767, "keepalives_interval": 32_767, "keepalives_count": 127,
+}  # fmt: skip
+_HINTS: Final = {
+    "tcp_user_timeout": "Give it in milliseconds.", "keepalives_count": "Give a number of probes.",
+}  # fmt: skip
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """The limits in force for one connection. Seconds but for `user_timeout`; None: no limit."""
+
+    driver: Driver
+    connect_timeout: float | None
+    keepalives: bool
+    idle: int | None = None  # None: the kernel's
+    interval: int | None = None
+    count: int | None = None
+    user_timeout: int = 0  # ms, as it arrives at the socket
+    read_timeout: float | None = None
+    pool_wait: float | None = None
+    addresses: int = 1
+    read_write: bool = False  # whether a read-only server is refused at connecting
+    dns_ttl: float = 5.0
+    #: Settings that are written down and have no effect, with the reason.
+    ignored: tuple[str, ...] = ()
+    #: Where a value comes from that is not the driver's default.
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def keepalive(self, kernel: Kernel) -> Keepalive | None:
+        """The socket's keepalive, gaps filled by the kernel; None when it is off."""
+        if not self.keepalives:
+            return None
+        return Keepalive(
+            idle=self.idle or kernel.tcp_keepalive_time,
+            interval=self.interval or kernel.tcp_keepalive_intvl,
+            count=self.count or kernel.tcp_keepalive_probes,
+        )
+
+    def said(self, name: str, value: object) -> str:
+        """``connect_timeout = 3 (connection string)``."""
+        return f"{name} = {value} ({self.origin.get(name, f'default of {self.driver.title}')})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.driver.name,
+            "evidence": self.driver.evidence,
+            "connect_timeout": self.connect_timeout,
+            "keepalives": self.keepalives,
+            "keepalives_idle": self.idle,
+            "keepalives_interval": self.interval,
+            "keepalives_count": self.count,
+            "tcp_user_timeout": self.user_timeout,
+            "read_timeout": self.read_timeout,
+            "pool_wait": self.pool_wait,
+            "addresses": self.addresses,
+            "read_write": self.read_write,
+            "dns_ttl": self.dns_ttl,
+            "ignored": list(self.ignored),
+        }
+
+
+def defaults(name: str) -> Client:
+    """A client of this driver with nothing configured."""
+    known = driver(name)
+    return Client(
+        driver=known,
+        connect_timeout=known.connect_timeout,
+        keepalives=known.keepalives,
+        idle=known.keepalives_idle,
+        interval=known.keepalives_interval,
+        read_timeout=known.read_timeout,
+        pool_wait=known.pool_wait,
+    )
+
+
+def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> Client:
+    """A client of this driver with libpq's parameters; `libpq` is the library's major version.
+
+    UsageError for a Unix socket, which no network can cut, and for a driver that does not take
+    libpq's parameters; BadValue for what libpq or the kernel refuses.
+    """
+    base = defaults(name)
+    if not base.driver.sets_libpq:
+        raise UsageError(
+            f"{base.driver.title} does not take libpq's parameters",
+            "Leave the connection string away, or give --client libpq.",
+        )
+    refuse_local(parameters)
+    on = str(parameters.get("keepalives", "1")) != "0"
+    asked = whole(parameters, "tcp_user_timeout") or 0
+    seconds = _connect_timeout(parameters, base, libpq)
+    return replace(
+        base,
+        connect_timeout=seconds,
+        keepalives=on,
+        idle=_keepalive(parameters, "keepalives_idle", on=on),
+        interval=_keepalive(parameters, "keepalives_interval", on=on),
+        count=_keepalive(parameters, "keepalives_count", on=on),
+        user_timeout=asked if on else 0,
+        addresses=len(str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")),
+        read_write=parameters.get("target_session_attrs") in _WRITABLE,
+        ignored=() if on or not asked else ("tcp_user_timeout: libpq drops it with keepalives=0",),
+        origin=dict.fromkeys(parameters, "connection string"),
+    )
+
+
+def parameters_of(dsn: str) -> dict[str, Any]:
+    """libpq's parameters in a connection string; UsageError when it cannot be read."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return dict(conninfo_to_dict(dsn))
+    except psycopg.Error:  # its words may quote a piece of a password
+        raise UsageError(
+            "cannot read the connection string",
+            "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD.",
+        ) from None
+
+
+def refuse_local(parameters: Mapping[str, Any]) -> None:
+    """UsageError for a connection that does not cross a network."""
+    host = str(parameters.get("host") or parameters.get("hostaddr") or "")
+    if not host or host.startswith(("/", "@")):
+        raise UsageError(
+            "the connection string leads to a Unix socket, which no network can cut",
+            "Give a host: postgresql://user@host/dbname.",
+        )
+
+
+def whole(parameters: Mapping[str, Any], name: str) -> int | None:
+    """A parameter as a whole number; BadValue when it is none."""
+    value = parameters.get(name)
+    text = "" if value is None else str(value).strip()
+    if not text:
+        return None
+    if _WHOLE.fullmatch(text) is None:
+        raise BadValue(
+            f"{name} = {text!r} is not a whole number",
+            _HINTS.get(name, "Give it in seconds."),
+        )
+    return max(0, int(text))
+
+
+def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | None:
+    """One of the keepalive's numbers; None: the kernel's.
+
+    libpq hands it to the kernel as it is. That refuses 0, whatever libpq's manual says of it, and
+    then no connection comes about. Source: fe-connect.c (setKeepalivesIdle), tcp.c (keepidle).
+    """
+    asked = whole(parameters, name)
+    if asked is None or not on:
+        return None
+    if not 1 <= asked <= _KEEPALIVE[name]:
+        raise BadValue(
+            f"{name} = {asked}: Linux refuses it, so libpq does not connect at all",
+            f"Give 1 to {_KEEPALIVE[name]}, or leave it out for the kernel's own.",
+        )
+    return asked
+
+
+def _connect_timeout(parameters: Mapping[str, Any], base: Client, libpq: int) -> float | None:
+    """0 means no limit of its own; below 2 s not every library does what it is told."""
+    asked = whole(parameters, "connect_timeout")
+    if asked is None:
+        return base.connect_timeout
+    if asked == 0:
+        return base.driver.connect_timeout
+    if asked == 1 and (libpq < _ONE_SECOND or base.driver.name != "libpq"):
+        return 2.0
+    return float(asked)

@@ -1,0 +1,271 @@
+"""What the kernel's timers do with a peer that went silent, timer by timer.
+
+A trace is the list of jiffies at which the kernel acts, the last of them the moment at which it
+gives the connection up and the client's call returns. Sources: net/ipv4/tcp_timer.c
+(tcp_write_timeout, retransmits_timed_out, tcp_model_timeout, tcp_clamp_rto_to_user_timeout,
+tcp_keepalive_timer) and tcp_output.c (tcp_schedule_loss_probe, tcp_send_delayed_ack) of 6.12;
+measured on 6.18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import ceil, floor, log2
+from typing import Final, Protocol
+
+from mrtuner.failover.predict.kernel import CLAMPED, Kernel
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.timer_wheel import PHASES, Span, fires, over_phases
+
+__all__ = [
+    "Connecting", "Keepalive", "Path", "Trace", "Unacknowledged", "Waiting", "clamped", "hang",
+    "keeps", "model", "noticed",
+]  # fmt: skip
+
+#: TCP_RTO_MIN [s]: the model always counts with it, whatever the real timeout is.
+_MODEL: Final = 0.2
+#: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.
+_SYN: Final = 1.0
+#: However many variants there are, each is tried at so many phases of the wheel.
+_LEAST_PHASES: Final = 16
+#: First timeouts that are tried where each shows nearly the same.
+_ENOUGH: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keepalive:
+    """The keepalive of one socket."""
+
+    idle: int  # s
+    interval: int  # s
+    count: int
+
+
+class Trace(Protocol):
+    """A way to wait: yields the jiffies at which the kernel acts; the last one gives up."""
+
+    @property
+    def longest(self) -> int:
+        """No timer in it is longer [jiffies]."""
+
+    def variants(self) -> Sequence[Trace]:
+        """What it may turn out to be, as far as the path leaves that open."""
+
+    def run(self, start: int) -> Iterator[int]:
+        """From a call of the client at jiffy `start`."""
+
+    def __hash__(self) -> int:
+        """Frozen: equal traces hang equally long."""
+
+
+def model(kernel: Kernel, retries: int, base: float = _MODEL) -> float:
+    """What the kernel takes so many retries to last [s]: doublings of `base` up to the cap.
+
+    >>> round(model(Kernel(), 15), 1), round(model(Kernel(), 5), 1)
+    (924.6, 12.6)
+    """
+    cap = kernel.tcp_rto_max_ms / 1000
+    threshold = floor(log2(cap / base))
+    if retries <= threshold:
+        return ((2 << retries) - 1) * base
+    return ((2 << threshold) - 1) * base + (retries - threshold) * cap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unacknowledged:
+    """Data was sent and nothing came back: case 2."""
+
+    kernel: Kernel
+    path: Path
+    user_timeout: int = 0  # ms; 0: tcp_retries2 decides
+    several: bool | None = None  # segments of the request; None: one or several
+
+    @property
+    def limit(self) -> float:
+        """From the first retransmission that counts to the end [s]."""
+        if self.user_timeout:
+            return self.user_timeout / 1000
+        return model(self.kernel, self.kernel.tcp_retries2)
+
+    @property
+    def longest(self) -> int:
+        """The last doubling below the cap and the limit."""
+        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
+                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+
+    def variants(self) -> Sequence[Unacknowledged]:
+        """Every first timeout that the path allows, with a request of one and of several segments.
+
+        With a user timeout the hang grows with the first timeout, but for how late the last timer
+        is: a part of them is enough.
+        """
+        rtos = self.path.first_rtos(self.kernel)
+        if self.user_timeout and self.kernel.release >= CLAMPED and len(rtos) > _ENOUGH:
+            rtos = range(rtos[-1], rtos[0] - 1, -((len(rtos) - 1) // _ENOUGH + 1))[::-1]
+        sizes = (False, True) if self.several is None else (self.several,)
+        return tuple(
+            replace(self, path=self.path.exactly(rto, self.kernel, late=not several),
+                    several=several)
+            for rto in rtos
+            for several in sizes
+        )  # fmt: skip
+
+    def run(self, start: int) -> Iterator[int]:
+        """The tail loss probe, then timeouts that double; of one variant."""
+        kernel, rto = self.kernel, self.path.first_rtos(self.kernel)[-1]
+        now = start
+        if kernel.tail_loss_probe:
+            probe = self.path.probe(kernel, several=bool(self.several))
+            now = fires(now, probe, wheel=kernel.wheel)
+            yield now
+        first = now = fires(now, rto, wheel=kernel.wheel)
+        yield now
+        cap = kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
+        while (now - first) / kernel.hz < self.limit:
+            rto = min(2 * rto, cap)
+            now = fires(now, self._clamped(rto, now - first), wheel=kernel.wheel)
+            yield now
+
+    def _clamped(self, rto: int, elapsed: int) -> int:
+        return clamped(self.kernel, self.user_timeout, rto, elapsed)
+
+
+def clamped(kernel: Kernel, user_timeout: int, rto: int, elapsed: int) -> int:
+    """The timeout, cut to what is left of the user timeout [ms] where the kernel does that."""
+    if not user_timeout or kernel.release < CLAMPED:
+        return rto
+    left = user_timeout * kernel.hz / 1000 - elapsed
+    return 1 if left <= 0 else min(rto, ceil(left))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connecting:
+    """SYNs that nobody answers: case 1."""
+
+    kernel: Kernel
+    user_timeout: int = 0  # ms
+
+    @property
+    def limit(self) -> float:
+        """From the first SYN to the end [s]."""
+        if self.user_timeout:
+            return self.user_timeout / 1000
+        return model(self.kernel, self.kernel.tcp_syn_retries, _SYN)
+
+    @property
+    def longest(self) -> int:
+        """The last doubling."""
+        return min(self.kernel.jiffies(self.kernel.tcp_rto_max_ms / 1000),
+                   self.kernel.jiffies(self.limit) + 1)  # fmt: skip
+
+    def variants(self) -> Sequence[Connecting]:
+        """This alone: nothing is known of the path yet."""
+        return (self,)
+
+    def run(self, start: int) -> Iterator[int]:
+        """Even gaps first, then ones that double."""
+        kernel = self.kernel
+        rto, cap = kernel.jiffies(_SYN), kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
+        now, sent = fires(start, rto, wheel=kernel.wheel), 0
+        yield now
+        while not self._over(sent, now - start):
+            sent += 1
+            if sent > kernel.linear:
+                rto = min(2 * rto, cap)
+            delay = clamped(kernel, self.user_timeout, rto, now - start)
+            now = fires(now, delay, wheel=kernel.wheel)
+            yield now
+
+    def _over(self, sent: int, elapsed: int) -> bool:
+        """Retries used up, or the time that the model gives them; never before the first."""
+        if sent >= self.kernel.tcp_syn_retries + self.kernel.linear:
+            return True
+        return sent > 0 and elapsed / self.kernel.hz >= self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Everything was acknowledged and the answer does not come: case 3, with keepalive."""
+
+    kernel: Kernel
+    keepalive: Keepalive
+    user_timeout: int = 0  # ms; takes the place of the count
+    path: Path | None = None  # None: counted from the acknowledgement
+    acknowledged: int = 0  # jiffies from the query to its acknowledgement, the last sign of life
+
+    @property
+    def longest(self) -> int:
+        """The idle time or the interval."""
+        return self.kernel.jiffies(max(self.keepalive.idle, self.keepalive.interval))
+
+    def variants(self) -> Sequence[Waiting]:
+        """With the soonest and the latest acknowledgement."""
+        if self.path is None:
+            return (self,)
+        soon, late = self.path.acknowledged()
+        whole = (int(soon * self.kernel.hz), self.kernel.jiffies(late))
+        return tuple(replace(self, path=None, acknowledged=jiffies) for jiffies in whole)
+
+    def run(self, start: int) -> Iterator[int]:
+        """The idle time, then a probe an interval."""
+        kernel, start = self.kernel, start + self.acknowledged
+        now, probes = fires(start, kernel.jiffies(self.keepalive.idle), wheel=kernel.wheel), 0
+        yield now
+        while not self._over(probes, now - start):
+            probes += 1
+            now = fires(now, kernel.jiffies(self.keepalive.interval), wheel=kernel.wheel)
+            yield now
+
+    def _over(self, probes: int, elapsed: int) -> bool:
+        if not self.user_timeout:
+            return probes >= self.keepalive.count
+        return probes > 0 and elapsed * 1000 >= self.user_timeout * self.kernel.hz
+
+
+@lru_cache(maxsize=1024)
+def hang(trace: Trace, kernel: Kernel) -> Span:
+    """How long the client's call lasts [s]."""
+
+    return _over_variants(trace, kernel, _last)
+
+
+def keeps(trace: Trace, kernel: Kernel, limit: float) -> bool:
+    """Whether no variant of it hangs longer [s]; quicker to say no than `hang`."""
+    variants = trace.variants()
+    spans = (_over_phases(one, len(variants), kernel, _last) for one in reversed(variants))
+    return all(span.high <= limit for span in spans)
+
+
+def _last(one: Trace, start: int) -> int:
+    *_, last = one.run(start)
+    return last
+
+
+def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
+    """When the client notices [s] if the address answers again after `away` s.
+
+    The kernel asks at its next timer, and is answered; it may have given up before.
+    """
+    gone = kernel.jiffies(away)
+
+    def end(one: Trace, start: int) -> int:
+        last = start
+        for last in one.run(start):
+            if last - start >= gone:
+                break
+        return last
+
+    return _over_variants(trace, kernel, end)
+
+
+def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+    """The span over all that chance decides: the path's part, and the phase of the wheel."""
+    variants = trace.variants()
+    return Span.over(_over_phases(one, len(variants), kernel, end) for one in variants)
+
+
+def _over_phases(one: Trace, among: int, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
+    phases = max(_LEAST_PHASES, PHASES // among)
+    return over_phases(partial(end, one), longest=one.longest, hz=kernel.hz, phases=phases)

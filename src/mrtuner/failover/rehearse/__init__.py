@@ -1,0 +1,1 @@
+"""A rehearsed failover: what sets it off, who took over, what clients met."""

@@ -1,0 +1,78 @@
+"""What the resolver answers while a server moves: a source of marks for the time line."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from mrtuner.rehearsal.run import News
+
+_EVERY: Final = 1.0  # s, between two questions
+
+
+class Names:
+    """Asks for the addresses of names in a thread of its own: a resolver may hang as well."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._heard: SimpleQueue[News] = SimpleQueue()
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Names:
+        for name in self.names:
+            threading.Thread(target=self._ask, args=(name,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+
+    def news(self) -> Iterator[News]:
+        """Every answer that differs from the one before."""
+        while True:
+            try:
+                yield self._heard.get_nowait()
+            except Empty:
+                return
+
+    def _ask(self, name: str) -> None:
+        before = addresses(name)
+        while not self._stop.wait(_EVERY):
+            now = addresses(name)
+            if now != before:
+                self._heard.put(News(f"{name} is {now}, was {before}", "name"))
+                before = now
+
+
+def addresses(name: str) -> str:
+    """The addresses behind a name, or why there are none."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return str(error.strerror).lower()
+    return ", ".join(sorted({str(one[4][0]) for one in found}))
+
+
+def of(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hosts of a connection string that are names, not addresses or sockets.
+
+    >>> of({"host": "db.example.org,10.0.0.1,/run/postgresql"})
+    ('db.example.org',)
+    """
+    if parameters.get("hostaddr"):
+        return ()
+    hosts = str(parameters.get("host") or "").split(",")
+    return tuple(host for host in dict.fromkeys(hosts) if host and not _literal(host))
+
+
+def _literal(host: str) -> bool:
+    if host.startswith(("/", "@")):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""How long a client really waited in each case, beside what was predicted for it.
+
+A hang is one client's wait for one answer or error. It is not how long the server was away: a
+client that is told at once asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.failover.predict.cases import Case, Prediction
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation
+
+#: The cases that probes tell apart. Whether a server is frozen they cannot know, only how long
+#: its clients waited; a stale one is counted elsewhere.
+MEASURED: Final = (Case.CONNECT, Case.IDLE, Case.FLIGHT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """The longest wait of a case."""
+
+    case: Case
+    longest: float | None  # s; None: no client of this kind met the outage
+    at_least: bool = False  # it was we who gave up
+    met: int = 0  # attempts that ended with an error or late
+    predicted: Prediction | None = None  # if the server vanishes without a word
+
+    def within(self, limit: float) -> bool | None:
+        """Whether no client waited longer; None where none met the outage."""
+        return None if self.longest is None else self.longest <= limit and not self.at_least
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": str(self.case),
+            "words": self.case.words,
+            "longest": None if self.longest is None else round(self.longest, 3),
+            "at_least": self.at_least,
+            "met": self.met,
+            "predicted": None if self.predicted is None else self.predicted.to_dict(),
+        }
+
+
+def hangs(
+    seen: Observation, since: float, predictions: Iterable[Prediction] = ()
+) -> tuple[Hang, ...]:
+    """Of attempts that ended after `since` [s]; the probes' own schedule plays no part."""
+    known = {one.case: one for one in predictions}
+    return tuple(_hang(case, seen.attempts, since, known.get(case)) for case in MEASURED)
+
+
+def _hang(
+    case: Case, attempts: Iterable[Attempt], since: float, predicted: Prediction | None
+) -> Hang:
+    waits = list(_waits(case, (one for one in attempts if one.ended >= since and not one.good)))
+    longest = max(waits, key=lambda wait: wait[0], default=(None, False))
+    return Hang(
+        case=case, longest=longest[0], at_least=longest[1], met=len(waits), predicted=predicted
+    )
+
+
+def _waits(case: Case, attempts: Iterable[Attempt]) -> Iterator[tuple[float, bool]]:
+    """Seconds that each of them waited in this case, and whether we ended it."""
+    for one in attempts:
+        if _case(one) is case:
+            start = one.sent if case is Case.CONNECT or one.asked is None else one.asked
+            yield one.ended - start, one.given_up
+
+
+def _case(one: Attempt) -> Case:
+    if one.kind.held and not one.fresh:
+        return Case.IDLE
+    if one.kind is Kind.FLIGHT and one.asked is not None:
+        return Case.FLIGHT
+    return Case.CONNECT
+
+
+def longest(found: Sequence[Hang]) -> Hang | None:
+    """The worst of them."""
+    met = [one for one in found if one.longest is not None]
+    return max(met, key=lambda one: one.longest or 0.0, default=None)

@@ -1,0 +1,100 @@
+"""The ways by which clients reach a server: what is there, what is allowed, what to expect.
+
+Looked at before anything starts, over one session of ours each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.failover.audit.session import between
+from mrtuner.failover.predict.cases import Prediction, Situation, predict
+from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.kernel import local
+from mrtuner.failover.predict.timer_trace import Path
+from mrtuner.failover.sockets import options
+from mrtuner.postgres.connect import connect, translated
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: The probes are psycopg's, so its defaults hold where the string says nothing.
+_DRIVER: Final = "psycopg"
+_FACTS: Final[LiteralString] = """
+SELECT current_database(), pg_is_in_recovery(),
+       has_database_privilege(current_database(), 'CREATE'),
+       current_setting('max_connections')::int
+       - current_setting('superuser_reserved_connections')::int
+       - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A connection string and what is at its end."""
+
+    dsn: str = field(repr=False)
+    place: str  # host:port/database; no user, no secret
+    parameters: Mapping[str, Any] = field(repr=False)
+    between: str | None  # who answers in the server's place
+    standby: bool
+    may_create: bool  # a schema for the ledger
+    free: int  # connections that the server would still take
+    predictions: tuple[Prediction, ...]  # for this very client, if the server vanishes
+    unpredicted: str | None = None  # why there are none
+
+    def require(self, *, writes: bool, sessions: int) -> None:
+        """UsageError for a standby or too many sessions, MrTunerError where it may not write."""
+        if writes and self.standby:
+            raise UsageError(
+                f"{self.place} is a standby, so nothing can be written there",
+                "Give the primary's address, or --no-write to rehearse with reads alone.",
+            )
+        if writes and not self.may_create:
+            raise MrTunerError(
+                f"this role may not create a schema for the ledger of writes in {self.place}",
+                "GRANT CREATE ON DATABASE to it, or say --no-write to rehearse with reads alone.",
+            )
+        if sessions > self.free and not self.between:
+            raise UsageError(
+                f"the probes may need {sessions} sessions, and {self.place} has {self.free} free",
+                "Say --connections with a smaller number.",
+            )
+
+
+def look(dsn: str) -> Way:
+    """Connect and ask. UsageError for a string that cannot be read, ConnectError without a session.
+
+    A login alone proves nothing, for a pooler accepts it with the database dead; a query does.
+    """
+    parameters = parameters_of(dsn)
+    with connect(dsn, through_pooler=True) as session, translated():
+        row = session.execute(_FACTS).fetchone()
+        database, standby, may_create, free = row or ("", False, False, 0)
+        predictions, unpredicted = _expected(parameters, session)
+        return Way(
+            dsn=dsn,
+            place=f"{session.info.host or 'local socket'}:{session.info.port}/{database}",
+            parameters=parameters,
+            between=between(session),
+            standby=standby,
+            may_create=may_create,
+            free=free,
+            predictions=predictions,
+            unpredicted=unpredicted,
+        )
+
+
+def _expected(
+    parameters: Mapping[str, Any], session: Connection
+) -> tuple[tuple[Prediction, ...], str | None]:
+    try:
+        client = configured(_DRIVER, parameters)
+        live = options(session.fileno())
+        path = Path(rtt=live.rtt, rto=live.rto, same=False)
+        return predict(Situation(kernel=local(), client=client, path=path)), None
+    except MrTunerError as error:  # a Unix socket; another system than Linux
+        return (), error.message

@@ -1,0 +1,161 @@
+"""Patroni as a trigger: a switchover by its REST API, its members and history as marks.
+
+Source: Patroni's documentation of the REST API (GET /cluster, GET /history, POST /switchover).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
+from mrtuner.rehearsal.production import production_tag
+from mrtuner.rehearsal.run import News
+
+_LEADERS: Final = frozenset({"leader", "master"})  # master: before Patroni 4
+_WELL: Final = frozenset({"running", "streaming"})
+_PATIENCE: Final = 5.0  # s, for an answer to a question
+_SWITCHING: Final = 60.0  # s: POST /switchover answers when it is done
+
+
+class Patroni:
+    """One cluster, by the REST API of any of its members."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UsageError(
+                "cannot read the address of Patroni", "Write patroni:http://host:8008."
+            )
+        self._login = (parts.username or "", parts.password or "")
+        place = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+        self._roles: dict[str, str] = {}
+        self._past = 0
+
+    @property
+    def words(self) -> str:
+        """What Patroni is asked for."""
+        return f"Patroni at {self.url}, switchover"
+
+    @property
+    def over(self) -> bool:
+        """Whether there is a leader, and every member is well."""
+        return any(role.startswith("leader") for role in self._roles.values()) and all(
+            role.rpartition(" ")[2] in _WELL for role in self._roles.values()
+        )
+
+    def check(self) -> None:
+        """ConnectError; Refused for production; MrTunerError with nobody to switch over to."""
+        members = self._members()
+        _refuse_production(members)
+        if not self._leader(members):
+            raise MrTunerError("the cluster has no leader", "See: patronictl list.")
+        if len([one for one in members.values() if one.get("state") in _WELL]) < 2:
+            raise MrTunerError(
+                "no replica is running, so there is nothing to switch over to",
+                "See: patronictl list.",
+            )
+        self._roles = _roles(members)
+        self._past = len(self._history())
+
+    def fire(self) -> None:
+        """Ask for a switchover to whichever replica Patroni thinks best."""
+        leader = self._leader(self._members())
+        self._call("/switchover", {"leader": leader}, patience=_SWITCHING)
+
+    def news(self) -> Iterator[News]:
+        """Members whose role or state changed, and new lines of the history."""
+        roles = _roles(self._members())
+        for name, role in roles.items():
+            if role != self._roles.get(name):
+                yield News(f"{name} is {role}", "patroni")
+        for name in self._roles.keys() - roles.keys():
+            yield News(f"{name} is gone", "patroni")
+        self._roles = roles
+        history = self._history()
+        for line in history[self._past :]:
+            yield _promotion(line)
+        self._past = len(history)
+
+    def _leader(self, members: Mapping[str, Mapping[str, Any]]) -> str | None:
+        names = (name for name, one in members.items() if one.get("role") in _LEADERS)
+        return next(names, None)
+
+    def _members(self) -> dict[str, Mapping[str, Any]]:
+        told = self._call("/cluster")
+        return {str(one["name"]): one for one in told.get("members", ())}
+
+    def _history(self) -> list[list[Any]]:
+        return list(self._call("/history"))
+
+    def _call(
+        self, path: str, body: Mapping[str, Any] | None = None, *, patience: float = _PATIENCE
+    ) -> Any:
+        """What it answers, as JSON where it is JSON. ConnectError without its answer."""
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request, urlopen
+
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.url + path, data, self._headers())  # noqa: S310 - http(s) only
+        try:
+            with urlopen(request, timeout=patience) as answer:  # noqa: S310
+                return _read(answer.read())
+        except HTTPError as error:
+            raise MrTunerError(
+                f"Patroni refuses {path}: {error.code} {_one_line(error.read())}",
+                "Its log says more. A user and password go into the address.",
+            ) from None
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise ConnectError(
+                f"Patroni at {self.url} does not answer: {reason}",
+                "Check the address of its REST API, usually port 8008.",
+            ) from None
+
+    def _headers(self) -> dict[str, str]:
+        from base64 import b64encode
+
+        if not any(self._login):
+            return {}
+        return {"Authorization": f"Basic {b64encode(':'.join(self._login).encode()).decode()}"}
+
+
+def _refuse_production(members: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, member in members.items():
+        tags = {key: str(value) for key, value in member.get("tags", {}).items()}
+        if tag := production_tag(tags):
+            raise Refused(
+                f"{name} is tagged {tag}: a rehearsal would take production down",
+                "Rehearse on a test cluster of the same kind.",
+            )
+
+
+def _roles(members: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """``leader running``, ``replica streaming``."""
+    return {
+        name: f"{'leader' if one.get('role') in _LEADERS else one.get('role')} {one.get('state')}"
+        for name, one in members.items()
+    }
+
+
+def _promotion(line: list[Any]) -> News:
+    """A line of the history: timeline, LSN, reason, moment, new leader."""
+    timeline, _lsn, reason, *rest = line
+    at = datetime.fromisoformat(str(rest[0])) if rest else None
+    leader = f", {rest[1]} leads" if len(rest) > 1 else ""
+    return News(f"timeline {timeline} ended: {reason}{leader}", "patroni", at)
+
+
+def _read(answer: bytes) -> Any:
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return answer.decode(errors="replace")
+
+
+def _one_line(answer: bytes) -> str:
+    return " ".join(answer.decode(errors="replace").split())

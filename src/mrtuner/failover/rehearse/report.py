@@ -1,0 +1,284 @@
+"""What a rehearsal measured, in words and as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
+from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.takeover import Outcome, Stale, outcome, stale
+from mrtuner.rehearsal.client_outages import Outlook, outlooks
+from mrtuner.rehearsal.observation import Kind
+from mrtuner.rehearsal.run import Run
+
+SCHEMA: Final = "mrtuner.failover.rehearsal/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """One way to the server and everything that its clients met."""
+
+    name: str  # direct, pool
+    way: Way
+    run: Run
+    outcome: Outcome
+    hangs: tuple[Hang, ...]
+    stale: Stale
+    clients: tuple[Outlook, ...]
+
+    @property
+    def failed_over(self) -> bool:
+        """Whether there is something to judge: another server, or the same one anew, serves."""
+        return self.outcome in {Outcome.MOVED, Outcome.RESTARTED} and self.run.settled
+
+    @property
+    def lost(self) -> int:
+        """Acknowledged writes that are not there."""
+        ledger = self.run.observation.ledger
+        return 0 if ledger is None else len(ledger.lost)
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether writes were sent and nobody could count them afterwards."""
+        seen = self.run.observation
+        return seen.ledger is None and any(kind.writes for kind in seen.kinds)
+
+    def kept(self, within: float | None) -> bool:
+        """Whether no client waited longer than that, and every write is there, once."""
+        slow = within is not None and any(one.within(within) is False for one in self.hangs)
+        ledger = self.run.observation.ledger
+        astray = ledger is not None and bool(ledger.lost or ledger.duplicated)
+        return not slow and not astray and not self.uncounted and not self.stale.writes
+
+    def to_dict(self, within: float | None) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "way": self.name,
+            "place": self.way.place,
+            "between": self.way.between,
+            "unpredicted": self.way.unpredicted,
+            "outcome": str(self.outcome),
+            "verdict": headline(self, within),
+            "findings": list(findings(self, within)),
+            "kept": self.kept(within),
+            "moments": {name: _rounded(at) for name, at in moments(self).items()},
+            "hangs": [one.to_dict() for one in self.hangs],
+            "stale": self.stale.to_dict(),
+            "phases": {"clients": [one.to_dict() for one in self.clients]},
+            **self.run.to_dict(),
+        }
+
+
+def rehearsed(name: str, way: Way, run: Run) -> Rehearsed:
+    """Judge one run."""
+    seen, asked = run.observation, run.asked
+    return Rehearsed(
+        name=name,
+        way=way,
+        run=run,
+        outcome=outcome(seen, asked),
+        hangs=hangs(seen, asked, way.predictions),
+        stale=stale(seen, asked),
+        clients=outlooks(seen, asked),
+    )
+
+
+def moments(one: Rehearsed) -> dict[str, float | None]:
+    """The turning points [s], from the trigger on; None: it did not happen."""
+    asked, attempts = one.run.asked, one.run.observation.attempts
+    fresh = [client for client in one.clients if not client.kind.held]
+    failures = [client.first_failure for client in one.clients if client.first_failure is not None]
+    last = [client.last_success for client in one.clients if client.last_success is not None]
+    again = [each for each in attempts if each.kind.held and each.fresh and each.answered]
+    found = {
+        "last_success": max(last, default=None),
+        "first_failure": min(failures, default=None),
+        "reconnect": min((each.ended - asked for each in again if each.sent > asked), default=None),
+    }
+    for client in fresh:
+        if client.kind in {Kind.READ, Kind.WRITE}:
+            found[f"first_{client.kind}"] = client.first_success
+    return found
+
+
+# In words.
+
+
+def headline(one: Rehearsed, within: float | None) -> str:
+    """The sentence that decides."""
+    if not one.failed_over:
+        return _outcome(one)
+    return (*_lost(one), *_old_writes(one), *_waited(one, within))[0]
+
+
+def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
+    """Sentences: whether it failed over, how long for, and whether that kept to the bound."""
+    yield _outcome(one)
+    if one.outcome is Outcome.NOTHING:
+        return
+    yield from _away(one)
+    yield from _waited(one, within)
+    yield from _lost(one)
+    yield from _ledger(one)
+    yield from _old_writes(one)
+    yield from _astray(one)
+
+
+def _outcome(one: Rehearsed) -> str:
+    if not one.run.settled:
+        return "It had not ended well when the rehearsal stopped waiting."
+    return {
+        Outcome.MOVED: "Another server took over.",
+        Outcome.RESTARTED: "The server at the same address was started anew.",
+        Outcome.INTERRUPTED: "Nothing failed over: clients met errors, yet the same server answers "
+        "as before.",
+        Outcome.NOTHING: "Nothing failed over: every probe was answered in time, by the same "
+        "server as before. No outage was measured.",
+    }[one.outcome]
+
+
+def _away(one: Rehearsed) -> Iterator[str]:
+    """How long clients with new connections went without answers: that needs no patience."""
+    fresh = [client for client in one.clients if client.kind in {Kind.READ, Kind.WRITE}]
+    worst = max(fresh, key=lambda client: _length(client.most), default=None)
+    if worst is None:
+        yield "No new connection failed."
+    elif worst.most is None:
+        yield f"{_upper(worst.kind.words)}: no answer any more until the probes ended."
+    else:
+        yield (
+            f"New connections were without answers for {worst.least:.1f} to {worst.most:.1f} s "
+            f"({worst.kind.words})."
+        )
+
+
+def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
+    worst = longest(one.hangs)
+    if worst is None:
+        yield "No client had to wait."
+        return
+    waited = f"{'more than ' if worst.at_least else ''}{worst.longest:.1f} s ({worst.case.words})"
+    if within is None:
+        yield f"The longest that one client waited was {waited}."
+    elif worst.within(within):
+        yield f"Within {within:g} s: no client waited longer than {waited}."
+    else:
+        yield f"NOT within {within:g} s: a client waited {waited}."
+
+
+def _lost(one: Rehearsed) -> Iterator[str]:
+    if one.lost:
+        yield f"{_writes(one.lost)} LOST after they had been acknowledged."
+    if one.uncounted:
+        yield "Writes could not be counted afterwards, so nothing is known of them."
+
+
+def _ledger(one: Rehearsed) -> Iterator[str]:
+    ledger = one.run.observation.ledger
+    if ledger is None:
+        return
+    if not ledger.lost:
+        yield f"No acknowledged write was lost ({ledger.acknowledged} were acknowledged)."
+    if ledger.unacknowledged:
+        yield (
+            f"{_writes(ledger.unacknowledged)} committed though the client got an error: a blind "
+            "retry would have written twice."
+        )
+    if ledger.duplicated:
+        yield f"{_writes(len(ledger.duplicated))} found more than once."
+
+
+def _old_writes(one: Rehearsed) -> Iterator[str]:
+    if one.stale.writes:
+        yield (
+            f"{_writes(one.stale.writes)} acknowledged by the OLD primary after the new one served."
+        )
+
+
+def _astray(one: Rehearsed) -> Iterator[str]:
+    found = one.stale
+    if found.reads:
+        yield f"Another than the new primary still answered {_times(found.reads, 'read')}."
+    if found.refused:
+        yield f"A read-only server refused {_times(found.refused, 'write')}."
+
+
+def limits(found: Sequence[Rehearsed]) -> Iterator[str]:
+    """What must not be read out of it."""
+    yield (
+        "--within bounds how long one client waits for one answer or error, as `failover settings` "
+        "does; how long the database is away is another matter."
+    )
+    yield (
+        "Predictions are for a server that vanishes without a word. Clients that are told at once "
+        "wait less, and nothing then shows that the settings would have bounded a silence."
+    )
+    yield (
+        "The probes connect anew at once and resolve the name each time. Cached names, waits "
+        "between retries and slow start-up of applications come on top. Only the probes were at "
+        "work: with load, recovery takes longer."
+    )
+    for one in found:
+        yield from _of_probes(one)
+
+
+def _of_probes(one: Rehearsed) -> Iterator[str]:
+    seen = one.run.observation
+    if one.way.between:
+        yield (
+            f"{_upper(one.name)}: {one.way.between} stands in between, so predictions are for the "
+            "way to it, not for its own connections to the server."
+        )
+    if one.way.unpredicted:
+        yield f"{_upper(one.name)}: no prediction, for {one.way.unpredicted}."
+    if seen.lag > seen.interval:
+        yield f"This machine sent probes up to {seen.lag:.1f} s late: figures are blurred."
+    if seen.skipped:
+        yield (
+            f"{_upper(one.name)}: {seen.skipped} probes were left out because as many as allowed "
+            "were still without an answer (--connections)."
+        )
+    if seen.left_behind:
+        yield f"The schema {seen.left_behind} could not be dropped: drop it yourself."
+
+
+def document(
+    found: Sequence[Rehearsed],
+    *,
+    trigger: str,
+    within: float | None,
+    cautions: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The whole rehearsal as one JSON document, from which its page is made."""
+    return {
+        "schema": SCHEMA,
+        "trigger": trigger,
+        "within": within,
+        "cautions": list(cautions),
+        "failed_over": all(one.failed_over for one in found),
+        "kept": all(one.kept(within) for one in found),
+        "ways": [one.to_dict(within) for one in found],
+        "limits": list(limits(found)),
+    }
+
+
+def _length(most: float | None) -> float:
+    return float("inf") if most is None else most
+
+
+def _writes(number: int) -> str:
+    return "1 write was" if number == 1 else f"{number} writes were"
+
+
+def _times(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

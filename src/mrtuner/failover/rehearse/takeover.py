@@ -1,0 +1,108 @@
+"""Whether another server took over, and who still asked the old one.
+
+Every answer carries who gave it. A promoted standby keeps its start time but not its timeline; a
+restarted primary has a new start time at its old address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, Server
+
+
+class Outcome(StrEnum):
+    """What the rehearsal brought about, as far as clients could see it."""
+
+    MOVED = "moved"  # another server is the primary
+    RESTARTED = "restarted"  # the same one, started anew
+    INTERRUPTED = "interrupted"  # the same one, never gone, yet clients were without answers
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """Clients that were led to the old or a read-only server after the new primary had answered."""
+
+    reads: int  # answered there
+    writes: int  # acknowledged there
+    refused: int  # writes refused as read-only, whenever after the trigger
+    until: float | None  # when the last of them ended [s], in seconds since the probes began
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "reads": self.reads,
+            "writes": self.writes,
+            "refused": self.refused,
+            "until": None if self.until is None else round(self.until, 3),
+        }
+
+
+def outcome(seen: Observation, asked: float) -> Outcome:
+    """By the servers that answered before and after `asked` [s]."""
+    primaries = _primaries(seen, before=asked)
+    new = _new_primary(seen, asked)
+    if new is None or new.server is None:
+        met = any(not one.good for one in seen.attempts if one.ended >= asked)
+        return Outcome.INTERRUPTED if met else Outcome.NOTHING
+    places = {(one.own, one.system, one.timeline) for one in primaries}
+    here = (new.server.own, new.server.system, new.server.timeline)
+    return Outcome.RESTARTED if here in places else Outcome.MOVED
+
+
+def stale(seen: Observation, asked: float) -> Stale:
+    """What was asked of the wrong server after `asked` [s]."""
+    wrong = list(_wrong(seen, asked))
+    refused = [one for one in seen.attempts if one.ended >= asked and one.sqlstate == READ_ONLY]
+    return Stale(
+        reads=sum(not one.kind.writes for one in wrong),
+        writes=sum(one.kind.writes for one in wrong),
+        refused=len(refused),
+        until=max((one.ended for one in (*wrong, *refused)), default=None),
+    )
+
+
+def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
+    """Sent after the new primary had answered, answered by another; not where that is usual."""
+    new = _new_primary(seen, asked)
+    if new is None or new.server is None:
+        return
+    usual = _led_to_standbys(seen.attempts, asked)
+    for one in seen.attempts:
+        if one.server is None or one.sent < new.ended or one.kind in usual:
+            continue
+        if _who(one.server) != _who(new.server):
+            yield one
+
+
+def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[Kind]:
+    """Kinds whose connection string prefers standbys."""
+    before = (one for one in attempts if one.ended < asked and one.server is not None)
+    return {one.kind for one in before if one.server is not None and one.server.standby}
+
+
+def _new_primary(seen: Observation, asked: float) -> Attempt | None:
+    """The first answer after `asked` by a primary that had not been one before."""
+    before = {_who(one) for one in _primaries(seen, before=asked)}
+    after = (
+        one
+        for one in seen.attempts
+        if one.ended >= asked
+        and one.server is not None
+        and not one.server.standby
+        and _who(one.server) not in before
+    )
+    return min(after, key=lambda one: one.ended, default=None)
+
+
+def _primaries(seen: Observation, *, before: float) -> set[Server]:
+    answers = (one.server for one in seen.attempts if one.ended < before)
+    return {one for one in answers if one is not None and not one.standby}
+
+
+def _who(server: Server) -> tuple[Any, ...]:
+    return server.system, server.own, server.started, server.standby

@@ -1,0 +1,110 @@
+"""What sets a failover off where no cloud does it: a command of yours, or your own hand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.rehearsal.run import News
+
+#: Lines of a command's output that are worth a place on the time line.
+_LINES: Final = 5
+
+
+class Command:
+    """A command line of the user's, run by no shell; what it prints last goes on the line.
+
+    It runs with an empty stdin while clients are probed, and is ended when it is still running at
+    the end of the block.
+    """
+
+    def __init__(self, line: str) -> None:
+        try:
+            self.arguments = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(
+                f"cannot read the command: {str(error).lower()}", "Close the quotation."
+            ) from None
+        if not self.arguments:
+            raise UsageError("the command is empty", "Give one, or --trigger manual.")
+        self._child: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115 - closed at the end of the block
+        self._told = False
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None and self._child.poll() is None:
+            self._child.terminate()
+            self._child.wait()
+        self._output.close()
+
+    @property
+    def words(self) -> str:
+        """The program alone: its arguments may hold what is nobody's business."""
+        return f"run {Path(self.arguments[0]).name}"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._child is not None and self._child.poll() is not None
+
+    def check(self) -> None:
+        """UsageError when there is no such program."""
+        if shutil.which(self.arguments[0]) is None:
+            raise UsageError(
+                f"no program {self.arguments[0]!r} to run",
+                "Give its path. Pipes and variables need a shell: --trigger \"sh -c '…'\".",
+            )
+
+    def fire(self) -> None:
+        """Start it; MrTunerError when that fails after all."""
+        try:
+            self._child = subprocess.Popen(
+                self.arguments, stdin=subprocess.DEVNULL, stdout=self._output,
+                stderr=subprocess.STDOUT, env=os.environ,
+            )  # fmt: skip
+        except OSError as error:
+            raise MrTunerError(
+                f"cannot run {self.arguments[0]}: {error.strerror}", "Nothing was set off."
+            ) from error
+
+    def news(self) -> Iterator[News]:
+        """Once it has ended: how, and its last words."""
+        if not self.over or self._told or self._child is None:
+            return
+        self._told = True
+        self._output.seek(0)
+        for line in self._output.read().decode(errors="replace").splitlines()[-_LINES:]:
+            if any(letter.isalnum() for letter in line):
+                yield News(line.strip(), "command")
+        yield News(f"ended with {self._child.returncode}", "command")
+
+
+class Manual:
+    """Somebody sets it off by hand; `ask` tells that it is time."""
+
+    words = "you do it, by hand"
+    over = True
+
+    def __init__(self, ask: Callable[[str], None]) -> None:
+        self._ask = ask
+
+    def check(self) -> None:
+        """There is nothing to check."""
+
+    def fire(self) -> None:
+        """Say that it is time."""
+        self._ask("now make it fail over; the clock runs from here")
+
+    def news(self) -> Iterator[News]:
+        """None: whoever does it knows."""
+        yield from ()

@@ -1,0 +1,1 @@
+"""Predictions compared with this machine's own kernel."""

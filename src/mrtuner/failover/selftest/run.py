@@ -1,0 +1,163 @@
+"""Predicted against measured on this very kernel, without root: in seconds, or the whole grid.
+
+Short limits are set in namespaces of our own; nothing of the machine's changes. Every trial runs
+several times at once, at different phases of the kernel's timer wheel.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final
+
+from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.failover.namespaces import enter, python, require
+from mrtuner.failover.predict.cases import SLACK
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.selftest.cases import SHORT, Batch
+
+#: For what a batch needs beside its longest hang [s].
+_PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One setting: the band predicted, and the hangs measured [s]."""
+
+    case: int
+    setting: str
+    predicted: Span
+    measured: tuple[float, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every hang lies in the band, or beside it by no more than SLACK."""
+        return all(self.predicted.covers(hang, slack=SLACK) for hang in self.measured)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": self.case,
+            "setting": self.setting,
+            "predicted": self.predicted.to_dict(),
+            "measured": [round(hang, 3) for hang in self.measured],
+            "fits": self.fits,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """All trials, on one kernel."""
+
+    release: str
+    hz: int
+    rto: float  # s, of a connection to the other namespace
+    trials: tuple[Trial, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the predictions hold here."""
+        return all(trial.fits for trial in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "release": self.release,
+            "hz": self.hz,
+            "rto": self.rto,
+            "fits": self.fits,
+            "trials": [trial.to_dict() for trial in self.trials],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        from mrtuner.failover.words import table
+
+        yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
+        yield ""
+        head = ("case", "setting", "predicted s", "measured s", "")
+        yield from table([head, *map(_row, self.trials)])
+
+
+def _row(trial: Trial) -> tuple[str, ...]:
+    band = f"{trial.predicted.low:.2f} - {trial.predicted.high:.2f}"
+    seen = f"{min(trial.measured):.2f} - {max(trial.measured):.2f} ({len(trial.measured)})"
+    return (str(trial.case), trial.setting, band, seen, "fits" if trial.fits else "DOES NOT FIT")
+
+
+def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
+    """Do it, all batches at once. MissingPart where the kernel does not let us.
+
+    Whatever ends it before its time, Ctrl-C for one, ends the namespaces at once.
+    """
+    require()
+    with ExitStack() as stack, ThreadPoolExecutor(len(batches)) as pool:
+        stages = [stack.enter_context(_Stage(batch)) for batch in batches]
+        try:
+            parts = [read(document) for document in pool.map(_Stage.measured, stages)]
+        except BaseException:
+            for stage in stages:
+                stage.kill()  # their threads wait for them, and the pool for its threads
+            raise
+    trials = sorted((trial for part in parts for trial in part.trials), key=lambda one: one.case)
+    return replace(parts[0], trials=tuple(trials))
+
+
+class _Stage(AbstractContextManager["_Stage"]):
+    """One batch in namespaces of its own, which go with the process."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._child = subprocess.Popen(
+            enter(python("mrtuner.failover.selftest.stage")), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._child.wait()
+
+    def kill(self) -> None:
+        """At once: unshare takes what runs inside along."""
+        self._child.kill()
+
+    def measured(self) -> dict[str, Any]:
+        """What the stage wrote."""
+        stdout, stderr = self._child.communicate(
+            json.dumps(self._batch.to_dict()), timeout=self._batch.limit + _PATIENCE
+        )
+        if self._child.returncode:
+            raise _failed(stderr)
+        document: dict[str, Any] = json.loads(stdout)
+        return document
+
+
+def _failed(stderr: str) -> MrTunerError:
+    last = (stderr.strip().splitlines() or ["no reason given"])[-1]
+    return MissingPart(f"the self-test's namespaces failed: {last}", "Report it with --debug.")
+
+
+def read(document: Mapping[str, Any]) -> SelfTest:
+    """What the stage wrote."""
+    trials = tuple(
+        Trial(
+            case=row["case"],
+            setting=row["setting"],
+            predicted=Span(**row["predicted"]),
+            measured=tuple(row["measured"]),
+        )
+        for row in document["trials"]
+    )
+    return SelfTest(
+        release=document["release"], hz=document["hz"], rto=document["rto"], trials=trials
+    )

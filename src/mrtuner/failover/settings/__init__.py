@@ -1,0 +1,1 @@
+"""Settings that bound a hang, for each client stack."""

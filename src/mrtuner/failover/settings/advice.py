@@ -1,0 +1,206 @@
+"""Settings for one stack: a file or snippet, what each case then lasts, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mrtuner.errors import BadValue, Refused
+from mrtuner.failover.predict.cases import Case, Prediction, Situation, predict
+from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import Keepalive, Path
+from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.failover.settings.bounds import Bounds, bounds
+from mrtuner.failover.settings.stacks import STACKS, Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to set, and what it gives."""
+
+    stack: Stack
+    bounds: Bounds
+    text: str
+    sysctl: str  # empty where the driver sets everything itself
+    cases: tuple[Prediction, ...]
+    costs: tuple[str, ...]
+    unbounded: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "stack": self.stack.name,
+            "within": self.bounds.within,
+            "file": self.stack.file,
+            "text": self.text,
+            "sysctl": self.sysctl,
+            "verified": self.stack.verified,
+            "cases": [case.to_dict() for case in self.cases],
+            "costs": list(self.costs),
+            "unbounded": list(self.unbounded),
+        }
+
+
+def settings(
+    name: str,
+    within: float,
+    kernel: Kernel,
+    path: Path,
+    *,
+    hosts: int = 1,
+    longest_query: float | None = None,
+) -> Settings:
+    """Settings that bound every case that can be, within so many seconds.
+
+    What a case is said to last at most holds for a path twice as slow, too, and for a fresh
+    connection.
+
+    BadValue for an unknown stack; Refused, with the reason, for what cannot be had.
+    """
+    stack = stack_of(name)
+    limits = bounds(
+        within,
+        kernel,
+        path,
+        hosts=hosts,
+        attempts=stack.attempts,
+        longest_query=longest_query if stack.read_timeout else None,
+    )
+    machine = kernel if stack.sets_socket else _applied(limits, kernel)
+    client = _configured(stack, limits)
+    found = predict(Situation(kernel=machine, client=client, path=path.at_its_worst()))
+    cases = tuple(_tried_again(case, stack, limits) for case in found)
+    _check(cases, within)
+    return Settings(
+        stack=stack,
+        bounds=limits,
+        text=stack.write(limits),
+        sysctl="" if stack.sets_socket else sysctl_file(limits),
+        cases=cases,
+        costs=tuple(_costs(stack, limits, cases[1])),
+        unbounded=tuple(_unbounded(stack, cases)),
+    )
+
+
+def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
+    """The kernel as the file for sysctl makes it."""
+    for name, value in limits.sysctls().items():
+        if value == 0:
+            raise Refused(
+                f"not even {name} = 1 ends a hang within {limits.within:g} s on this kernel",
+                "Ask for a longer time.",
+            )
+    return limits.applied(kernel)
+
+
+def stack_of(name: str) -> Stack:
+    """One stack by name."""
+    if name not in STACKS:
+        raise BadValue(f"no stack {name!r}", f"Known are {', '.join(STACKS)}.")
+    return STACKS[name]
+
+
+def _configured(stack: Stack, limits: Bounds) -> Client:
+    """The client once the snippet is in force."""
+    base = defaults(stack.name)
+    own = _keepalive(stack, limits)
+    said = ("connect_timeout", "keepalives_idle", "tcp_user_timeout", "read_timeout", "pool_wait")
+    return replace(
+        base,
+        connect_timeout=float(limits.connect_timeout),
+        keepalives=True,
+        idle=own.idle if own else None,
+        interval=own.interval if own else None,
+        count=own.count if own else None,
+        user_timeout=limits.user_timeout if stack.sets_socket else 0,
+        read_timeout=limits.read_timeout if stack.read_timeout else None,
+        pool_wait=limits.pool_wait if base.pool_wait else None,
+        addresses=limits.hosts,
+        read_write=stack.read_write,
+        dns_ttl=limits.dns_ttl,
+        origin=dict.fromkeys(said, "this advice"),
+    )
+
+
+def _keepalive(stack: Stack, limits: Bounds) -> Keepalive | None:
+    """The keepalive of its sockets; None: the kernel's."""
+    if stack.keepalive is not None:
+        return stack.keepalive(limits)
+    return limits.keepalive if stack.sets_socket else None
+
+
+def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
+    """With the time of the pool's new attempts, which its caller waits for as well."""
+    found_dead = case.case in {Case.IDLE, Case.FROZEN}
+    if not (stack.attempts and found_dead and case.span):
+        return case
+    more = stack.attempts * limits.hosts * limits.connect_timeout
+    step = f"the pool's check finds it dead, and a new connection is tried: {more} s more"
+    return replace(case, span=case.span.plus(Span.exactly(more)), steps=(*case.steps, step))
+
+
+def _check(cases: tuple[Prediction, ...], within: float) -> None:
+    """Nothing is handed out that would not hold what it promises."""
+    for case in cases[:4]:
+        endless = case.span is None and case.case is not Case.FROZEN
+        if endless or (case.span and case.span.high > within):
+            raise Refused(
+                f"{case.case.words}: {case.decided_by} does not end it within {within:g} s",
+                "Ask for a longer time.",
+            )
+
+
+def sysctl_file(limits: Bounds) -> str:
+    """A file for /etc/sysctl.d, or for a pod's securityContext."""
+    rows = "\n".join(f"{name} = {value}" for name, value in limits.sysctls().items())
+    return (
+        "# /etc/sysctl.d/90-failover.conf of the client's host, or of its container's network\n"
+        f"# namespace. In force for every new TCP connection there.\n{rows}\n"
+    )
+
+
+def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
+    keepalive = _keepalive(stack, limits) or limits.keepalive
+    yield (
+        f"a login that takes longer than {limits.connect_timeout} s fails, also when the server is "
+        "merely busy"
+    )
+    if stack.sets_socket:
+        yield (
+            f"a network that loses everything for {limits.user_timeout / 1000:g} s ends "
+            "connections in use and their transactions; so does a server that takes no data so long"
+        )
+    elif idle.span:
+        yield (
+            f"a network that loses everything for {idle.span.low:.1f} s ends connections in use "
+            f"and their transactions; tcp_retries2 = {limits.tcp_retries2} holds for every "
+            "connection of that host or container, not only for the database's"
+        )
+    yield (
+        f"one small packet every {keepalive.idle} s on each idle connection; long queries are left "
+        "alone, for a living server's kernel answers"
+    )
+    if stack.attempts:
+        yield (
+            f"{stack.attempts * limits.hosts * limits.connect_timeout} s of the time are kept for "
+            "the new connection that the pool tries before it tells its caller"
+        )
+    if stack.read_timeout and limits.read_timeout:
+        yield f"every query longer than {limits.read_timeout} s is cut, and its connection with it"
+    if stack.read_write:
+        yield "read-only servers are refused: use another connection string for replicas"
+
+
+def _unbounded(stack: Stack, cases: tuple[Prediction, ...]) -> Iterator[str]:
+    """What stays open, and why."""
+    cancel = f"{stack.title} has none, so the application must cancel by its own clock"
+    frozen = "give --longest-query for one" if stack.read_timeout else cancel
+    reasons = {Case.FROZEN: f"needs a limit on each answer; {frozen}", Case.STALE: stack.stale}
+    for case in cases:
+        if case.span is None:
+            yield f"{case.case.words}: {reasons[case.case]}"
+
+
+__all__ = ["STACKS", "Settings", "settings", "stack_of", "sysctl_file"]

@@ -1,0 +1,204 @@
+"""Limits that keep a hang within a time asked: as generous as that allows.
+
+Each limit is the largest for which the prediction stays within the time: whatever is stricter
+takes a slow network for a dead server more often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mrtuner.errors import Refused
+from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.timer_trace import (
+    Connecting,
+    Keepalive,
+    Path,
+    Unacknowledged,
+    Waiting,
+    keeps,
+    model,
+)
+
+#: libpq before 18 and psycopg take no shorter connect_timeout [s].
+_SHORTEST: Final = 2
+#: A login needs longer than this only where something is wrong [s].
+_LONGEST: Final = 10
+_COUNT: Final = 3
+_STEP: Final = 500  # ms of the user timeout
+_FINE: Final = 100  # the same where less than _SCARCE [s] is left for it
+_SCARCE: Final = 5.0
+#: Less would take a packet lost twice for a dead server [ms].
+_SHORTEST_USER: Final = 1000
+#: The kernel's timers are bounded by this even where more was asked [s].
+_REACH: Final = 300.0
+#: The name of an RDS instance lives 5 s. Source: its DNS answers.
+_DNS_TTL: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Limits for every level. Seconds, but for `user_timeout` (ms) and counts."""
+
+    within: float
+    hosts: int
+    connect_timeout: int
+    keepalive: Keepalive
+    user_timeout: int
+    tcp_retries2: int  # 0: not even 1 is in time, as for tcp_syn_retries
+    tcp_syn_retries: int
+    pool_wait: int
+    validation: int  # of a pool's check of a connection
+    dns_ttl: int
+    longest_query: float | None
+    read_timeout: int | None  # None: the longest legal query is not known
+
+    @property
+    def conninfo(self) -> dict[str, str]:
+        """libpq's parameters."""
+        return {
+            "connect_timeout": str(self.connect_timeout),
+            "keepalives": "1",
+            "keepalives_idle": str(self.keepalive.idle),
+            "keepalives_interval": str(self.keepalive.interval),
+            "keepalives_count": str(self.keepalive.count),
+            "tcp_user_timeout": str(self.user_timeout),
+            "target_session_attrs": "read-write",
+        }
+
+    def sysctls(self) -> dict[str, int]:
+        """For drivers that cannot set these on a socket."""
+        return {
+            "net.ipv4.tcp_retries2": self.tcp_retries2,
+            "net.ipv4.tcp_syn_retries": self.tcp_syn_retries,
+            "net.ipv4.tcp_keepalive_time": self.keepalive.idle,
+            "net.ipv4.tcp_keepalive_intvl": self.keepalive.interval,
+            "net.ipv4.tcp_keepalive_probes": self.keepalive.count,
+        }
+
+    def applied(self, kernel: Kernel) -> Kernel:
+        """The kernel with the sysctls."""
+        values = {name.removeprefix("net.ipv4."): value for name, value in self.sysctls().items()}
+        origin = {**kernel.origin, **dict.fromkeys(values, "this advice")}
+        return replace(kernel, **values, origin=origin)  # type: ignore[arg-type]
+
+
+def bounds(
+    within: float,
+    kernel: Kernel,
+    path: Path,
+    *,
+    hosts: int = 1,
+    attempts: int = 0,
+    longest_query: float | None = None,
+) -> Bounds:
+    """Limits for a bound of `within` [s]; Refused, with the reason, where there are none.
+
+    `hosts`: addresses in the connection string, each of which has its own connect_timeout.
+    `attempts`: new connections that a pool tries in its caller's time once it found one dead.
+    """
+    reach, path = min(within, _REACH), path.at_its_worst()
+    keepalive = _keepalive(reach, kernel, path)
+    connect = _connect_timeout(reach, hosts, attempts)
+    spent = attempts * hosts * connect  # what is left is for finding out that it is dead
+    return Bounds(
+        within=within,
+        hosts=hosts,
+        connect_timeout=connect,
+        keepalive=keepalive,
+        user_timeout=_user_timeout(reach - spent, reach, kernel, path, keepalive),
+        tcp_retries2=next(_retries(reach - spent, kernel, path), 0),
+        tcp_syn_retries=next(_syn_retries(reach, kernel), 0),
+        pool_wait=int(within) - 1,  # PgBouncer looks only now and then
+        validation=1 if within < _LONGEST else 2,
+        dns_ttl=_DNS_TTL,
+        longest_query=longest_query,
+        read_timeout=_read_timeout(within - spent, within, longest_query),
+    )
+
+
+def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
+    least = _SHORTEST * hosts
+    if within < least:
+        raise Refused(
+            f"{hosts} host{'s' * (hosts > 1)} cannot be tried within {within:g} s: "
+            f"connect_timeout is at least {_SHORTEST} s for each",
+            f"Ask for {least} s or more, or name fewer hosts.",
+        )
+    return min(_LONGEST, max(_SHORTEST, int(within / max(3, attempts + 2) / hosts)))
+
+
+def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
+    """The idle time takes a third, three probes what is left of the rest."""
+    idle, interval = max(1, int(within * 0.3)), max(1, int(within * 0.2))
+    while interval >= 1:
+        for seconds in range(idle, 0, -1):
+            keepalive = Keepalive(idle=seconds, interval=interval, count=_COUNT)
+            trace = Waiting(kernel=kernel, keepalive=keepalive, path=path)
+            if keeps(trace, kernel, within):
+                return keepalive
+        interval -= 1
+    raise Refused(
+        f"an answer that never comes cannot be noticed within {within:g} s by keepalive: "
+        "its times are whole seconds, idle 1 s and three probes of 1 s",
+        "Ask for 5 s or more.",
+    )
+
+
+def _user_timeout(
+    left: float, within: float, kernel: Kernel, path: Path, keepalive: Keepalive
+) -> int:
+    """The largest for which case 2 leaves time for new attempts, and case 3 ends in time."""
+    first = 2 * path.first_rtos(kernel)[-1] / kernel.hz  # the probe and the first timeout, at most
+    step = _FINE if left < _SCARCE else _STEP
+    for user in range(int(left * 1000) // step * step, _SHORTEST_USER - 1, -step):
+        data = Unacknowledged(kernel=kernel, path=path, user_timeout=user)
+        answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user, path=path)
+        if keeps(answer, kernel, within) and keeps(data, kernel, left):  # the quicker one first
+            return user
+    spent = f", of which new attempts take {within - left:g} s" if left < within else ""
+    raise Refused(
+        f"no tcp_user_timeout of a second or more ends a hang within {within:g} s{spent}: on this "
+        f"path the first retransmission alone takes up to {first:.1f} s",
+        "Ask for a longer time.",
+    )
+
+
+def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
+    """Whatever first timeout a connection has: a slightly smaller one can double the hang."""
+
+    def fits(count: int) -> bool:
+        changed = replace(kernel, tcp_retries2=count)
+        if model(changed, count) > within:
+            return False  # no hang is shorter
+        return keeps(Unacknowledged(kernel=changed, path=path), changed, within)
+
+    return (count for count in range(15, 0, -1) if fits(count))
+
+
+def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
+    def fits(count: int) -> bool:
+        changed = replace(kernel, tcp_syn_retries=count)
+        return keeps(Connecting(kernel=changed), changed, within)
+
+    return (count for count in range(6, 0, -1) if fits(count))
+
+
+def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:
+    """A frozen server and a long query look the same: only the longest legal one parts them.
+
+    A second less than there is: PgBouncer looks only now and then.
+    """
+    if longest_query is None:
+        return None
+    limit = int(left) - 1
+    if longest_query >= limit:
+        raise Refused(
+            f"a frozen server cannot be told from a query of {longest_query:g} s "
+            f"within {within:g} s, of which {limit} s are left for an answer",
+            "Ask for longer than the longest query, or leave --longest-query away: "
+            "then that case is not bounded.",
+        )
+    return limit

@@ -1,0 +1,51 @@
+"""asyncpg. It has no parameter for its sockets' options: they are set once it has connected.
+
+After a command that took too long it sends a cancel request of its own, and giving the connection
+back waits for that: in a frozen or silent server's case as long as `release` is allowed to. Source:
+asyncpg 0.32, PoolConnectionHolder.release.
+"""
+
+from __future__ import annotations
+
+from mrtuner.failover.settings.bounds import Bounds
+from mrtuner.failover.settings.stacks.python import options
+from mrtuner.failover.settings.stacks.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """Keyword arguments of connect() and create_pool(), and how to take a connection."""
+    read = f"command_timeout={limits.read_timeout}, " if limits.read_timeout else ""
+    connect = f'timeout={limits.connect_timeout}, {read}target_session_attrs="read-write"'
+    return f"""\
+import contextlib
+import socket
+
+FAILOVER = dict({connect})
+{options(limits)}
+
+async def limit(conn):
+    sock = conn._transport.get_extra_info("socket")  # there is no public way
+    for option in OPTIONS:
+        sock.setsockopt(*option)
+
+
+@contextlib.asynccontextmanager
+async def acquired(pool):
+    conn = await pool.acquire(timeout={limits.pool_wait})
+    try:
+        yield conn
+    finally:  # a dead one would be waited for
+        await pool.release(conn, timeout=0.5)
+
+
+# pool = await asyncpg.create_pool(dsn, init=limit, **FAILOVER)
+# async with acquired(pool) as conn: ...
+# one connection alone: conn = await asyncpg.connect(dsn, **FAILOVER); await limit(conn)
+"""
+
+
+STACK = Stack(
+    name="asyncpg", title="asyncpg", file="your program", write=write,
+    sets_socket=True, read_timeout=True, read_write=True,
+    verified="verified with asyncpg 0.32.0",
+)  # fmt: skip

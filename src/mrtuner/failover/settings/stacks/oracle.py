@@ -1,0 +1,30 @@
+"""Oracle Net (OCI): generated from its reference manual, never run here."""
+
+from __future__ import annotations
+
+from mrtuner.failover.settings.bounds import Bounds
+from mrtuner.failover.settings.stacks.stack import Stack
+
+
+def write(limits: Bounds) -> str:
+    """sqlnet.ora and the descriptor of tnsnames.ora."""
+    read = f"SQLNET.RECV_TIMEOUT = {limits.read_timeout}\n" if limits.read_timeout else ""
+    seconds = limits.connect_timeout
+    return (
+        "# sqlnet.ora\n"
+        f"TCP.CONNECT_TIMEOUT = {seconds}\n"
+        f"SQLNET.OUTBOUND_CONNECT_TIMEOUT = {min(seconds + 2, int(limits.within))}\n"
+        f"{read}"
+        "# tnsnames.ora; ENABLE=BROKEN switches keepalive on, its times are the kernel's\n"
+        "SHOP = (DESCRIPTION =\n"
+        f"  (ENABLE = BROKEN)(TRANSPORT_CONNECT_TIMEOUT = {seconds})(RETRY_COUNT = 0)\n"
+        "  (ADDRESS = (PROTOCOL = TCP)(HOST = db)(PORT = 1521))\n"
+        "  (CONNECT_DATA = (SERVICE_NAME = SHOP)))\n"
+    )
+
+
+STACK = Stack(
+    name="oracle", title="Oracle Net", file="sqlnet.ora and tnsnames.ora", write=write,
+    sets_socket=False, read_timeout=True, read_write=False,
+    stale="ask v$database for OPEN_MODE when a connection is taken",
+)  # fmt: skip

@@ -1,0 +1,20 @@
+"""What stacks in Python without libpq share: options of a socket, set by hand."""
+
+from __future__ import annotations
+
+from mrtuner.failover.settings.bounds import Bounds
+
+
+def options(limits: Bounds) -> str:
+    """A tuple OPTIONS: what to give setsockopt()."""
+    chosen = {
+        "TCP_KEEPIDLE": limits.keepalive.idle,
+        "TCP_KEEPINTVL": limits.keepalive.interval,
+        "TCP_KEEPCNT": limits.keepalive.count,
+        "TCP_USER_TIMEOUT": limits.user_timeout,
+    }
+    rows = "\n".join(
+        f"    (socket.IPPROTO_TCP, socket.{name}, {value})," for name, value in chosen.items()
+    )
+    first = "    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),"
+    return f"OPTIONS = (  # Linux only\n{first}\n{rows}\n)\n"

@@ -1,0 +1,79 @@
+"""Ansible: the variable that the role geerlingguy.postgresql writes postgresql.conf from.
+
+The role puts a value between single quotes as it stands, so quotes and backslashes are doubled, and
+what would be a template is escaped. It finds the row to replace by the beginning of the name: names
+are in order, so that max_parallel_workers never overwrites max_parallel_workers_per_gather. Source:
+geerlingguy/ansible-role-postgresql, defaults/main.yml, tasks/configure.yml, handlers/main.yml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.formats import conf, manifest
+from mrtuner.formats.line import Format, Line, divide
+
+OWNED: Final = frozenset({"unix_socket_directories"})
+_VARIABLE: Final = "postgresql_global_config_options"
+#: The role's own default, which a variable of this name replaces.
+_DEFAULT: Final = {
+    "option": "unix_socket_directories",
+    "value": '{{ postgresql_unix_socket_directories | join(",") }}',
+}
+_KEY: Final = re.compile(r'(?P<indent> *)- option: "(?P<name>[A-Za-z_][\w$.]*)"')
+_BRACE: Final = '{{ "{" }}'
+
+
+def write(lines: Sequence[Line], title: str = "") -> str:
+    """A file of variables."""
+    ours, theirs = divide(lines, OWNED)
+    options = [{"option": manifest.Text(line.name), "value": manifest.Text(_value(line))}
+               for line in sorted(ours, key=lambda line: line.name)]  # fmt: skip
+    notes = [
+        title,
+        "Apply: put it into the group's variables and run the play with geerlingguy.postgresql.",
+        "The list replaces the role's: its entry for the sockets is kept, add others of yours.",
+        "The role restarts the server after a change, whatever changed; with "
+        "postgresql_restarted_state: reloaded it leaves what needs a restart for the next one.",
+        *manifest.left_out(theirs, "the role"),
+    ]
+    return manifest.manifest({_VARIABLE: [_DEFAULT, *options]}, ours, notes, key=_KEY)
+
+
+def _value(line: Line) -> str:
+    return without_templates(conf.escaped(line.value))
+
+
+def without_templates(text: str) -> str:
+    """Text that Jinja gives back as it is."""
+    return re.sub(r"\{(?=[{%#])", lambda _: _BRACE, text)
+
+
+def templates_back(text: str) -> str:
+    """The inverse of `without_templates`."""
+    return text.replace(_BRACE, "{")
+
+
+def read(text: str) -> dict[str, str]:
+    """The options of the variable, without the role's own."""
+    options = manifest.load(text).get(_VARIABLE)
+    if not isinstance(options, list):
+        raise BadValue(f"no list {_VARIABLE} in this file", "Give the file of variables.")
+    return dict(_option(each) for each in options if each != _DEFAULT)
+
+
+def _option(item: Any) -> tuple[str, str]:
+    try:
+        name, value = item["option"], manifest.text(item["value"])
+    except (TypeError, KeyError):
+        raise BadValue(f"cannot read the option {item!r}", "Write option and value.") from None
+    return str(name), conf.unescaped(templates_back(value))
+
+
+FORMAT = Format(
+    name="ansible", summary="Ansible: variables of the role geerlingguy.postgresql",
+    write=write, read=read,
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""postgresql.conf: a file to include, each reason above its setting.
+
+Source of the notation: src/backend/utils/misc/guc-file.l.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mrtuner.errors import BadValue
+from mrtuner.formats.line import Format, Line, one_line
+
+#: What the lexer takes without quotes in every version. "1e-05" and "a.b" are not among it.
+_BARE = re.compile(r"[+-]?[0-9]+([A-Za-z]*|\.[0-9]+)|[A-Za-z_][A-Za-z0-9_]*")
+_SETTING = re.compile(
+    r"\s*(?P<name>[A-Za-z_][\w$.]*)\s*=?\s*"
+    r"(?:'(?P<quoted>(?:[^'\\]|''|\\.)*)'|(?P<bare>[^\s'#]+))\s*(?:#.*)?"
+)
+_ESCAPE = re.compile(r"''|\\([0-7]{1,3}|.)")
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def write(lines: Sequence[Line], title: str = "") -> str:
+    """A file for ``include`` in postgresql.conf."""
+    head = [
+        f"# {one_line(title)}".rstrip(),
+        "# Include this file at the end of postgresql.conf:  include 'mrtuner.conf'",
+        "# What ALTER SYSTEM has set (postgresql.auto.conf) wins over it.",
+    ]
+    return "\n".join(row for row in head if row != "#") + "\n\n" + settings(lines)
+
+
+def settings(lines: Sequence[Line]) -> str:
+    """The settings alone, a reason above each; those with a condition as comments, last."""
+    plain = [_setting(line) for line in lines if not line.condition]
+    return "\n".join(plain + _offered([line for line in lines if line.condition]))
+
+
+def _offered(lines: Sequence[Line]) -> list[str]:
+    """Each condition once, above the settings that it allows."""
+    conditions = dict.fromkeys(line.condition for line in lines)
+    return [
+        f"# {one_line(condition)}\n"
+        + "".join(
+            f"#{line.name} = {_value(line)}\n" for line in lines if line.condition == condition
+        )
+        for condition in conditions
+    ]
+
+
+def _setting(line: Line) -> str:
+    reason = f"# {line.reason}\n" if line.reason else ""
+    return f"{reason}{line.name} = {_value(line)}\n"
+
+
+def _value(line: Line) -> str:
+    if not line.quoted and _BARE.fullmatch(line.value):
+        return line.value
+    return f"'{escaped(line.value)}'"
+
+
+def escaped(value: str) -> str:
+    """A value as it stands between single quotes."""
+    return value.replace("\\", "\\\\").replace("'", "''")
+
+
+def unescaped(text: str) -> str:
+    """What stands between single quotes, as the server reads it."""
+    return _ESCAPE.sub(_letter, text)
+
+
+def read(text: str) -> dict[str, str]:
+    """Name → value of a configuration file; the last setting of a name wins, as in PostgreSQL."""
+    return dict(_read_row(row) for row in text.split("\n") if row.strip() and not _comment(row))
+
+
+def _comment(row: str) -> bool:
+    return row.lstrip().startswith("#")
+
+
+def _read_row(row: str) -> tuple[str, str]:
+    match = _SETTING.fullmatch(row)
+    if match is None:
+        raise BadValue(f"cannot read the line {row!r}", "Write: name = 'value'.")
+    if match["bare"] is not None:
+        return match["name"], match["bare"]
+    return match["name"], unescaped(match["quoted"])
+
+
+def _letter(match: re.Match[str]) -> str:
+    letter = match[1]
+    if letter is None:
+        return "'"
+    if letter.isdigit() and letter < "8":
+        return chr(int(letter, 8))
+    return _LETTERS.get(letter, letter)
+
+
+FORMAT = Format(
+    name="conf",
+    summary="a file to include in postgresql.conf",
+    write=write,
+    read=read,
+    conditional=True,
+)

@@ -1,0 +1,57 @@
+"""Docker Compose: an override file whose service starts ``postgres -c name=value …``.
+
+Compose replaces ``$NAME`` in values, so a dollar sign is doubled. Source: the Compose
+specification, "Interpolation"; PostgreSQL's reference page of postgres, option -c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrtuner.errors import BadValue
+from mrtuner.formats import manifest
+from mrtuner.formats.line import Format, Line
+
+
+def write(lines: Sequence[Line], title: str = "") -> str:
+    """A file to lay over compose.yaml; the service is called postgres."""
+    notes = [
+        title,
+        "Apply: docker compose -f compose.yaml -f FILE up -d",
+        "Rename the service to yours. What the command line sets, ALTER SYSTEM cannot change.",
+        "Parallel queries share memory in /dev/shm, which has 64 MB in a container unless "
+        "shm_size says more.",
+    ]
+    command: list[str] = ["postgres"]
+    for line in lines:
+        command += [manifest.Text("-c"), manifest.Text(_argument(line))]
+    document = {"services": {"postgres": {"command": command}}}
+    return manifest.manifest(document, lines, notes, key=manifest.ARGUMENT, above=1)
+
+
+def _argument(line: Line) -> str:
+    return f"{line.name}={line.value}".replace("$", "$$")
+
+
+def read(text: str) -> dict[str, str]:
+    """What the first service's command sets with -c."""
+    for service in manifest.load(text, ("services",)).values():
+        command = service.get("command") if isinstance(service, dict) else None
+        if isinstance(command, list):
+            return dict(_settings([str(word) for word in command]))
+    raise BadValue("no service in this file has a command written as a list")
+
+
+def _settings(words: Sequence[str]) -> list[tuple[str, str]]:
+    arguments = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-c"]
+    pairs = (argument.replace("$$", "$").partition("=") for argument in arguments)
+    return [(name, value) for name, _, value in pairs]
+
+
+FORMAT = Format(
+    name="docker",
+    summary="Docker Compose: a service that starts postgres -c name=value",
+    write=write,
+    read=read,
+    container=True,
+)

@@ -1,0 +1,141 @@
+"""YAML that other programs read: every value a quoted string, every reason above its value.
+
+Quotes are forced. PyYAML alone would leave 1e-05 and similar bare, which the YAML readers of
+Kubernetes take for numbers, and their schemas want strings.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.formats.line import Line, one_line
+
+if TYPE_CHECKING:
+    import yaml
+
+_WIDTH: Final = 96
+_KEY = re.compile(r'(?P<indent> *)"?(?P<name>[A-Za-z_][\w$.]*)"?: ["\']')
+ARGUMENT = re.compile(r'(?P<indent> *)- "(?P<name>[A-Za-z_][\w$.]*)=')
+
+
+class Text(str):
+    """A string written in double quotes."""
+
+    __slots__ = ()
+
+
+class Block(str):
+    """A string written as a literal block."""
+
+    __slots__ = ()
+
+
+def parameters(lines: Iterable[Line]) -> dict[str, Text]:
+    """Name → value, as every operator's ``parameters`` mapping wants it."""
+    return {line.name: Text(line.value) for line in lines}
+
+
+def manifest(
+    document: Mapping[str, object] | Sequence[object],
+    lines: Iterable[Line],
+    notes: Iterable[str],
+    *,
+    key: re.Pattern[str] = _KEY,
+    above: int = 0,
+) -> str:
+    """The document with its notes on top and each line's reason above it.
+
+    `key` finds the row that sets a parameter; the reason goes `above` more rows up.
+    """
+    import yaml
+
+    # 2**30 columns: a value is never folded
+    body = yaml.dump(
+        document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=2**30
+    )  # fmt: skip
+    return _header(notes) + _annotated(body, lines, key, above)
+
+
+def _header(notes: Iterable[str]) -> str:
+    return "".join(f"{row}\n" for note in notes for row in _wrapped(one_line(note)))
+
+
+def _wrapped(note: str) -> list[str]:
+    return textwrap.wrap(
+        note, _WIDTH, initial_indent="# ", subsequent_indent="# ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _annotated(body: str, lines: Iterable[Line], key: re.Pattern[str], above: int) -> str:
+    reasons = {line.name: line.reason for line in lines if line.reason}
+    rows: list[str] = []
+    for row in body.split("\n"):
+        match = key.match(row)
+        if match and match["name"] in reasons:
+            rows.insert(len(rows) - above, f"{match['indent']}# {reasons[match['name']]}")
+        rows.append(row)
+    return "\n".join(rows)
+
+
+def left_out(theirs: Sequence[Line], owner: str) -> list[str]:
+    """The note that names parameters which are not ours to set."""
+    names = ", ".join(line.name for line in theirs)
+    return [f"Left out, {owner} sets them itself: {names}"] if theirs else []
+
+
+def load(text: str, path: Sequence[str] = ()) -> dict[str, Any]:
+    """The mapping at `path` in a YAML document; BadValue where there is none."""
+    found = document(text)
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise BadValue(f"no mapping at {'.'.join(path) or 'the top'} in this YAML document")
+    return found
+
+
+def document(text: str) -> Any:
+    """What a YAML document holds, or BadValue."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadValue("this text is not YAML") from error
+
+
+def values(found: Mapping[str, object]) -> dict[str, str]:
+    """The mapping as configuration text; bare YAML numbers and switches are read too."""
+    return {str(name): text(value) for name, value in found.items()}
+
+
+def text(value: object) -> str:
+    """One value as configuration text."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def increase_indent(
+            self,
+            flow: bool = False,
+            indentless: bool = False,  # noqa: ARG002 (its signature)
+        ) -> None:
+            super().increase_indent(flow, False)  # list items one step in, as people write them
+
+    def scalar(style: str) -> Any:
+        return lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+    Dumper.add_representer(Text, scalar('"'))
+    Dumper.add_representer(Block, scalar("|"))
+    return Dumper

@@ -1,0 +1,123 @@
+"""One parameter group of RDS on its way into a file, and what every format needs to know of it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Final, Literal
+
+from mrtuner.errors import BadValue
+from mrtuner.formats.line import one_line
+
+Method = Literal["immediate", "pending-reboot"]
+
+#: Source: shape CreateDBParameterGroupMessage of the RDS API 2014-10-31.
+_NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")
+LONGEST: Final = 255
+_FAMILY: Final = re.compile(r"(aurora-)?postgres(ql)?[0-9]+(\.[0-9]+)?")
+_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_METHODS: Final = ("immediate", "pending-reboot")
+_BREAKING: Final = ("Cc", "Cs", "Zl", "Zp")
+_WIDTH: Final = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """One parameter of a group: the value as RDS stores it, a formula or in base units."""
+
+    name: str
+    value: str
+    method: Method
+    comment: str = ""  # the reason, one line
+
+    @property
+    def reason(self) -> str:
+        """The comment as one printable line, with a word where a reboot is due."""
+        due = " (reboot)" if self.method == "pending-reboot" else ""
+        return f"{one_line(self.comment)}{due}" if self.comment else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A parameter group on its way into a file."""
+
+    name: str
+    family: str
+    description: str
+    lines: tuple[GroupLine, ...]
+    cluster: bool  # a DB cluster parameter group: Aurora and Multi-AZ DB clusters
+    notes: tuple[str, ...] = ()  # for the head of the file
+
+    @property
+    def identifier(self) -> str:
+        """The name as a variable: ``app_pg17``."""
+        name = self.name.replace("-", "_")
+        return f"{name}_group" if iskeyword(name) else name
+
+    @property
+    def logical_name(self) -> str:
+        """The name as a class, letters and digits only: ``AppPg17``."""
+        name = "".join(part[:1].upper() + part[1:] for part in self.name.split("-"))
+        return f"{name}Group" if iskeyword(name) else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFormat:
+    """A way to write a group down."""
+
+    name: str
+    summary: str  # one line for --help
+    write: Callable[[Group], str]
+
+
+def comments(notes: Iterable[str], mark: str = "# ") -> str:
+    """Notes as rows of comments, wrapped."""
+    rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _wrapped(note: str, mark: str) -> list[str]:
+    return textwrap.wrap(
+        note, _WIDTH, initial_indent=mark, subsequent_indent=mark,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def checked_name(name: str) -> str:
+    """The name as RDS stores it, in lower case, or BadValue."""
+    if not _NAME.fullmatch(name) or len(name) > LONGEST:
+        raise BadValue(
+            f"{name!r} is not a name for a parameter group",
+            "Use up to 255 letters, digits and single hyphens, a letter first, no hyphen last.",
+        )
+    return name.lower()
+
+
+def checked_family(family: str) -> str:
+    """The family if it can be one, else BadValue."""
+    if not _FAMILY.fullmatch(family):
+        raise BadValue(f"{family!r} is not a family of PostgreSQL", "Families are like postgres17.")
+    return family
+
+
+def checked_lines(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
+    """The lines if every format can carry them, else BadValue."""
+    seen: set[str] = set()
+    for line in (found := tuple(lines)):
+        if not _PARAMETER.fullmatch(line.name):
+            raise BadValue(f"{line.name!r} is not the name of a parameter")
+        if any(unicodedata.category(character) in _BREAKING for character in line.value):
+            raise BadValue(f"the value of {line.name} holds a line break or control character")
+        if line.method not in _METHODS:
+            raise BadValue(
+                f"unknown apply method {line.method!r} for {line.name}",
+                f"Use {' or '.join(_METHODS)}.",
+            )
+        if line.name.lower() in seen:
+            raise BadValue(f"{line.name} is set twice", "Give each parameter once.")
+        seen.add(line.name.lower())
+    return found

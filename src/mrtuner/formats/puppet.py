@@ -1,0 +1,61 @@
+"""Puppet: Hiera data for the module puppetlabs-postgresql, ``postgresql::server::config_entries``.
+
+The module writes a value between single quotes as it stands, so quotes and backslashes are doubled
+here; Hiera replaces ``%{…}``, so such a sign is a call of literal(). Source: puppetlabs-postgresql
+6.7 to 10, manifests/server.pp (config_entries) and server/instance/config.pp,
+lib/puppet/provider/postgresql_conf; Puppet documentation, "Interpolation in Hiera".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from mrtuner.formats import conf, manifest
+from mrtuner.formats.line import Format, Line, divide
+
+#: The module declares these entries itself; a second one is a duplicate declaration.
+OWNED: Final = frozenset({
+    "data_directory", "listen_addresses", "password_encryption", "port",
+})  # fmt: skip
+_KEY: Final = "postgresql::server::config_entries"
+_SIGN: Final = "%{"
+_LITERAL: Final = "%{literal('%')}{"
+
+
+def write(lines: Sequence[Line], title: str = "") -> str:
+    """A file of Hiera data."""
+    ours, theirs = divide(lines, OWNED)
+    restarts = [line.name for line in ours if line.restart]
+    notes = [
+        title,
+        "Apply: put it into a file of your hierarchy; the node's class is postgresql::server. "
+        "Hiera takes the hash of the first file that has it, unless lookup_options merges them.",
+        *(
+            [
+                "Puppet restarts the server when one of these changes, unless "
+                f"postgresql::server::service_restart_on_change is false: {', '.join(restarts)}"
+            ]
+            if restarts
+            else []
+        ),
+        *manifest.left_out(theirs, "the module"),
+    ]
+    entries = [replace(line, value=_entry(line.value)) for line in ours]
+    return manifest.manifest({_KEY: manifest.parameters(entries)}, entries, notes)
+
+
+def _entry(value: str) -> str:
+    return conf.escaped(value).replace(_SIGN, _LITERAL)
+
+
+def read(text: str) -> dict[str, str]:
+    """The entries as configuration text."""
+    entries = manifest.values(manifest.load(text, (_KEY,)))
+    return {name: conf.unescaped(value.replace(_LITERAL, _SIGN)) for name, value in entries.items()}
+
+
+FORMAT = Format(
+    name="puppet", summary="Puppet: Hiera data for puppetlabs-postgresql", write=write, read=read
+)

@@ -1,0 +1,103 @@
+"""SQL: ALTER SYSTEM, one statement a setting, then a reload.
+
+ALTER SYSTEM writes postgresql.auto.conf at once and in no transaction. Source: guc_funcs.c,
+flatten_set_variable_args; guc.c, AlterSystemSetConfigFile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mrtuner.errors import BadValue
+from mrtuner.formats.line import Format, Line, items, listing, one_line
+
+#: Of these PostgreSQL quotes each argument as one name: 'a, b' would be a single library.
+#: Source: pg_dump, dumputils.c, variable_is_guc_list_quote.
+LISTS = frozenset({
+    "local_preload_libraries", "search_path", "session_preload_libraries",
+    "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
+})  # fmt: skip
+
+_LITERAL = r"(?:E'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*')"
+_STATEMENT = re.compile(
+    rf"ALTER SYSTEM SET (?P<name>[A-Za-z_][\w$.]*) = (?P<arguments>{_LITERAL}(?:, {_LITERAL})*);"
+)
+_RELOAD = "SELECT pg_reload_conf();"
+
+
+def write(lines: Sequence[Line], title: str = "") -> str:
+    """A script for psql, as a superuser or a role with ALTER SYSTEM on these parameters."""
+    of_libraries = [line for line in lines if "." in line.name]
+    parts = [
+        _comment(title),
+        *(_statement(line) for line in lines if "." not in line.name),
+        *_last(of_libraries),
+        _RELOAD,
+        _comment(_restarts(lines)),
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _last(lines: Sequence[Line]) -> Iterator[str]:
+    """Settings of a library: before 16 the server knows their names only once it is loaded."""
+    if lines:
+        yield _comment("Settings of libraries: run these again if the library is not loaded yet.")
+    yield from (_statement(line) for line in lines)
+
+
+def _restarts(lines: Sequence[Line]) -> str:
+    names = [line.name for line in lines if line.restart]
+    return f"Restart the server for: {', '.join(names)}" if names else ""
+
+
+def _comment(text: str) -> str:
+    return f"-- {one_line(text)}" if text.strip() else ""
+
+
+def _statement(line: Line) -> str:
+    reason = f"-- {line.reason}\n" if line.reason else ""
+    return f"{reason}ALTER SYSTEM SET {line.name} = {_arguments(line)};"
+
+
+def _arguments(line: Line) -> str:
+    if line.name not in LISTS:
+        return _literal(line.value)
+    if not line.value.strip():
+        raise BadValue(
+            f"ALTER SYSTEM cannot set {line.name} to an empty list",
+            f"Use ALTER SYSTEM RESET {line.name}.",
+        )
+    return ", ".join(_literal(item) for item in items(line.value))
+
+
+def _literal(text: str) -> str:
+    """A literal that means the same whatever standard_conforming_strings says."""
+    body = text.replace("'", "''")
+    return "E'" + body.replace("\\", "\\\\") + "'" if "\\" in text else f"'{body}'"
+
+
+def read(text: str) -> dict[str, str]:
+    """Name → value of a script that `write` made; other statements are refused."""
+    rows = (row.strip() for row in text.split("\n"))
+    return dict(_read_row(row) for row in rows if row and row != _RELOAD and row[:2] != "--")
+
+
+def _read_row(row: str) -> tuple[str, str]:
+    match = _STATEMENT.fullmatch(row)
+    if match is None:
+        raise BadValue(f"cannot read the statement {row!r}", "Write: ALTER SYSTEM SET name = '…';")
+    name = match["name"]
+    values = [_unquoted(literal) for literal in re.findall(_LITERAL, match["arguments"])]
+    return name, listing(values) if name in LISTS else values[0]
+
+
+def _unquoted(literal: str) -> str:
+    if literal.startswith("E"):
+        return re.sub(r"''|\\(.)", lambda match: match[1] or "'", literal[2:-1])
+    return literal[1:-1].replace("''", "'")
+
+
+FORMAT = Format(
+    name="sql", summary="ALTER SYSTEM statements and a reload", write=write, read=read
+)  # fmt: skip

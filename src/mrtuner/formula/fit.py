@@ -1,0 +1,207 @@
+"""From a rule's expression to a formula in a shape that AWS documents.
+
+AWS documents arithmetic in braces and one function around such; a rule's expression may nest
+`least` in `greatest` over sums. What fits a documented shape is written exactly. For the rest
+candidates are made from the expression's own branches and from its values; of those that pass
+nowhere what the memory budget allows, the one nearest to the rule's values wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Final
+
+from mrtuner.formula.expression import Constant, Expr, Extreme, Sum, Term
+from mrtuner.formula.grammar import Formula, Function, Integer, braces
+
+#: A rule's variable and what RDS calls it.
+NAMES: Final[Mapping[str, str]] = {"memory": "DBInstanceClassMemory", "cpus": "DBInstanceVCPU"}
+MEMORY: Final = NAMES["memory"]
+
+#: What a count may be of the vCPUs.
+_SHARES_OF_CPUS: Final = tuple(
+    map(Fraction, ("1/32", "1/16", "1/8", "1/4", "1/2", "1", "3/2", "2"))
+)
+
+Machine = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a rule gives on one machine, in the parameter's base unit."""
+
+    machine: Machine  # by RDS's names
+    value: int
+    most: int  # not to be passed there, whatever the shape
+    least: int = 0  # nor may it be less
+    weight: float = 1.0  # of being near `value`
+
+
+def exactly(expression: Expr) -> Formula | None:
+    """The expression in a documented shape, or None where there is none."""
+    match _flat(expression):
+        case Extreme(least, parts):
+            found = [_simple(part) for part in parts]
+            name = "LEAST" if least else "GREATEST"
+            return _function(name, found)
+        case Sum(parts):
+            return _function("SUM", [_simple(part) for part in parts])
+        case simple:
+            return _simple(simple)
+
+
+def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
+    """A documented formula that passes no sample's `most`, as near to the values as we can find."""
+    constant = Integer(min(sample.value for sample in samples))
+    own = dict.fromkeys([*_branches(expression), constant])
+    candidates = dict.fromkeys([*own, *_fitted(samples)])
+    fitting = [each for each in candidates if _allowed(each, samples)]
+    return max(
+        fitting,
+        key=lambda each: (round(nearness(each, samples), 3), each in own, -len(str(each))),
+    )
+
+
+def nearness(formula: Formula, samples: Iterable[Sample]) -> float:
+    """How near to the rule's values, 1 for equal, by the samples' weights."""
+    shares, weights = 0.0, 0.0
+    for sample in samples:
+        pair = sorted((formula.evaluate(sample.machine), sample.value))
+        weights += sample.weight
+        shares += sample.weight * (max(0, pair[0]) / pair[1] if pair[1] > 0 else 1.0)
+    return shares / weights
+
+
+def _allowed(formula: Formula, samples: Iterable[Sample]) -> bool:
+    return all(
+        sample.least <= formula.evaluate(sample.machine) <= sample.most for sample in samples
+    )
+
+
+def _simple(expression: Expr) -> Formula | None:
+    match expression:
+        case Constant():
+            return Integer(expression.evaluate({}))
+        case Term(variable, factor) if factor > 0:
+            return braces(NAMES[variable], factor)
+    return None
+
+
+def _function(name: str, arguments: Sequence[Formula | None]) -> Formula | None:
+    known = [argument for argument in arguments if argument is not None]
+    if len(known) < len(arguments):
+        return None
+    return known[0] if len(known) == 1 else Function(name, tuple(known))
+
+
+def _flat(expression: Expr) -> Expr:
+    """Least in least, greatest in greatest: taken up; what a larger constant hides goes."""
+    if not isinstance(expression, Extreme):
+        return expression
+    parts: list[Expr] = []
+    for part in map(_flat, expression.parts):
+        same = isinstance(part, Extreme) and part.least == expression.least
+        parts.extend(part.parts if same and isinstance(part, Extreme) else [part])
+    constants = [part.evaluate({}) for part in parts if isinstance(part, Constant)]
+    rest = [part for part in parts if not isinstance(part, Constant)]
+    if constants:
+        rest.append(Constant(min(constants) if expression.least else max(constants)))
+    return Extreme(expression.least, tuple(rest)) if len(rest) > 1 else rest[0]
+
+
+def _branches(expression: Expr) -> Iterator[Formula]:
+    """The expression in documented shapes, exact or below it, by its own structure."""
+    exact = exactly(expression)
+    if exact is not None:
+        yield exact
+    match _flat(expression):
+        case Extreme(True, parts):  # below each part: together below the least
+            for choice in product(*(list(_branches(part)) for part in parts)):
+                yield from _flattened("LEAST", choice)
+        case Extreme(False, parts):
+            below = [list(_branches(part)) for part in parts]
+            yield from (formula for branch in below for formula in branch)
+            for choice in product(*(branch for branch in below if branch)):
+                yield from _flattened("GREATEST", choice)
+        case Sum(parts) if exact is None:
+            yield from _without_positive_constant(parts)
+
+
+def _flattened(name: str, choice: Sequence[Formula]) -> Iterator[Formula]:
+    """One function around all, where none of them brings another kind of function."""
+    arguments: list[Formula] = []
+    for formula in choice:
+        same = isinstance(formula, Function) and formula.name == name
+        arguments.extend(formula.arguments if same and isinstance(formula, Function) else [formula])
+    if arguments and not any(isinstance(argument, Function) for argument in arguments):
+        distinct = tuple(dict.fromkeys(arguments))
+        yield distinct[0] if len(distinct) == 1 else Function(name, distinct)
+
+
+def _without_positive_constant(parts: Sequence[Expr]) -> Iterator[Formula]:
+    """Below ``V + 4`` lies ``V``, which can stand inside a function."""
+    rest = [part for part in parts if not (isinstance(part, Constant) and part.value >= 0)]
+    if len(rest) == 1:
+        yield from _branches(rest[0])
+
+
+def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
+    """Straight lines over memory or vCPUs that no sample forbids."""
+    heaviest = max(samples, key=lambda sample: sample.weight)
+    points = _least_by_memory(samples)
+    least = heaviest.machine[MEMORY]
+    larger = [sample.most for sample in samples if sample.machine[MEMORY] >= least]
+    caps = {heaviest.value, max(sample.value for sample in samples), min(larger)}
+    for cap in sorted(caps):
+        below = [Fraction(most, memory) for memory, most in points.items() if most < cap]
+        if below and min(below) > 0:
+            yield Function("LEAST", (_share_of_memory(min(below)), Integer(cap)))
+    for low, high in pairwise(_lower_hull(points)):
+        yield _line(low, high)
+    floor = Integer(min(sample.value for sample in samples))
+    for share in _SHARES_OF_CPUS:
+        yield Function("GREATEST", (braces(NAMES["cpus"], share), floor))
+
+
+def _least_by_memory(samples: Iterable[Sample]) -> dict[int, int]:
+    """Of machines with the same memory the one that allows least: vCPUs take their part."""
+    points: dict[int, int] = {}
+    for sample in samples:
+        memory = sample.machine[MEMORY]
+        points[memory] = min(sample.most, points.get(memory, sample.most))
+    return points
+
+
+def _lower_hull(points: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The corners of the convex line below all points; each of its edges passes none of them.
+
+    Source: Andrew's monotone chain, the lower half.
+    """
+    hull: list[tuple[int, int]] = []
+    for point in sorted(points.items()):
+        while len(hull) > 1 and _turns_right(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _turns_right(first: tuple[int, int], middle: tuple[int, int], last: tuple[int, int]) -> bool:
+    run, rise = middle[0] - first[0], middle[1] - first[1]
+    return run * (last[1] - first[1]) <= rise * (last[0] - first[0])
+
+
+def _line(low: tuple[int, int], high: tuple[int, int]) -> Formula:
+    """``SUM({M/q},-c)`` through the lower point and a little below the higher one."""
+    if high[1] <= low[1]:
+        return Integer(min(low[1], high[1]))
+    share = _share_of_memory(Fraction(high[1] - low[1], high[0] - low[0]))
+    offset = low[1] - share.evaluate({MEMORY: low[0]}) - 1
+    return Function("SUM", (share, Integer(offset))) if offset < 0 else share
+
+
+def _share_of_memory(share: Fraction) -> Formula:
+    """A share rounded down to one division: ``{DBInstanceClassMemory/1392641}``."""
+    return braces(MEMORY, Fraction(1, -(-share.denominator // share.numerator)))

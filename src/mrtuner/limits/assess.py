@@ -1,0 +1,307 @@
+"""Which hard limit is it? Ceilings, what was pegged at them and when, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.volumes import Volume, volume
+from mrtuner.errors import UsageError
+from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
+from mrtuner.limits.confirmation import emptied
+from mrtuner.limits.findings import Findings, Pegged, find
+from mrtuner.limits.forecast import Forecast, forecasts
+from mrtuner.limits.levels import PARTS, totals
+from mrtuner.limits.remedies import Candidate, Need, candidates, judge, needs
+from mrtuner.limits.sentences import advice, host_advice, lasting, verdict
+from mrtuner.limits.series import Series
+from mrtuner.stats.plateaus import numpy
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Mask
+
+SCHEMA: Final = "mrtuner.limits/1"
+#: Candidates that are listed.
+_SHOWN: Final = 8
+_NOT_EBS: Final = (
+    "Aurora's storage is no EBS volume and its limits are not published as numbers: those of CPU, "
+    "network, memory and connections hold, and a level of reads and writes can only be unknown"
+)
+#: Share of the memory below which PostgreSQL's page cache is squeezed out.
+_MEMORY_FREE: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The answer for one instance, or for one server that is not on RDS."""
+
+    name: str | None
+    instance: InstanceClass | None  # None: not on RDS
+    volume: Volume | None
+    storage: str | None  # as it is told: the volume, Aurora's, or a host's device
+    series: Series  # without points where only ceilings were asked for
+    ceilings: tuple[Ceiling, ...]
+    findings: Findings
+    needs: Mapping[Resource, Need]
+    what_if: Candidate | None
+    notices: tuple[str, ...]
+
+    @property
+    def pegged(self) -> tuple[Pegged, ...]:
+        """What was at a ceiling, longest first."""
+        return tuple(sorted(self.findings.pegged, key=lambda one: -one.plateau.points))
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Sufficient classes, smallest first; empty when nothing was pegged."""
+        if not self.pegged or self.instance is None or self.storage == AURORA:
+            return ()
+        return tuple(candidates(self.instance, self.volume, self.needs))
+
+    @cached_property
+    def forecasts(self) -> tuple[Forecast, ...]:
+        """When each disk resource will reach what it can count on."""
+        return tuple(forecasts(self.series, self.ceilings, self.findings))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if not self.series.points:
+            return "nothing was measured: these are the ceilings that are declared"
+        return verdict(self.series, self.pegged)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do and what will not help, a sentence each."""
+        if self.instance is None or self.storage == AURORA:
+            return tuple(host_advice(self.pegged))
+        return tuple(
+            advice(self.instance, self.volume, self.ceilings, self.pegged, self.candidates)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document mrtuner.limits/1."""
+        return {
+            "schema": SCHEMA,
+            "instance": self.name,
+            "class": None if self.instance is None else self.instance.name,
+            "storage": self.storage,
+            "start": self.series.start.isoformat(),
+            "end": self.series.end.isoformat(),
+            "step": self.series.step,
+            "notices": list(self.notices),
+            "verdict": self.verdict,
+            "ceilings": [
+                {**one.to_dict(), "binding": one is binding(self.ceilings, one.resource)}
+                for one in self.ceilings
+            ],
+            "pegged": [_pegged(one, self.series) for one in self.pegged],
+            "steady": [
+                {"resource": one.resource, "level": one.plateau.level, "because": one.because}
+                for one in self.findings.steady
+            ],
+            "needs": [asdict(one) for one in self.needs.values()],
+            "advice": list(self.advice),
+            "candidates": [_candidate(one) for one in self.candidates[:_SHOWN]],
+            "what_if": None if self.what_if is None else _candidate(self.what_if),
+            "forecasts": [one.to_dict() for one in self.forecasts],
+        }
+
+
+def limits(
+    metrics: Series | Path | str,
+    *,
+    class_name: str,
+    storage: str | Volume | None = None,
+    what_if: Sequence[str] = (),
+    connections: tuple[int, str] | None = None,
+    name: str | None = None,
+    timezone: str | None = None,
+    throughput_unit: str | None = None,
+) -> Limits:
+    """Find which limit an instance was at, from its metrics.
+
+    `metrics` is a series or a file of them (`read.read`), `storage` as in
+    ``gp3:500GB,12000iops,500MiB/s`` or ``aurora``, `what_if` another class, another storage, or
+    both.
+    Raises BadValue for an unknown class or storage, UsageError for metrics that say too little.
+    """
+    instance = instance_class(class_name)
+    aurora = storage == AURORA
+    below = storage if isinstance(storage, Volume) else _volume(storage)
+    other = _other(what_if, instance, below)
+    if aurora and other is not None:
+        raise UsageError(
+            "what another class would do is not known for Aurora",
+            "Its storage's limits are not published as numbers: leave --what-if away.",
+        )
+    series = _series(metrics, timezone, throughput_unit)
+    missing = tuple(_missing(series))
+    if not totals(series):
+        raise UsageError(
+            "no resource can be judged: " + "; ".join(missing),
+            "Give reads and writes together: ceilings hold for their sum.",
+        )
+    known = ceilings(instance, below, connections=connections, aurora=aurora)
+    findings = find(series, known)
+    wanted = needs(series, findings)
+    return Limits(
+        name=name,
+        instance=instance,
+        volume=below,
+        storage=AURORA if aurora else None if below is None else str(below),
+        series=series,
+        ceilings=known,
+        findings=findings,
+        needs=wanted,
+        what_if=None if other is None else judge(*other, wanted),
+        notices=(
+            *series.notices, *missing, *_memory(series, known), *_credits(series),
+            *([_NOT_EBS] if aurora else []),
+        ),
+    )  # fmt: skip
+
+
+def _volume(text: str | None) -> Volume | None:
+    return None if text is None or text == AURORA else volume(text)
+
+
+def on_host(
+    series: Series, known: Sequence[Ceiling], *, name: str | None, storage: str | None
+) -> Limits:
+    """The same for a server that is not on RDS, from what was watched and what is declared.
+
+    A series of too few points is not looked at; whoever made it says so in its notices.
+    """
+    enough = series.points > 0 and bool(totals(series))
+    findings = find(series, known) if enough else Findings(pegged=(), steady=())
+    return Limits(
+        name=name,
+        instance=None,
+        volume=None,
+        storage=storage,
+        series=series,
+        ceilings=tuple(known),
+        findings=findings,
+        needs=needs(series, findings) if enough else {},
+        what_if=None,
+        notices=(*series.notices, *_memory(series, known)),
+    )
+
+
+def _series(
+    metrics: Series | Path | str, timezone: str | None, throughput_unit: str | None
+) -> Series:
+    if isinstance(metrics, Series):
+        return metrics
+    from mrtuner.limits.read import read
+
+    return read(Path(metrics), timezone=timezone, throughput_unit=throughput_unit)
+
+
+def _other(
+    what_if: Sequence[str], instance: InstanceClass, below: Volume | None
+) -> tuple[InstanceClass, Volume | None] | None:
+    """Another class and volume; what is not named stays."""
+    for text in what_if:
+        if ":" in text:
+            below = volume(text)
+        else:
+            instance = instance_class(text)
+    return (instance, below) if what_if else None
+
+
+def _missing(series: Series) -> Iterator[str]:
+    """Resources that half of the metrics are there for, or none of the disk's."""
+    for resource, parts in PARTS.items():
+        absent = [name for name in parts if name not in series.metrics]
+        if absent and (len(absent) < len(parts) or resource is Resource.THROUGHPUT):
+            yield f"{resource} is not judged: {', '.join(absent)} missing"
+
+
+def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
+    """Memory has no plateau of its own: what is free sinks, and then it swaps."""
+    np = numpy()
+    free = series.metrics.get("FreeableMemory")
+    whole = next((one.value for one in known if one.resource is Resource.MEMORY), None)
+    if free is None or whole is None or not np.isfinite(free).any():
+        return
+    least = float(np.nanquantile(free, 0.01)) / whole
+    if least < _MEMORY_FREE:
+        yield f"memory: only {least:.1%} of it was free in the worst hundredth of the time"
+
+
+def _credits(series: Series) -> Iterator[str]:
+    """Burst balances that ran out: then the baseline is all there is."""
+    for metric, unit, empty, minutes in emptied(series):
+        lasted = lasting(minutes)
+        yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
+
+
+def calendar(pegged: Pegged, series: Series) -> list[list[float]]:
+    """Minutes at the ceiling by weekday (Monday first) and hour, UTC, added up."""
+    np = numpy()
+    at = _at_ceiling(pegged, series)
+    start = series.start
+    since_monday = start.weekday() * 86_400 + start.hour * 3600 + start.minute * 60 + start.second
+    hours = (since_monday + np.flatnonzero(at) * series.step) // 3600 % 168
+    counts = np.bincount(hours, minlength=168) * series.step / 60
+    found: list[list[float]] = counts.reshape(7, 24).round(1).tolist()
+    return found
+
+
+def _at_ceiling(pegged: Pegged, series: Series) -> Mask:
+    from mrtuner.stats.plateaus import inside
+
+    return inside(pegged.plateau.spans, series.points)
+
+
+def spans(pegged: Pegged, series: Series) -> list[tuple[datetime, datetime]]:
+    """When it was at the ceiling."""
+    return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]
+
+
+def _pegged(one: Pegged, series: Series) -> dict[str, Any]:
+    flat = one.plateau
+    return {
+        "resource": one.resource,
+        "level": flat.level,
+        "ceiling": None if one.ceiling is None else one.ceiling.to_dict(),
+        "others": [other.name for other in one.others],
+        "of_ceiling": None if one.ceiling is None else flat.level / one.ceiling.value,
+        "confirmed": one.confirmed,
+        "minutes": series.minutes(flat.points),
+        "share": flat.share,
+        "longest_minutes": series.minutes(flat.longest),
+        "spread": flat.spread,
+        "edge_above": flat.above,
+        "edge_below": flat.below,
+        "calm": flat.calm,
+        "testimony": [asdict(said) for said in one.testimony],
+        "spans": [[start.isoformat(), end.isoformat()] for start, end in spans(one, series)],
+        "calendar": calendar(one, series),
+    }
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    return {
+        "class": one.instance.name,
+        "vcpus": one.instance.vcpus,
+        "memory": one.instance.memory,
+        "storage": None if one.volume is None else str(one.volume),
+        "sufficient": one.sufficient,
+        "lacks": list(one.lacks),
+        "resources": [
+            {
+                "resource": resource,
+                "ceiling": ceiling.to_dict(),
+                "headroom": one.headroom.get(resource),
+            }
+            for resource, ceiling in one.ceilings.items()
+        ],
+    }

@@ -1,0 +1,103 @@
+"""The story of the field notes as metrics: slow for hours, and nothing above 70 per cent.
+
+A db.r5.2xlarge that was started before December 2019 (3,500 Mbps, baseline 1,700) over io1 with
+30,000 IOPS. Jobs at night find burst credits and run at the old maximum; by day the load stays
+above the old baseline. The measured levels lie 1.3 and 0.2 per cent above nominal, as in the notes.
+"""
+
+from __future__ import annotations
+
+import lzma
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.series import Series
+from mrtuner.limits.simulate import PARTS, Cap, Demand, Manner, simulate
+from mrtuner.stats.plateaus import numpy
+
+CLASS: Final = "db.r5.2xlarge"
+STORAGE: Final = "io1:1000GB,30000iops"
+DAYS: Final = 7
+#: 443 and 213 MB/s, as they were measured.
+_BASELINE: Final = 213e6
+_MOST: Final = 443e6
+_SIZE: Final = 28_000.0  # bytes of an operation: some 15,000 IOPS at the maximum
+#: `python -m mrtuner.limits.example` writes it.
+_EXAMPLE: Final = Path(__file__).with_name("example.csv.xz")
+_START: Final = datetime(2026, 3, 2, tzinfo=UTC)
+_MINUTES: Final = DAYS * 1440
+#: Jobs of the night: hour they start at, minutes they last.
+_JOBS: Final = ((0.5, 20), (2.5, 20), (4.5, 15))
+
+
+def story(seed: int = 2021) -> Series:
+    """A week of it."""
+    np = numpy()
+    random = np.random.default_rng(seed)
+    told = simulate(_demand(random), _caps(), random, Manner(wobble=0.003))
+    extra = _rest(random, told.metrics)
+    return Series(start=_START, step=60, metrics={**told.metrics, **extra})
+
+
+def example() -> str:
+    """The week as a CSV, out of a file that is shipped: to print it needs no numpy."""
+    return lzma.decompress(_EXAMPLE.read_bytes()).decode()
+
+
+def as_csv(series: Series) -> str:
+    """The metrics as a file of one point a line; balances only where they have one."""
+    np = numpy()
+    names = list(series.metrics)
+    lines = [",".join(["timestamp", *names])]
+    for point in range(series.points):
+        values = (float(series.metrics[name][point]) for name in names)
+        cells = ("" if np.isnan(value) else f"{value:.4g}" for value in values)
+        lines.append(",".join([f"{series.at(point):%Y-%m-%dT%H:%M:%SZ}", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _caps() -> list[Cap]:
+    half_an_hour = (_MOST - _BASELINE) * 60 * 60
+    return [
+        Cap(
+            resource=Resource.THROUGHPUT, part="instance", sustained=_BASELINE, burst=_MOST,
+            bucket=half_an_hour,
+        ),
+        Cap(resource=Resource.IOPS, part="instance", sustained=18_750),
+    ]  # fmt: skip
+
+
+def _demand(random: Any) -> Demand:
+    np = numpy()
+    minute = np.arange(_MINUTES)
+    clock = minute / 60 % 24
+    shape = 55e6 * (1 + 0.3 * np.sin(clock / 24 * 2 * np.pi))
+    for start, lasts in _JOBS:
+        shape = np.where((clock >= start) & (clock < start + lasts / 60), 800e6, shape)
+    working = (clock >= 8) & (clock < 17.5) & (minute // 1440 < 5)
+    shape = np.where(working, 330e6, shape)
+    shape = shape * random.lognormal(0, 0.12, _MINUTES)
+    within = random.lognormal(0, 0.15, (_MINUTES, PARTS))
+    size = _SIZE * random.lognormal(0, 0.06, _MINUTES)
+    return Demand(
+        throughput=shape[:, None] * within, operation=size, reads=np.full(_MINUTES, 0.7)
+    )  # fmt: skip
+
+
+def _rest(random: Any, disk: Any) -> dict[str, Any]:
+    """CPU, network, memory and connections, all under 70 per cent."""
+    np = numpy()
+    busy = (disk["ReadThroughput"] + disk["WriteThroughput"]) / _MOST
+    return {
+        "CPUUtilization": (18 + 35 * busy) * random.normal(1, 0.06, _MINUTES),
+        "NetworkReceiveThroughput": 12e6 * (0.3 + busy) * random.lognormal(0, 0.2, _MINUTES),
+        "NetworkTransmitThroughput": 30e6 * (0.3 + busy) * random.lognormal(0, 0.2, _MINUTES),
+        "FreeableMemory": np.full(_MINUTES, 21e9) * random.normal(1, 0.02, _MINUTES),
+        "DatabaseConnections": np.round(180 + 60 * busy + random.normal(0, 6, _MINUTES)),
+    }
+
+
+if __name__ == "__main__":
+    _EXAMPLE.write_bytes(lzma.compress(as_csv(story()).encode(), preset=9))

@@ -1,0 +1,240 @@
+"""What would be enough: classes and volumes against what is asked of them, smallest first.
+
+Of demand that a ceiling cut off, only bounds are known. At least what was served. At most what the
+operations in the queue would make if each took the time of quiet hours and none paused (Little's
+law); programs do pause, so the truth lies between. Prices are not known here: smallest means
+fewest vCPUs, then least memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.volumes import Volume, volume_of
+from mrtuner.errors import BadValue
+from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
+from mrtuner.limits.confirmation import WAITING
+from mrtuner.limits.findings import Findings, pegged_mask
+from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.series import Series
+from mrtuner.stats.plateaus import numpy
+from mrtuner.units import MiB
+
+if TYPE_CHECKING:
+    from mrtuner.stats.plateaus import Mask, Values
+
+#: Room that a new ceiling leaves above the highest level at which load was held down.
+HEADROOM: Final = 1.25
+#: Busy minutes that a ceiling must carry where nothing was held down: all but one in a thousand.
+QUANTILE: Final = 0.999
+#: CPU that a machine should not need for long.
+CPU_AT_MOST: Final = 80.0
+#: Generations that RDS still sells everywhere are not known here; older ones are left out.
+_OLD: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2", "x1", "x1e"})
+#: From here on gp3 has four stripes, and can be given more.
+_STRIPED_GIB: Final = 400
+#: RDS has no smaller gp3 for PostgreSQL.
+_SMALLEST_GIB: Final = 20
+#: Volumes are offered in steps, not to the last byte.
+_STEP_MIB: Final = 25
+_STEP_IOPS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one resource must carry."""
+
+    resource: Resource
+    seen: float  # all but one in a thousand of the minutes
+    hidden: bool  # load was held down: this is what was served, not what was asked for
+    at_most: float | None  # the bound from the queue, of hidden demand only
+    need: float  # with headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A class with a volume, and how far its ceilings are from what is needed."""
+
+    instance: InstanceClass
+    volume: Volume | None
+    ceilings: Mapping[Resource, Ceiling]  # the binding one of each resource
+    headroom: Mapping[Resource, float]  # ceiling over what was seen
+    lacks: tuple[Resource, ...]  # where the need is not met
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether it carries everything for ever, without burst credits."""
+        return not self.lacks
+
+
+def needs(series: Series, findings: Findings) -> dict[Resource, Need]:
+    """What every measured resource needs."""
+    return {
+        resource: _need(series, findings, resource, values)
+        for resource, values in totals(series).items()
+        if resource is not Resource.CONNECTIONS
+    }
+
+
+def candidates(
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+) -> list[Candidate]:
+    """The smallest sufficient class of every family, smallest first; the volume grows with it.
+
+    None has less memory than now, nor fewer vCPUs than the CPU in use asks for.
+    """
+    enough = volume_for(volume, wanted) if volume is not None else None
+    best: dict[str, Candidate] = {}
+    for one in sorted(_current(instance), key=_size):
+        if one.family in best or one.memory < instance.memory or not _cpus(one, instance, wanted):
+            continue
+        judged = judge(one, enough, wanted)
+        if judged.sufficient:
+            best[one.family] = judged
+    return sorted(best.values(), key=lambda each: _size(each.instance))
+
+
+def judge(
+    instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
+) -> Candidate:
+    """The same demand under another class or volume."""
+    known = ceilings(instance, volume)
+    least: dict[Resource, Ceiling] = {
+        resource: ceiling
+        for resource in wanted
+        if resource is not Resource.CPU and (ceiling := binding(known, resource)) is not None
+    }
+    return Candidate(
+        instance=instance,
+        volume=volume,
+        ceilings=least,
+        headroom={
+            resource: ceiling.value / wanted[resource].seen
+            for resource, ceiling in least.items()
+            if wanted[resource].seen > 0
+        },
+        lacks=tuple(
+            resource for resource, ceiling in least.items()
+            if ceiling.value < wanted[resource].need
+        ),
+    )  # fmt: skip
+
+
+def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
+    """The volume as it is if that is enough; else one that is, where RDS has it.
+
+    io1 and io2 get more IOPS. The rest becomes gp3: of the same size where what it has by itself is
+    enough, else of 400 GiB at least, from where on it can be given more. RDS never shrinks storage,
+    so nothing grows without need.
+    """
+    iops, throughput = volume.iops or 0, (volume.throughput or 0) // MiB
+    needed_iops = _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS)
+    needed_throughput = _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB)
+    if volume.throughput is None:
+        needed_throughput = 0  # not known, so not asked for
+    if needed_iops <= iops and needed_throughput <= throughput:
+        return volume
+    try:
+        if volume.kind in {"io1", "io2"}:
+            return volume_of(volume.kind, volume.gib, iops=max(iops, needed_iops))
+        # What gp2 has beyond the need is no reason to buy a larger gp3; what is not measured is.
+        if volume.kind == "gp3" or Resource.IOPS not in wanted:
+            needed_iops = max(iops, needed_iops)
+        if volume.kind == "gp3" or Resource.THROUGHPUT not in wanted:
+            needed_throughput = max(throughput, needed_throughput)
+        return _as_gp3(volume.gib, needed_iops, needed_throughput)
+    except BadValue:  # more than RDS gives such a volume
+        return volume
+
+
+def _as_gp3(gib: int, iops: int, throughput: int) -> Volume:
+    same = volume_of("gp3", max(gib, _SMALLEST_GIB))
+    if iops <= (same.iops or 0) and throughput <= (same.throughput or 0) // MiB:
+        return same
+    least = volume_of("gp3", max(gib, _STRIPED_GIB))
+    throughput = max(throughput, (least.throughput or 0) // MiB)
+    iops = max(iops, least.iops or 0, 4 * throughput)  # 0.25 MiB/s for every IOPS
+    return volume_of("gp3", least.gib, iops=iops, throughput=throughput)
+
+
+def _need_of(wanted: Mapping[Resource, Need], resource: Resource, unit: int, step: int) -> int:
+    if resource not in wanted:
+        return 0
+    return -int(-wanted[resource].need // (unit * step)) * step
+
+
+def _need(series: Series, findings: Findings, resource: Resource, values: Values) -> Need:
+    np = numpy()
+    seen = float(np.nanquantile(values, QUANTILE)) if np.isfinite(values).any() else 0.0
+    held = [one.plateau.level for one in findings.pegged if one.resource is resource]
+    at_most = _at_most(series, findings, resource, values) if held else None
+    need = max([level * HEADROOM for level in held], default=0.0)
+    # A ceiling lets a little more through than it says, so what was seen asks for a little less.
+    return Need(
+        resource=resource, seen=seen, hidden=bool(held), at_most=at_most,
+        need=max(seen / HIGH, need),
+    )  # fmt: skip
+
+
+def _at_most(
+    series: Series, findings: Findings, resource: Resource, values: Values
+) -> float | None:
+    """Operations in the queue over the time of one in quiet minutes, in the resource's unit."""
+    np = numpy()
+    operations = series.total("ReadIOPS", "WriteIOPS")
+    queue = series.metrics.get(WAITING if series.apart else "DiskQueueDepth")
+    if resource not in DISK or operations is None or queue is None:
+        return None
+    there = pegged_mask(findings.pegged, resource, series.points)
+    anywhere = there | _any_pegged(series, findings)
+    quiet = ~anywhere & (operations > 0) & np.isfinite(queue)
+    at = there & (operations > 0) & np.isfinite(queue)
+    if at.sum() < 3 or quiet.sum() < 20:
+        return None
+    middle = _of_sums if series.apart else _median
+    time = middle(queue[quiet], operations[quiet])
+    if time <= 0:
+        return None
+    factor = middle(queue[at], operations[at]) / time
+    return float(np.median(values[at])) * max(factor, 1.0)
+
+
+def _median(queue: Values, operations: Values) -> float:
+    return float(numpy().median(queue / operations))
+
+
+def _of_sums(waiting: Values, operations: Values) -> float:
+    """Of sessions, which are few and often none: a median would be zero."""
+    return float(waiting.sum() / operations.sum())
+
+
+def _any_pegged(series: Series, findings: Findings) -> Mask:
+    np = numpy()
+    masks = [pegged_mask(findings.pegged, resource, series.points) for resource in DISK]
+    found: Mask = np.logical_or.reduce(masks)
+    return found
+
+
+def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
+    """Classes for the same engine, of generations that are not old."""
+    for one in _of_its_engines(instance):
+        if one.family not in _OLD and one.ebs_baseline_mbps is not None:
+            yield one
+
+
+def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
+    engine = "postgres" if "postgres" in instance.engines else min(instance.engines, default=None)
+    return instance_classes(engine).values() if engine else instance_classes().values()
+
+
+def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Need]) -> bool:
+    if Resource.CPU not in wanted:
+        return one.vcpus >= now.vcpus
+    return one.vcpus >= now.vcpus * wanted[Resource.CPU].seen / CPU_AT_MOST
+
+
+def _size(one: InstanceClass) -> tuple[int, int, float, str]:
+    return one.vcpus, one.memory, one.ebs_baseline_mbps or 0, one.name

@@ -1,0 +1,220 @@
+"""The verdict and the advice in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.volumes import Volume
+from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, Kind, Resource, binding, peak
+from mrtuner.limits.confirmation import emptied
+from mrtuner.limits.findings import Pegged
+from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.remedies import Candidate
+from mrtuner.limits.series import Series
+
+_UNKNOWN: Final = (
+    "Find out first whether it is one: add a load of its own in such an hour, such as pg_dump of a "
+    "large table. If the sum rises, the level is the application's own pace. If it stays, "
+    "something holds it that no table names: a neighbour on the same host, or a volume slower than "
+    "it should be. Show AWS support these hours."
+)
+_BEYOND: Final = (
+    "That is above every limit that is published for this class and storage ({most}): burst "
+    "credits, or the class or the storage is not what was given. Compare with "
+    "aws rds describe-db-instances."
+)
+
+THROUGHPUTS: Final = frozenset(
+    {Resource.THROUGHPUT, Resource.READ_THROUGHPUT, Resource.WRITE_THROUGHPUT}
+)
+OPERATIONS: Final = frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS})
+
+
+_POOL: Final = "Connections are at max_connections: pool them, or raise it if the memory allows."
+_UNDECLARED: Final = (
+    "nothing declares it. It may be all that the device gives, a limit of the machine or cloud "
+    "below it, or others that use it too. Compare it with what the provider promises for this disk."
+)
+
+
+def quantity(resource: Resource, value: float) -> str:
+    """A value in the unit people use: decimal MB/s, operations per second, per cent."""
+    if resource in THROUGHPUTS:
+        return f"{value / 1e6:,.4g} MB/s" if value < 1e9 else f"{value / 1e6:,.0f} MB/s"
+    if resource in {Resource.NETWORK_IN, Resource.NETWORK_OUT}:
+        return f"{value / 125e6:.3g} Gbps"
+    if resource in OPERATIONS:
+        return f"{value:,.0f} IOPS"
+    if resource is Resource.CPU:
+        return f"{value:.3g} %"
+    if resource is Resource.MEMORY:
+        return f"{value / 1024**3:,.4g} GiB"
+    return f"{value:,.0f}"
+
+
+def level(one: Pegged) -> str:
+    """A plateau's level in three figures."""
+    if one.resource in THROUGHPUTS and one.plateau.level >= 1e8:
+        return f"{one.plateau.level / 1e6:,.0f} MB/s"
+    return quantity(one.resource, one.plateau.level)
+
+
+def lasting(minutes: float) -> str:
+    """``75 s``, ``45 min``, ``7.5 h``."""
+    if minutes < 2:
+        return f"{minutes * 60:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:,.3g} h"
+
+
+def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
+    """What binds, in one sentence."""
+    if not pegged:
+        spent = [f"{metric} for {lasting(minutes)}" for metric, _, _, minutes in emptied(series)]
+        if spent:
+            return (
+                f"burst credits ran out ({', '.join(spent)}): the baseline held meanwhile, at no "
+                "level that lasted"
+            )
+        blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
+        said = "no hard limit was reached for long"
+        return f"{said}; {' and '.join(blind)} could not be judged" if blind else said
+    by_resource: dict[Resource, list[str]] = {}
+    for one in pegged:
+        lasted = lasting(series.minutes(one.plateau.points))
+        by_resource.setdefault(one.resource, []).append(f"{level(one)} for {lasted}")
+    parts = (f"{resource} pegged at {' and '.join(at)}" for resource, at in by_resource.items())
+    return "; ".join(parts)
+
+
+def advice(
+    instance: InstanceClass,
+    volume: Volume | None,
+    known: Sequence[Ceiling],
+    pegged: Sequence[Pegged],
+    candidates: Sequence[Candidate],
+) -> Iterator[str]:
+    """What to change, smallest step first, and what will not help."""
+    if not pegged:
+        return
+    yield from _former(known, pegged)
+    yield from _bursts(pegged)
+    yield from _iops_will_not_help(instance, volume, pegged)
+    yield from _unknown([one for one in pegged if one.ceiling is None], known)
+    if any(one.resource is Resource.CONNECTIONS for one in pegged):
+        yield _POOL
+    if any(one.resource is not Resource.CONNECTIONS for one in pegged):
+        yield from _larger(instance, volume, candidates)
+
+
+def _unknown(unknown: Sequence[Pegged], known: Sequence[Ceiling]) -> Iterator[str]:
+    """What to do about levels that no table names: nothing that stops the instance."""
+    within: list[Pegged] = []
+    for one in unknown:
+        published = [each.value for each in known if each.resource is one.resource]
+        if published and one.plateau.level > HIGH * max(published):
+            because = _BEYOND.format(most=quantity(one.resource, max(published)))
+            yield f"Unknown ceiling at {level(one)}. {because}"
+        else:
+            within.append(one)
+    if within:
+        yield f"Unknown ceiling at {' and '.join(map(level, within))}. {_UNKNOWN}"
+
+
+def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
+    """The same for a server that is not on RDS: what sets the limit, and where."""
+    for one in pegged:
+        if one.ceiling is None:
+            yield f"Unknown {one.resource} ceiling at {level(one)}: {_UNDECLARED}"
+        elif one.resource is Resource.CONNECTIONS:
+            yield _POOL
+        else:
+            yield (
+                f"{one.resource} stops at {quantity(one.resource, one.ceiling.value)}, set by "
+                f"{one.ceiling.source} {one.ceiling.note}".rstrip()
+                + ": raise it there, or lessen the load."
+            )
+
+
+def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]:
+    old = [one for one in pegged if one.ceiling and one.ceiling.kind is Kind.FORMER]
+    if not old:
+        return
+    then = " and ".join(quantity(one.resource, one.ceiling.value) for one in old if one.ceiling)
+    most, least = peak(known, Resource.THROUGHPUT), binding(known, Resource.THROUGHPUT)
+    today = [one for one in known if one.part == "instance" and one.kind is not Kind.FORMER]
+    now = " and ".join(
+        quantity(one.resource, one.value)
+        for one in sorted(today, key=lambda each: -each.value)
+        if one.resource is Resource.THROUGHPUT
+    )
+    yield (
+        f"{then} are the limits of an instance started before December 2019; its class has {now} "
+        "today. Stop the instance and start it again to get them."
+    )
+    held = [one for one in (most, least) if one is not None and one.part == "volume"]
+    if held:
+        yield f"The volume then stops at {quantity(Resource.THROUGHPUT, held[0].value)}."
+
+
+def _bursts(pegged: Sequence[Pegged]) -> Iterator[str]:
+    burst = [
+        one for one in pegged if one.ceiling and one.ceiling.kind is Kind.BURST
+        and one.resource in DISK and one.ceiling.part == "instance"
+    ]  # fmt: skip
+    if burst:
+        yield (
+            f"{level(burst[0])} is a burst limit: it holds for {BURST_MINUTES} minutes in 24 hours "
+            "at least, then the baseline does. Plan with the baseline."
+        )
+
+
+def _iops_will_not_help(
+    instance: InstanceClass,
+    volume: Volume | None,
+    pegged: Sequence[Pegged],
+) -> Iterator[str]:
+    """The expensive mistake of the field: to buy IOPS where they do not bind."""
+    if volume is None or not volume.provisioned:
+        return
+    if any(one.resource is Resource.IOPS and _is_volumes(one) for one in pegged):
+        return
+    stops = instance.ebs_max_iops
+    bound = any(one.resource is Resource.THROUGHPUT for one in pegged)
+    reasons = []
+    if stops is not None:
+        reasons.append(f"the instance stops at {stops:,} IOPS")
+    if bound:
+        reasons.append("throughput binds first")
+    if bound or any(one.resource is Resource.IOPS for one in pegged):
+        yield f"Raising provisioned IOPS will not help: {', and '.join(reasons)}."
+
+
+def _is_volumes(one: Pegged) -> bool:
+    return one.ceiling is not None and one.ceiling.part == "volume"
+
+
+def _larger(
+    instance: InstanceClass, volume: Volume | None, candidates: Sequence[Candidate]
+) -> Iterator[str]:
+    if not candidates:
+        yield "No class that is known carries this with room to spare: spread or lessen the load."
+        return
+    same = next((one for one in candidates if one.instance.name == instance.name), None)
+    if same is not None:
+        yield (
+            "The class is enough, with the limits that are published for it."
+            if same.volume == volume
+            else f"The class is enough: change the volume to {same.volume}."
+        )
+        return
+    first = candidates[0]
+    with_ = f" with {first.volume}" if first.volume not in {None, volume} else ""
+    yield (
+        f"The smallest class that carries it without burst credits: {first.instance.name}{with_}. "
+        "Not every region has every class."
+    )
+    family = next((one for one in candidates if one.instance.family == instance.family), None)
+    if family is not None and family is not first:
+        yield f"In the same family: {family.instance.name}."

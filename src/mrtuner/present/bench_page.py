@@ -1,0 +1,210 @@
+"""A run of a grid as one HTML file: every picture beside its table, from the record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.bench.grid.meanwhile import Meanwhile, meanwhile
+from mrtuner.bench.grid.plan import Cell
+from mrtuner.bench.grid.record import GridRecord, Taken
+from mrtuner.bench.grid.verdicts import (
+    CellVerdict,
+    Side,
+    blocks_of,
+    by_cell,
+    require_something,
+    sides,
+    verdicts,
+)
+from mrtuner.present import bench_charts, charts
+from mrtuner.present.bench import answer, beside, collector_share, settings_shown
+from mrtuner.present.html import environment
+from mrtuner.stats.histogram import Histogram
+from mrtuner.stats.paired import Verdict
+
+#: Where the curves of latency are read off; a percentile that too few support is left out.
+_CURVE: Final = (
+    0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """One variant against the first, with its picture and the blocks that it shows."""
+
+    verdict: CellVerdict
+    picture: str
+    unit: str
+    blocks: tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One cell, ready for the page."""
+
+    cell: Cell
+    sides: tuple[Side, ...]
+    duels: tuple[Duel, ...]
+    seconds: str
+    percentiles: str
+    by_second: tuple[tuple[Taken, tuple[int, ...]], ...]  # the runs in it; their checkpoints
+    meanwhile: tuple[Meanwhile, ...]
+    runs: tuple[Taken, ...]  # every run, rejected ones too
+
+
+@charts.for_every_screen()
+def page(record: GridRecord, other: GridRecord | None = None) -> str:
+    """The whole report as one HTML document; the same record gives the same text.
+
+    Raises BadValue for a run in which nothing was measured, Refused for an `other` of another
+    host, kernel or version, MissingPart without jinja2 or matplotlib.
+    """
+    require_something(record)
+    seen, found = verdicts(record), by_cell(sides(record))
+    shown = [
+        _shown(record, cell, list(found.get(cell, {}).values()), seen, number)
+        for number, cell in enumerate(record.cells(), 1)
+    ]
+    template = environment().get_template("bench.html")
+    return template.render(
+        record=record,
+        plan=record.plan,
+        answer=answer(record, seen),
+        verdicts=seen,
+        tests=len(seen),
+        forest=_forest(seen, record.plan.delta),
+        heats=list(_heats(seen)),
+        cells=shown,
+        settings=list(settings_shown(record)),
+        against=beside(record, other) if other is not None else [],
+        collector_share=collector_share(record),
+        palette=charts.PALETTE,
+    )
+
+
+def _forest(seen: Sequence[CellVerdict], delta: float) -> str:
+    several = len({one.cell for one in seen}) > 1
+    effects = [
+        bench_charts.Effect(
+            name=f"{one.cell.key}  " * several + one.variant.name + " (bound)" * one.variant.bound,
+            ratio=one.comparison.ratio,
+            low=one.comparison.low,
+            high=one.comparison.high,
+            decided=one.verdict is not Verdict.UNDECIDED,
+        )
+        for one in seen
+    ]
+    return bench_charts.forest(effects, delta=delta, key="forest") if effects else ""
+
+
+def _heats(seen: Sequence[CellVerdict]) -> Iterator[tuple[str, str]]:
+    """A title and a map for each variant, workload and rate that has more than one cell."""
+    groups: dict[tuple[str, str, str], list[CellVerdict]] = {}
+    for one in seen:
+        key = (one.variant.name, one.cell.workload, one.cell.rate)
+        groups.setdefault(key, []).append(one)
+    for number, ((variant, workload, rate), group) in enumerate(groups.items(), 1):
+        if len(group) > 1:
+            title = f"{variant}, {workload}{f' at {rate}' if rate else ''}"
+            tiles = [_tile(one) for one in group]
+            yield (
+                title,
+                bench_charts.heat(tiles, rows="scale", columns="clients", key=f"heat-{number}"),
+            )
+
+
+def _tile(one: CellVerdict) -> bench_charts.Tile:
+    decided = one.verdict is not Verdict.UNDECIDED
+    return bench_charts.Tile(
+        row=str(one.cell.scale),
+        column=str(one.cell.clients),
+        ratio=one.comparison.ratio if decided else None,
+        verdict=str(one.verdict),
+    )
+
+
+def _shown(
+    record: GridRecord,
+    cell: Cell,
+    found: Sequence[Side],
+    seen: Sequence[CellVerdict],
+    number: int,
+) -> Shown:
+    duels = [
+        _duel(record, one, f"duel-{number}-{place}")
+        for place, one in enumerate((one for one in seen if one.cell == cell), 1)
+    ]
+    return Shown(
+        cell=cell,
+        sides=tuple(found),
+        duels=tuple(duels),
+        seconds=_seconds(record, cell, f"seconds-{number}"),
+        percentiles=_percentiles(found, f"percentiles-{number}"),
+        by_second=tuple(_by_second(record, cell)),
+        meanwhile=tuple(one for one in meanwhile(record) if one.cell == cell.key),
+        runs=tuple(record.of(cell)),
+    )
+
+
+def _duel(record: GridRecord, one: CellVerdict, key: str) -> Duel:
+    latency = one.measure != "throughput"
+    unit = f"{one.measure}, ms" if latency else "transactions per second"
+    scale = 1000 if latency else 1
+    blocks = tuple((block, a / scale, b / scale) for block, a, b in blocks_of(record, one))
+    picture = charts.pairs(
+        charts.Duel(
+            name_a=record.plan.baseline.name,
+            name_b=one.variant.name,
+            blocks=[charts.Block(number=number, a=a, b=b) for number, a, b in blocks],
+            ratio=one.comparison.ratio,
+            low=one.comparison.low,
+            high=one.comparison.high,
+            delta=record.plan.delta,
+            unit=unit,
+        ),
+        key=key,
+    )
+    return Duel(one, picture, unit, blocks)
+
+
+def _seconds(record: GridRecord, cell: Cell, key: str) -> str:
+    runs: dict[str, list[tuple[int, ...]]] = {}
+    checkpoints: dict[str, list[int]] = {}
+    for name in record.plan.names:
+        accepted = record.accepted(cell, name)
+        series = [one.sample.run.per_second for one in accepted if one.sample.run.per_second]
+        if series:
+            runs[name] = series
+            checkpoints[name] = [second for one in accepted for second in _checkpoints(one)]
+    return bench_charts.seconds(runs, checkpoints, key=key) if runs else ""
+
+
+def _by_second(record: GridRecord, cell: Cell) -> Iterator[tuple[Taken, tuple[int, ...]]]:
+    """The figures of the picture, run by run."""
+    for name in record.plan.names:
+        for one in record.accepted(cell, name):
+            if one.sample.run.per_second:
+                yield one, tuple(_checkpoints(one))
+
+
+def _checkpoints(one: Taken) -> Iterator[int]:
+    """The seconds in which the statistics told of a checkpoint."""
+    for second, rate in enumerate(one.series.get("checkpoints", ()), 1):
+        if rate > 0:
+            yield second
+
+
+def _percentiles(found: Sequence[Side], key: str) -> str:
+    curves: Mapping[str, list[tuple[float, float]]] = {
+        side.variant: points for side in found if (points := list(_points(side.times)))
+    }
+    return bench_charts.percentiles(curves, key=key) if curves else ""
+
+
+def _points(times: Histogram) -> Iterator[tuple[float, float]]:
+    for share in _CURVE:
+        value = times.percentile(share)
+        if value:
+            yield share, value / 1000

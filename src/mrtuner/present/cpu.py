@@ -1,0 +1,301 @@
+"""A consistency test for people: lines for a terminal, one HTML page with its picture.
+
+Both are made of the document ``mrtuner.cpu/1`` alone, so they can be made again from the JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.present import charts
+from mrtuner.present.html import environment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCHEMA: Final = "mrtuner.cpu/1"
+#: A V below this is nobody's trouble, even where it is no chance.
+_MATTERS: Final = 0.05
+#: Columns of prose on a terminal.
+WIDE: Final = 100
+
+#: In the verdict: what happens to more workers than that.
+_BEYOND: Final = {
+    "sibling threads": "two share one core",
+    "frequency or cache": "all slow down alike",
+    "saturation": "they wait for a free CPU",
+    "quota": "the CPU quota stops them",
+    "other work": "other programs want these CPUs too",
+    "steal": "the hypervisor gives the time to others",
+    "unknown": "something slows them down that was not seen",
+}
+_CAUSES: Final = {
+    "sibling threads": "two workers share one core",
+    "frequency or cache": "all workers get slower alike, whichever CPUs they are on",
+    "saturation": "more workers than CPUs, so they wait for their turn",
+    "quota": "all workers are stopped for the rest of each period",
+    "other work": "others want these CPUs too",
+    "steal": "the hypervisor gives the time to others",
+    "unknown": "the cause cannot be named from what was seen",
+}
+
+
+@charts.for_every_screen()
+def page(told: Mapping[str, Any]) -> str:
+    """The test as one HTML document; the same input gives the same text.
+
+    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    """
+    _check(told)
+    template = environment().get_template("cpu.html")
+    return template.render(
+        told=told,
+        verdict=verdict(told),
+        facts=list(_facts(told)),
+        rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
+        heads=_HEADS,
+        picture=picture(told, key="cpu"),
+        palette=charts.PALETTE,
+    )
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The test for a terminal, one line at a time."""
+    _check(told)
+    yield verdict(told)
+    yield ""
+    for name, text in _facts(told):
+        yield from wrap(text, WIDE, initial_indent=f"{name:<18}", subsequent_indent=" " * 18)
+    yield ""
+    yield from _table([_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])])
+    yield from _listed("what to do", told["advice"])
+    yield from _listed("what weakens this", told["notes"])
+
+
+def verdict(told: Mapping[str, Any]) -> str:
+    """Whether equal work takes equal time, up to how many workers, and why no further."""
+    found = told["diagnosis"]
+    if found["bends"]:
+        first = found["bends"][0]["at"]
+        beyond = "; ".join(
+            f"beyond {bend['at']}, {_BEYOND[bend['cause']]}" for bend in found["bends"]
+        )
+        if first == 1:
+            return f"Two workers already take longer than one: {beyond}."
+        return f"Equal work takes equal time with up to {_workers(first)}; {beyond}."
+    if found["incomplete"]:
+        return f"Undecided: other work spoilt every trial of {_numbers(found['incomplete'])}."
+    most = found["levels"][-1]["count"]
+    return f"Equal work takes equal time with up to {_workers(most)}, the most that were tried."
+
+
+def _check(told: Mapping[str, Any]) -> None:
+    if told.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not a consistency test: schema {told.get('schema')!r}",
+            f"Give a document of {SCHEMA!r}.",
+        )
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'' if count == 1 else 's'}"
+
+
+def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    found, where = told["diagnosis"], told["place"]
+    kind = " ".join(filter(None, (where["platform"], where["model"], where["architecture"])))
+    yield "where", f"{kind}; work: {told['plan']['mode']}"
+    yield "usable CPUs", told["usable"]["words"]
+    yield "threads per core", _threads(found["threads"])
+    if found["effective_cores"] is not None:
+        best = f"; reached with {_workers(found['best'])}" if found["best"] else ""
+        yield "effective cores", f"{found['effective_cores']:.2f} times one worker alone{best}"
+    for level in _telling(told):
+        yield f"V at {level['count']}", _evenness(level)
+    for bend in found["bends"]:
+        yield f"after {bend['at']}", _growth(bend)
+    if found["identity"] is not None:
+        yield (
+            "accounting",
+            (f"wall = cpu + run delay + rest; the rest is at most {_percent(found['identity'])}"),
+        )
+    if found["incomplete"]:
+        yield "not measured", f"{_numbers(found['incomplete'])}: other work spoilt every trial"
+
+
+def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The levels at as many workers as cores, one more, and as CPUs."""
+    cpus, cores = told["usable"]["may_run_on"], len(told["topology"]["cores"])
+    knees = [bend["at"] for bend in told["diagnosis"]["bends"]]
+    places = {cores, cpus, *knees, *(at + 1 for at in knees)}
+    return [each for each in told["diagnosis"]["levels"] if each["count"] in places - {1}]
+
+
+def _threads(threads: Mapping[str, Any]) -> str:
+    hidden = "; the kernel is not told of them" if threads["hidden"] else ""
+    known = threads["per_core"] if threads["per_core"] is not None else "not known"
+    return f"{known} ({threads['how']}{hidden})"
+
+
+def _evenness(level: Mapping[str, Any]) -> str:
+    judged = "no more than chance"
+    if level["spread"] > level["chance"]:
+        judged = "uneven" if level["spread"] >= _MATTERS else "more than chance, but little"
+    slow = (
+        f"; {_percent(level['slow_share'])} of the workers take {level['slow_ratio']:.2f} times "
+        "as long as the others"
+        if level["slow_ratio"] > 1  # in most trials, not by chance in one
+        else ""
+    )
+    return (
+        f"{_percent(level['spread'])}, by chance up to {_percent(level['chance'])}: {judged}{slow}"
+    )
+
+
+def _growth(bend: Mapping[str, Any]) -> str:
+    parts = ", ".join(
+        f"{name} {_signed(bend[key])} s"
+        for name, key in (("cpu", "cpu"), ("run delay", "delay"), ("rest", "rest"))
+        if bend[key] is not None
+    )
+    throttled = f", {bend['throttled']:.0f} periods throttled" if bend["throttled"] else ""
+    return (
+        f"{_CAUSES[bend['cause']]}; a further one brings {bend['after']:.2f} instead of "
+        f"{bend['before']:.2f}; {parts or 'the accounts are out of sight'}{throttled}"
+    )
+
+
+_HEADS: Final = (
+    "workers", "time, s", "fastest", "slowest", "V", "chance", "CV", "slow", "work", "cpu", "delay",
+    "rest",
+)  # fmt: skip
+
+
+def _row(level: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[str, ...]:
+    alone = told["diagnosis"]["levels"][0]
+    work = level["throughput"] / alone["throughput"] if alone["count"] == 1 else None
+    seconds = (level[name] for name in ("wall", "fastest", "slowest"))
+    shares = (level[name] for name in ("spread", "chance", "variation", "slow_share"))
+    return (
+        str(level["count"]),
+        *(f"{value:.2f}" for value in seconds),
+        *map(_percent, shares),
+        "–" if work is None else f"{work:.2f}",
+        *(_seconds(level[name]) for name in ("cpu", "delay", "rest")),
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield ""
+        yield title
+    for item in items:
+        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
+
+
+def _numbers(counts: Sequence[int]) -> str:
+    return f"{', '.join(map(str, counts))} worker{'' if list(counts) == [1] else 's'}"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}".replace("-0.00", "0.00")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-0.00", "+0.00")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
+
+
+# The picture.
+
+
+def picture(told: Mapping[str, Any], *, key: str) -> str:
+    """The time of each worker over the number of workers; below, the work done in a second."""
+    with charts.canvas(height=430) as figure:
+        work = figure.add_axes((0.09, 0.12, 0.88, 0.3))
+        times = figure.add_axes((0.09, 0.5, 0.88, 0.44), sharex=work)
+        _draw_times(times, told)
+        _draw_work(work, told)
+        return charts.finish(
+            figure,
+            key,
+            title="Time of each worker over the number of workers",
+            desc=f"{verdict(told)} The table below has every level.",
+        )
+
+
+def _draw_times(axes: Axes, told: Mapping[str, Any]) -> None:
+    points = [
+        (trial["count"], worker["wall"])
+        for trial in told["trials"]
+        for worker in trial["workers"]
+        if not trial["rejected"]
+    ]
+    axes.plot(
+        [_beside(place, count) for place, (count, _) in enumerate(points)],
+        [wall for _, wall in points],
+        "o", markersize=4, color="none", markeredgecolor=charts.PALETTE["b"].light,
+    )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("seconds")
+    _draw_knees(axes, told, named=True)
+    _dress(axes, told, bottom=False)
+
+
+def _beside(place: int, count: int) -> float:
+    """A little to the side, so that points do not hide one another; the same every time."""
+    return count + 0.24 * (place * 0.618 % 1 - 0.5)
+
+
+def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
+    levels = told["diagnosis"]["levels"]
+    alone = next((each["throughput"] for each in levels if each["count"] == 1), None)
+    if alone is not None:
+        axes.plot(
+            [each["count"] for each in levels], [each["throughput"] / alone for each in levels],
+            "D-", markersize=4, linewidth=1, color=charts.PALETTE["a"].light,
+        )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("work, one alone = 1")
+    axes.set_xlabel("workers at once; the dashed lines are knees")
+    _draw_knees(axes, told, named=False)
+    _dress(axes, told, bottom=True)
+
+
+def _draw_knees(axes: Axes, told: Mapping[str, Any], *, named: bool) -> None:
+    limit = charts.PALETTE["limit"].light
+    for bend in told["diagnosis"]["bends"]:
+        axes.axvline(bend["at"], color=limit, linewidth=1.2, linestyle=(0, (5, 3)))
+        if named:
+            axes.annotate(
+                bend["cause"], (bend["at"], 1), xycoords=("data", "axes fraction"), xytext=(4, 2),
+                textcoords="offset points", ha="left", va="bottom", color=limit,
+            )  # fmt: skip
+
+
+def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
+    """Whole numbers of workers below, a light grid, no frame."""
+    from matplotlib.ticker import MaxNLocator
+
+    ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light
+    axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=16, integer=True, min_n_ticks=1))
+    axes.tick_params(axis="y", length=0, labelcolor=ink)
+    axes.tick_params(axis="x", color=line, labelcolor=ink, bottom=bottom, labelbottom=bottom)
+    axes.grid(axis="y", color=line, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "left", "right", "bottom"):
+        axes.spines[side].set_visible(bottom and side == "bottom")
+    axes.spines["bottom"].set_color(line)

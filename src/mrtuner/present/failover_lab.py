@@ -1,0 +1,132 @@
+"""Hangs predicted and measured, as pictures and as one HTML page.
+
+All is made of documents alone: `mrtuner.failover.lab/1` and `mrtuner.failover.selftest/1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.failover.lab.outcome import cells, limits
+from mrtuner.failover.predict.cases import SLACK
+from mrtuner.present import charts
+from mrtuner.present.html import environment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Height of a row, and of the axis with margins, in user units.
+_ROW: Final = 24
+_FRAME: Final = 62
+
+
+@charts.for_every_screen()
+def page(told: Mapping[str, Any]) -> str:
+    """Scenarios as one HTML document; the same input gives the same text."""
+    outcomes = told["scenarios"]
+    return environment().get_template("failover_lab.html").render(
+        outcomes=outcomes,
+        fits=all(one["fits"] for one in outcomes),
+        pictures=[picture(one, key=f"lab{place}") for place, one in enumerate(outcomes)],
+        limits=[limits(one) for one in outcomes],
+        rows=[[cells(row) for row in one["cases"]] for one in outcomes],
+        palette=charts.PALETTE,
+    )  # fmt: skip
+
+
+def picture(outcome: Mapping[str, Any], *, key: str) -> str:
+    """One scenario: a band and its hangs for each case, from the client's own action on."""
+    rows = outcome["cases"]
+    with charts.canvas(height=_FRAME + _ROW * len(rows)) as figure:
+        labels = [row["case"] for row in rows]
+        axes = figure.add_axes(_place(labels))
+        most = max(_end(row) for row in rows)
+        axes.set_xlim(-0.02 * most, 1.04 * most)
+        for place, row in enumerate(rows):
+            _draw(axes, place, row, most)
+        axes.set_xlabel("seconds from the client's own action on")
+        _dress(axes, labels)
+        return charts.finish(
+            figure, key,
+            title=f"Hangs predicted and measured: {outcome['scenario']}",
+            desc="A band and three hangs for each case. The table has every number.",
+        )  # fmt: skip
+
+
+def _end(row: Mapping[str, Any]) -> float:
+    band = row["predicted"]
+    hangs: list[float] = [hang for hang in row["measured"] if hang is not None]
+    shown = band is not None and row["fits"] is not None
+    last: float = band["high"] + row["slack"] if shown else row["watched"]
+    return max([1.0, last, *hangs])
+
+
+def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
+    band = row["predicted"]
+    low, high = (band["low"], min(band["high"], most)) if band else (0.0, most)
+    _bar(axes, place, low, high, slack=row["slack"], endless=band is None)
+    for hang in row["measured"]:
+        at = row["watched"] if hang is None else hang
+        _dot(axes, place, at, ">" if hang is None else "D")
+
+
+def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
+    """Every setting of a self-test: its hangs, seen from the middle of the predicted band."""
+    with charts.canvas(height=_FRAME + _ROW * len(trials)) as figure:
+        labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
+                  for each in trials]  # fmt: skip
+        axes = figure.add_axes(_place(labels))
+        for place, trial in enumerate(trials):
+            band = trial["predicted"]
+            low, high = band["low"] - band["mid"], band["high"] - band["mid"]
+            _bar(axes, place, low, high, slack=SLACK)
+            for hang in trial["measured"]:
+                _dot(axes, place, hang - band["mid"], "D")
+        axes.set_xlabel("seconds from the middle of the band; grey: 0.1 s beside it")
+        _dress(axes, labels)
+        return charts.finish(
+            figure, key,
+            title="Hangs measured, each seen from the middle of its predicted band",
+            desc=f"{len(trials)} settings of three cases. The table has every number.",
+        )  # fmt: skip
+
+
+def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
+    """Of the axes: room for the longest label to their left."""
+    height = _FRAME + _ROW * len(labels)
+    left = charts.room_for(labels)
+    return (left, 46 / height, 0.98 - left, 1 - 54 / height)
+
+
+def _bar(
+    axes: Axes, place: int, low: float, high: float, *, slack: float, endless: bool = False
+) -> None:
+    """The band, and beside it what is allowed; a band without end has dashes."""
+    blue, grey = charts.PALETTE["b"].light, charts.PALETTE["line"].light
+    if endless:
+        axes.hlines([place], [low], [high], color=blue, linewidth=1.5, linestyle=(0, (4, 3)))
+        return
+    width = high - low
+    axes.barh([place], [width + 2 * slack], left=low - slack, height=0.62, color=grey)
+    axes.barh([place], [max(width, 0.01)], left=low, height=0.62, color=blue, alpha=0.55)
+
+
+def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
+    orange, paper = charts.PALETTE["a"].light, charts.PALETTE["paper"].light
+    axes.plot([at], [place], shape, markersize=6, color=orange, markeredgecolor=paper,
+              markeredgewidth=0.6, clip_on=False)  # fmt: skip
+
+
+def _dress(axes: Axes, labels: Sequence[str]) -> None:
+    """One line a case, the first above; a light grid, no frame."""
+    ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0, labelcolor=ink)
+    axes.tick_params(axis="x", color=line, labelcolor=ink)
+    axes.grid(axis="x", color=line, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "left", "right", "bottom"):
+        axes.spines[side].set_visible(side == "bottom")
+    axes.spines["bottom"].set_color(line)

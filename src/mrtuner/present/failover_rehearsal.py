@@ -1,0 +1,117 @@
+"""A rehearsed failover for people: lines for a terminal, one HTML page with its time line.
+
+Both are made of the document ``mrtuner.failover.rehearsal/1`` alone, so they can be made again
+from the JSON. Times there are seconds since the probes began; here, since it was set off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.present import charts
+from mrtuner.present.html import environment
+from mrtuner.present.rds_rehearsal import (
+    NAMES,
+    WIDE,
+    Moment,
+    by_time,
+    in_order,
+    listed,
+    met,
+    pictures,
+    story_line,
+)
+
+__all__ = ["SCHEMA", "lines", "page", "story"]
+
+SCHEMA: Final = "mrtuner.failover.rehearsal/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One way to the server, ready for the page."""
+
+    way: Mapping[str, Any]
+    story: tuple[Moment, ...]
+    pictures: tuple[str, ...]
+
+
+@charts.for_every_screen()
+def page(told: Mapping[str, Any]) -> str:
+    """The rehearsal as one HTML document; the same input gives the same text.
+
+    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    """
+    _check(told)
+    ways = [
+        Shown(way=way, story=story(way), pictures=tuple(pictures(way, way["way"])))
+        for way in told["ways"]
+    ]
+    template = environment().get_template("failover.html")
+    return template.render(told=told, ways=ways, names=NAMES, said=said, palette=charts.PALETTE)
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The rehearsal for a terminal, one line at a time."""
+    _check(told)
+    yield f"{told['trigger']}"
+    for way in told["ways"]:
+        yield ""
+        yield from wrap(f"{way['way']} ({way['place']}): {' '.join(way['findings'])}", WIDE)
+        yield from (story_line(moment) for moment in story(way))
+        yield ""
+        yield from _hangs(way)
+    yield from listed("what this does not show", told["limits"])
+
+
+def _check(told: Mapping[str, Any]) -> None:
+    if told.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not a rehearsal: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+        )
+
+
+def story(way: Mapping[str, Any]) -> tuple[Moment, ...]:
+    """Everything that happened, in order: what set it off, who said what, what clients met."""
+    asked = way["asked"]
+    told = [
+        Moment(mark["at"] - asked, mark["origin"], mark["text"], number)
+        for number, mark in enumerate(by_time(way["marks"]), 1)
+    ]
+    return in_order([Moment(0.0, "we", "set it off"), *told, *_reconnected(way), *met(way)])
+
+
+def _reconnected(way: Mapping[str, Any]) -> Iterator[Moment]:
+    at = way["moments"]["reconnect"]
+    if at is not None:
+        yield Moment(at, "client", "a held connection was replaced, and is answered")
+
+
+def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
+    """Each case: what one client waited at most, beside what was predicted of a silent server."""
+    yield f"  {'case':<32}{'waited at most':>16}   predicted, if the server vanishes"
+    for one in way["hangs"]:
+        yield f"  {one['words']:<32}{waited(one):>16}   {said(one['predicted'])}"
+
+
+def waited(hang: Mapping[str, Any]) -> str:
+    """``3.1 s``, ``over 30.0 s`` where we gave up, ``none met it``."""
+    if hang["longest"] is None:
+        return "none met it"
+    return f"{'over ' if hang['at_least'] else ''}{hang['longest']:.1f} s"
+
+
+def said(predicted: Mapping[str, Any] | None) -> str:
+    """A prediction in the words of `failover predict`."""
+    from mrtuner.failover.predict.cases import said as in_words
+    from mrtuner.failover.predict.timer_wheel import Span
+
+    if predicted is None:
+        return "not known"
+    span = predicted["span"]
+    wide = None if span is None else Span(span["low"], span["mid"], span["high"])
+    return f"{in_words(wide)}, by {predicted['decided_by']}"

@@ -1,0 +1,319 @@
+"""So what did I gain, and where not? A series of loads in words, for terminal and page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final
+
+from mrtuner.bench.bound import Bound
+from mrtuner.bench.grid.verdicts import Side
+from mrtuner.bench.series import BUSY, Finding, LeftOut, Series
+from mrtuner.present.text import Look, heading, paragraph, still_needed, table
+from mrtuner.stats.paired import Calibration, Comparison, Verdict
+
+#: Pauses [s] and their ratio from which on the headline tells of them.
+_LONG_PAUSE: Final = 1.0
+_TIMES_LONGER: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One load in the first table."""
+
+    title: str
+    why: str
+    verdict: Verdict
+    gain: str  # × 2.31, or p99 × 0.015
+    interval: str  # 1.94 to 2.86
+    pause: str  # 11 s → 0.1 s: the default's, and ours
+    p99: str  # 41 ms → 54 ms
+    bound: str  # CPU: 97% of 2 busy
+    bound_short: str  # CPU
+    parts: str  # sorts × 1.04, hash joins × 1.45; empty for a load of one piece
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The verdict in words, and every load as plainly as the next."""
+
+    headline: str
+    sentences: tuple[str, ...]
+    rows: tuple[Row, ...]
+    left_out: tuple[LeftOut, ...]
+    warnings: tuple[str, ...]
+
+
+def answer(series: Series) -> Answer:
+    """What the whole series says."""
+    found = series.findings
+    return Answer(
+        headline=_headline(found),
+        sentences=tuple(_sentences(found)),
+        rows=tuple(_row(one) for one in found),
+        left_out=series.left_out,
+        warnings=tuple(_warnings(series)),
+    )
+
+
+def screen(series: Series, look: Look) -> Iterator[str]:
+    """The answer for a terminal."""
+    said = answer(series)
+    for line in textwrap.wrap(said.headline, look.width):
+        yield look.painted(line, "heading")
+    for sentence in said.sentences:
+        yield from paragraph(sentence, look)
+    for warning in said.warnings:
+        yield from paragraph(f"warning: {warning}", look, style="warning")
+    yield ""
+    header = ("load", "verdict", "ratio", "95 % interval", "longest pause", "bound by")
+    rows = [
+        (row.title, str(row.verdict), row.gain, row.interval, row.pause, row.bound_short)
+        for row in said.rows
+    ]
+    yield from table(header, rows, look)
+    for row in said.rows:
+        if row.parts:
+            yield from heading(f"{row.title}, part by part: medians, no verdicts", look)
+            yield from paragraph(row.parts, look)
+    tails = [f"{row.title} {row.p99}" for row in said.rows if row.p99 != "–"]
+    if tails:
+        yield from heading("99th percentile of latency, whichever way it went", look)
+        yield from paragraph("; ".join(tails), look)
+    grouped = _grouped(said.rows)
+    if grouped:
+        yield from heading("cautions", look)
+    for note, titles in grouped.items():
+        whose = "every load" if len(titles) == len(said.rows) > 1 else ", ".join(titles)
+        yield from paragraph(f"{whose}: {note}", look)
+    for one in said.left_out:
+        yield from heading(f"not measured: {one.title}", look)
+        yield from paragraph(f"{one.why}. {one.remedy}", look)
+
+
+def document(series: Series) -> dict[str, Any]:
+    """The answer as JSON types, beside the records it was computed from."""
+    said = answer(series)
+    return {
+        "verdict": str(series.verdict),
+        "headline": said.headline,
+        "warnings": list(said.warnings),
+        "loads": [_load(one) for one in series.findings],
+        "left_out": [
+            {"title": one.title, "why": one.why, "remedy": one.remedy} for one in said.left_out
+        ],
+    }
+
+
+def _load(one: Finding) -> dict[str, Any]:
+    seen = one.verdict.comparison
+    return {
+        "title": one.title,
+        "why": one.why,
+        "measure": one.verdict.measure,
+        "verdict": str(one.verdict.verdict),
+        "ratio": seen.ratio,
+        "interval": [number if isfinite(number) else None for number in (seen.low, seen.high)],
+        "pairs": seen.pairs,
+        "parts": dict(one.parts),
+        "p": seen.p_value,
+        "p_holm": one.verdict.p_holm,
+        "more_blocks": one.verdict.more_blocks,
+        "refused": list(one.verdict.refused),
+        "cautions": list(one.verdict.cautions),
+        "sides": [
+            _side(side, bound) for side, bound in zip((one.a, one.b), one.bounds, strict=True)
+        ],
+    }
+
+
+def _side(side: Side, bound: Bound) -> dict[str, Any]:
+    return {
+        "side": side.variant,
+        "tps": side.tps,
+        "p99_ms": None if (p99 := side.times.percentile(0.99)) is None else p99 / 1000,
+        "longest_pause_s": side.pause,
+        "bound": bound.kind,
+        "because": bound.words,
+    }
+
+
+def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Every note once, with the loads that it is about."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            grouped.setdefault(note, []).append(row.title)
+    return grouped
+
+
+# Words
+
+
+def _headline(found: Sequence[Finding]) -> str:
+    if not found:
+        return "Nothing was measured"
+    better = [one for one in found if one.verdict.verdict is Verdict.BETTER]
+    worse = [one for one in found if one.verdict.verdict is Verdict.WORSE]
+    paused = [one for one in found if one not in [*better, *worse] and _pauses_apart(one)]
+    if not [*better, *worse, *paused]:
+        same = all(one.verdict.verdict is Verdict.EQUIVALENT for one in found)
+        return "No difference that matters" if same else "Undecided: no load shows a difference"
+    parts = [_short(one) for one in better]
+    parts += [f"{one.title}: {_pause_words(one)}" for one in paused]
+    if worse:
+        parts.append(f"slower: {', '.join(_short(one) for one in worse)}")
+    rest = len(found) - len(better) - len(worse)
+    elsewhere = f" No gain shown in {rest} of {len(found)} loads." if rest else ""
+    return f"{_upper('; '.join(parts))}.{elsewhere}"
+
+
+def _short(one: Finding) -> str:
+    """``cached reads 2.3 times as fast``, ``small volume 1.6 times as fast, longest pause …``"""
+    if one.rated:
+        a, b = _p99s(one)
+        text = f"{one.title} {one.verdict.measure} {b} instead of {a}"
+    else:
+        text = f"{one.title} {_times(one.verdict.comparison.ratio)} as fast"
+    return f"{text}, {_pause_words(one)}" if _pauses_apart(one) else text
+
+
+def _pauses_apart(one: Finding) -> bool:
+    """Whether long pauses were one side's in every block, and not the other's in any."""
+    blocks = one.pauses_by_block
+    longest = [max(pair) for pair in blocks]
+    if one.pauses is None or not blocks or max(longest) < _LONG_PAUSE:
+        return False
+    return all(a > _TIMES_LONGER * b for a, b in blocks) or all(
+        b > _TIMES_LONGER * a for a, b in blocks
+    )
+
+
+def _pause_words(one: Finding) -> str:
+    assert one.pauses is not None  # noqa: S101 - they were compared before
+    a, b = (_seconds(pause) for pause in one.pauses)
+    return f"longest pause {b} instead of {a}"
+
+
+def _sentences(found: Sequence[Finding]) -> Iterator[str]:
+    for verdict, words in _GROUPS:
+        titles = [one.title for one in found if one.verdict.verdict is verdict]
+        if titles:
+            yield f"{words}: {', '.join(titles)}."
+    if len(found) > 1:
+        yield (f"The verdicts hold together: p is adjusted for {len(found)} comparisons (Holm).")
+
+
+_GROUPS: Final = (
+    (Verdict.BETTER, "Better with the advice"),
+    (Verdict.WORSE, "Worse with the advice"),
+    (Verdict.EQUIVALENT, "The same, within what matters"),
+    (Verdict.UNDECIDED, "No difference shown"),
+)
+
+
+def _warnings(series: Series) -> Iterator[str]:
+    if series.busy:
+        yield f"the machine was busy with something else before the first run: {series.busy}"
+    foreign = series.foreign
+    if foreign is not None and foreign > BUSY:
+        yield (
+            f"others took {foreign:.0%} of the CPU during half of the runs or more: take the"
+            " ratios with care, and measure again when it is quiet"
+        )
+
+
+def _row(one: Finding) -> Row:
+    seen, verdict = one.verdict.comparison, one.verdict.verdict
+    a, b = _p99s(one)
+    if one.rated:
+        gain = f"{one.verdict.measure.removesuffix(' latency')} × {_figures(seen.ratio)}"
+    else:
+        gain = f"× {_figures(seen.ratio)}"
+    return Row(
+        title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
+        pause=_pauses(one), p99="–" if "–" in (a, b) else f"{a} → {b}", bound=_bounds(one),
+        bound_short=_bounds_short(one),
+        parts=", ".join(f"{name} × {_figures(ratio)}" for name, ratio in one.parts),
+        notes=tuple(_notes(one)),
+    )  # fmt: skip
+
+
+def _notes(one: Finding) -> Iterator[str]:
+    yield from (f"no verdict: {reason}" for reason in one.verdict.refused)
+    more = one.verdict.more_blocks
+    if more is not None and not one.verdict.refused:
+        yield still_needed(more, one.verdict.comparison.pairs)
+    same = one.verdict.judgement.calibration
+    if same is not None:
+        yield (
+            f"calibration, the same settings twice in {same.pairs}"
+            f" block{'s' * (same.pairs != 1)}: {_figures(same.ratio)} times, {interval(same)}"
+        )
+    yield from one.verdict.cautions
+
+
+def interval(seen: Comparison | Calibration) -> str:
+    """``1.94 to 2.86``"""
+    if not isfinite(seen.high):
+        return "no interval"
+    return f"{_figures(seen.low)} to {_figures(seen.high)}"
+
+
+def _figures(ratio: float) -> str:
+    return f"{ratio:.2f}" if 0.1 <= ratio < 10 else f"{ratio:.2g}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if 1.15 <= ratio < 10 else f"{_figures(ratio)} times"
+
+
+def _p99s(one: Finding) -> tuple[str, str]:
+    """The percentile that a load is judged by, else p99, of both sides."""
+    share = 0.5 if one.verdict.measure == "median latency" else 0.99
+    a, b = (_time(side.times.percentile(share)) for side in (one.a, one.b))
+    return a, b
+
+
+def _time(microseconds: int | None) -> str:
+    if microseconds is None:
+        return "–"
+    return _seconds(microseconds / 1e6)
+
+
+def _seconds(seconds: float) -> str:
+    """``0.1 s``, ``11 s``, ``12 ms``."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+
+
+def _pauses(one: Finding) -> str:
+    if one.pauses is None:
+        return "–"
+    a, b = one.pauses
+    return f"{_seconds(a)} → {_seconds(b)}"
+
+
+def _bounds(one: Finding) -> str:
+    a, b = one.bounds
+    if a.kind == b.kind:
+        return b.words
+    return f"{b.words}; {one.a.variant}: {a.words}"
+
+
+def _bounds_short(one: Finding) -> str:
+    a, b = (_KINDS[side.kind] for side in one.bounds)
+    return b if a == b else f"{b} ({one.a.variant}: {a})"
+
+
+_KINDS: Final = {
+    "cpu": "CPU", "storage": "storage", "locks": "locks", "rate": "the rate", "nothing": "–",
+}  # fmt: skip
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,359 @@
+"""Limits for people: lines for a terminal, one picture, one HTML page.
+
+The lines are made of the document ``mrtuner.limits/1`` alone; the picture needs the series too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.limits.assess import SCHEMA, Limits
+from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
+from mrtuner.limits.findings import pegged_mask
+from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
+from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
+from mrtuner.present import charts
+from mrtuner.present.html import environment
+from mrtuner.stats.plateaus import numpy, runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mrtuner.stats.plateaus import Values
+
+#: Columns of prose on a terminal.
+WIDE: Final = 100
+#: Columns of the picture: more points than this cannot be told apart.
+_COLUMNS: Final = 700
+#: A ceiling this far above what was seen is not drawn: it would press the series down.
+_FAR: Final = 1.9
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_UNIT: Final = {Resource.THROUGHPUT: "MB/s", Resource.IOPS: "IOPS"}
+_TOGETHER: Final = {Resource.THROUGHPUT: THROUGHPUTS, Resource.IOPS: OPERATIONS}
+_UNKNOWN: Final = "unknown ceiling"
+#: Days below which the axis shows times instead of dates.
+_HOURS_ONLY: Final = 1.5
+#: Seconds from which on a calendar is shown.
+_CALENDAR_FROM: Final = 6 * 3600
+#: Shades of an hour of the calendar, from no minute of it at a ceiling to all of it.
+_SHADES: Final = (" ", ".", ":", "+", "#")
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The answer for a terminal, a line at a time; BadValue for data of another schema."""
+    if told.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+        )
+    yield f"{told['instance'] or told['class']}: {told['verdict']}"
+    yield (
+        f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "
+        f"{told['start'][:16]} to {told['end'][:16]} UTC, a point every {told['step']} s"
+    )
+    yield from (f"  note: {text}" for text in told["notices"])
+    yield ""
+    yield from _ceilings(told["ceilings"])
+    for one in told["pegged"]:
+        yield ""
+        yield from _pegged(one)
+        if _long(told):
+            yield from _calendar(one["calendar"])
+    yield from _listed(
+        "hidden demand", [demand_words(one) for one in told["needs"] if one["hidden"]]
+    )
+    yield from _listed("what to do", told["advice"])
+    yield from _candidates("enough, smallest first", told["candidates"])
+    if told["what_if"] is not None:
+        yield from _candidates("what if", [told["what_if"]])
+    yield from _listed("when", [forecast_words(one) for one in told["forecasts"]])
+    yield from _listed("flat, but no ceiling", [steady_words(one) for one in told["steady"]])
+
+
+def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not found:
+        return
+    rows = [
+        (
+            f"{'>' if one['binding'] else ' '} {one['name']}",
+            quantity(Resource(one["resource"]), one["value"]),
+            one["note"],
+        )
+        for one in found
+    ]
+    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    yield "ceilings (reads and writes together; > binds without burst credits)"
+    for name, value, note in rows:
+        yield f"{name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
+
+
+def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
+    resource = Resource(one["resource"])
+    ceiling = one["ceiling"]
+    at = quantity(resource, one["level"])
+    if ceiling is None:
+        yield f"{resource}: an unknown ceiling at {at}"
+    else:
+        names = " or ".join([ceiling["name"], *one["others"]])
+        yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
+    yield (
+        f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
+        f"{lasting(one['longest_minutes'])} at most in one go; {_surely(one)}"
+    )
+    yield from (f"  {said['says']}: {said['because']}" for said in one["testimony"])
+
+
+def _long(told: Mapping[str, Any]) -> bool:
+    """Whether hours of the week say anything of it."""
+    start, end = (datetime.fromisoformat(told[name]) for name in ("start", "end"))
+    return (end - start).total_seconds() >= _CALENDAR_FROM
+
+
+def _surely(one: Mapping[str, Any]) -> str:
+    return "confirmed by other metrics" if one["confirmed"] else "no other metric confirms it"
+
+
+def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
+    """Hours across, weekdays down; darker where more of the worst hour's minutes were lost."""
+    most = max(max(row) for row in table)
+    yield "       hour of the day, UTC"
+    yield "       0     6     12    18"
+    for day, row in zip(_DAYS, table, strict=True):
+        cells = "".join(_shade(value, most) for value in row)
+        yield f"  {day}  {cells}".rstrip()
+
+
+def _shade(value: float, most: float) -> str:
+    place = -int(-value * (len(_SHADES) - 1) // most) if most else 0
+    return _SHADES[place]
+
+
+def _candidates(title: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not found:
+        return
+    yield ""
+    yield title
+    for one in found:
+        room = ", ".join(
+            f"{entry['resource']} {entry['headroom']:.2f}x" for entry in one["resources"]
+            if entry["headroom"] is not None and entry["resource"] in DISK
+        )  # fmt: skip
+        short = f"  lacks {', '.join(one['lacks'])}" if one["lacks"] else ""
+        memory = quantity(Resource.MEMORY, one["memory"])
+        yield f"  {one['class']:<18} {one['vcpus']:>3} vCPUs {memory:>9}  {room}{short}"
+        if one["storage"]:
+            yield f"  {'':<18} over {one['storage']}"
+
+
+def demand_words(one: Mapping[str, Any]) -> str:
+    """What is known of demand that a ceiling cut off, as a sentence."""
+    resource = Resource(one["resource"])
+    served = f"{resource}: {quantity(resource, one['seen'])} were served in the busiest minutes"
+    if one["at_most"] is None:
+        return f"{served}; how much more was asked for cannot be told"
+    most = quantity(resource, one["at_most"])
+    return f"{served}; more was asked for, {most} at most if no waiting session ever paused"
+
+
+def forecast_words(one: Mapping[str, Any]) -> str:
+    """One forecast as a sentence."""
+    resource = Resource(one["resource"])
+    what = f"{resource}: busy minutes at {quantity(resource, one['busy'])} of "
+    what += f"{quantity(resource, one['ceiling'])}"
+    if one["expected"] is None:
+        return f"{what}; {one['because']}" if one["daily"] <= 0 else f"{what}; not within sight"
+    last = one["latest"]
+    until = f"to {last[:10]}" if last else "with no end in sight"
+    return f"{what}; reached about {one['expected'][:10]}, from {one['earliest'][:10]} {until}"
+
+
+def steady_words(one: Mapping[str, Any]) -> str:
+    """A flat stretch that is none, as a sentence."""
+    resource = Resource(one["resource"])
+    return f"{resource} at {quantity(resource, one['level'])}: {one['because']}"
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+    if not items:
+        return
+    yield ""
+    yield title
+    for item in items:
+        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
+
+
+# The picture.
+
+
+def picture(answer: Limits, *, key: str = "limits") -> str:
+    """Throughput and IOPS, reads and writes stacked, with the ceilings drawn through them.
+
+    MissingPart without matplotlib.
+    """
+    shown = [
+        resource for resource in (Resource.THROUGHPUT, Resource.IOPS) if _has(answer, resource)
+    ]
+    with charts.canvas(height=40 + 250 * max(len(shown), 1)) as figure:
+        for place, resource in enumerate(shown):
+            tall = 1 / len(shown)
+            axes = figure.add_axes((0.075, 1 - tall * (place + 1) + 0.07, 0.655, tall - 0.13))
+            _draw(axes, answer, resource)
+        return charts.finish(
+            figure,
+            key,
+            title=f"{answer.instance.name if answer.instance else answer.name}: {answer.verdict}",
+            desc="Reads and writes stacked over time, with the ceilings as horizontal lines. "
+            "The tables have the same numbers.",
+        )
+
+
+@charts.for_every_screen()
+def page(answer: Limits) -> str:
+    """The answer as one HTML page with its picture; MissingPart without jinja2 or matplotlib."""
+    template = environment().get_template("limits.html")
+    told = answer.to_dict()
+    return template.render(
+        told=told,
+        picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
+        palette=charts.PALETTE,
+        quantity=lambda resource, value: quantity(Resource(resource), value),
+        lasting=lasting,
+        hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
+        forecasts=[forecast_words(one) for one in told["forecasts"]],
+        steady=[steady_words(one) for one in told["steady"]],
+        days=_DAYS if _long(told) else (),
+    )
+
+
+def _has(answer: Limits, resource: Resource) -> bool:
+    """Whether there is anything to draw."""
+    values = answer.series.total(*PARTS[resource])
+    return values is not None and bool((values > 0).any())
+
+
+def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
+    np = numpy()
+    unit = 1e6 if resource is Resource.THROUGHPUT else 1.0
+    reads, writes = (answer.series.metrics[name] / unit for name in PARTS[resource])
+    columns = _busiest(reads + writes)
+    days = columns * answer.series.step / 86_400
+    first, second = reads[columns], writes[columns]
+    top = float(np.nanmax(reads + writes))
+    _shade_pegged(axes, answer, resource)
+    axes.fill_between(days, 0, first, color=charts.PALETTE["part-1"].light, linewidth=0,
+                      label=f"reads, {_UNIT[resource]}")  # fmt: skip
+    axes.fill_between(days, first, first + second, color=charts.PALETTE["a"].light, linewidth=0,
+                      label="writes")  # fmt: skip
+    drawn = _drawn([*answer.ceilings, *_unknown(answer)], resource, top * unit)
+    height = max([top, *(one.value / unit for one in drawn)]) * 1.06
+    axes.set_ylim(0, height)
+    axes.set_xlim(0, answer.series.points * answer.series.step / 86_400)
+    _lines(axes, drawn, unit, height)
+    axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0,
+                handlelength=1, columnspacing=1.6)  # fmt: skip
+    _dates(axes, answer.series.start, axes.get_xlim()[1])
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _busiest(total: Values) -> Values:
+    """Of every column of the picture, the point with most; so that the stack stays a real one."""
+    np = numpy()
+    known = np.nan_to_num(total, nan=-1.0)
+    edges = np.unique(np.linspace(0, len(total), _COLUMNS + 1).astype(int))
+    found: Values = np.array([start + known[start:end].argmax() for start, end in pairwise(edges)])
+    return found
+
+
+def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
+    """A band behind the hours at a ceiling."""
+    series = answer.series
+    masks = [pegged_mask(answer.findings.pegged, one, series.points) for one in _TOGETHER[resource]]
+    mask = numpy().logical_or.reduce(masks)
+    hole = max(series.points // _COLUMNS, 1)
+    for start, end in runs(mask, hole=hole):
+        axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,
+                     color=charts.PALETTE["band"].light, linewidth=0)  # fmt: skip
+
+
+def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
+    """Those that the eye needs: near what was seen, and the binding one."""
+    own = sorted(
+        (one for one in known if one.resource in _TOGETHER[resource]), key=lambda one: one.value
+    )
+    near = [one for one in own if one.value <= _FAR * top]
+    least = binding(known, resource)
+    return near if least is None or least in near or near else [least]
+
+
+def _unknown(answer: Limits) -> list[Ceiling]:
+    """Levels that nothing declares, to be drawn like the rest."""
+    return [
+        Ceiling(
+            resource=one.resource, part=_UNKNOWN, kind=Kind.SUSTAINED, value=one.plateau.level,
+            source="",
+        )
+        for one in answer.pegged if one.ceiling is None
+    ]  # fmt: skip
+
+
+def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:
+    colours = {True: charts.PALETTE["limit"].light, False: charts.PALETTE["soft"].light}
+    lowest = 0.0
+    for one in drawn:
+        at = one.value / unit
+        style: Any = "solid" if one.kind is Kind.SUSTAINED else (0, (5, 3))
+        colour = colours[one.kind is not Kind.FORMER]
+        axes.axhline(at, color=colour, linewidth=1.4, linestyle=style)
+        lowest = max(at, lowest)
+        axes.annotate(
+            _label(one), (1.01, min(lowest / height, 1)), xycoords="axes fraction",
+            va="center", ha="left", color=colour, fontsize=10.5, annotation_clip=False,
+        )  # fmt: skip
+        lowest += height * 0.075
+
+
+def _label(one: Ceiling) -> str:
+    kind = {Kind.SUSTAINED: "", Kind.BURST: " burst", Kind.FORMER: " before 12/2019"}[one.kind]
+    way = f" {one.resource.split()[0]}s" if one.resource in DIRECTIONS else ""
+    return f"{quantity(one.resource, one.value)}{way} {one.part}{kind}"
+
+
+def _dates(axes: Axes, start: datetime, days: float) -> None:
+    from datetime import timedelta
+
+    if days < _HOURS_ONLY:
+        _minutes(axes, start, days)
+        return
+    every = max(int(days // 8), 1)
+    first = 0 if (start.hour, start.minute) == (0, 0) else 1
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    ticks, names = [], []
+    for day in range(first, int(days) + 2, every):
+        at = midnight + timedelta(days=day)
+        place = (at - start).total_seconds() / 86_400
+        if 0 <= place < days * 0.97:
+            ticks.append(place)
+            names.append(f"{at:%a} {at.day} {at:%b}")
+    _ticks(axes, ticks, names)
+
+
+def _minutes(axes: Axes, start: datetime, days: float) -> None:
+    """Six times of the day, whatever the length."""
+    from datetime import timedelta
+
+    ticks = [days * part / 6 for part in range(6)]
+    form = "%H:%M" if days * 1440 > 10 else "%H:%M:%S"
+    _ticks(axes, ticks, [f"{start + timedelta(days=place):{form}}" for place in ticks])
+
+
+def _ticks(axes: Axes, ticks: Sequence[float], names: Sequence[str]) -> None:
+    axes.set_xticks(ticks, names, ha="left")
+    soft = charts.PALETTE["soft"].light
+    axes.tick_params(axis="x", length=4, labelcolor=soft)
+    axes.tick_params(axis="y", length=0, labelcolor=soft)

@@ -1,0 +1,53 @@
+"""The limits of a fleet for a terminal: one line an instance that was at a ceiling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.fleet import SCHEMA
+from mrtuner.limits.sentences import lasting, quantity
+
+_HEADER: Final = ("region", "instance", "class", "storage", "at", "ceiling", "for")
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The document mrtuner.limits.fleet/1, a line at a time; BadValue for another one."""
+    if told.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+        )
+    rows = [_cells(one, at) for one in told["instances"] for at in one["pegged"]]
+    if rows:
+        yield from _table([_HEADER, *rows])
+        yield ""
+    pegged = sum(1 for one in told["instances"] if one["pegged"])
+    yield (
+        f"{pegged:,} of {len(told['instances']):,} instances at a limit, "
+        f"{told['start'][:16]} to {told['end'][:16]} UTC"
+    )
+    reasons = Counter(one["unknown"] for one in told["instances"] if one["unknown"])
+    yield from (f"  not judged: {count} x {why}" for why, count in reasons.most_common())
+    yield from (f"  failed: {one['region']}: {one['error']}" for one in told["failures"])
+
+
+def _cells(one: Mapping[str, Any], at: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        one["region"],
+        one["instance"],
+        one["class"],
+        one["storage"] or "?",
+        quantity(Resource(at["resource"]), at["level"]),
+        at["ceiling"] or f"unknown {at['resource']}",
+        lasting(at["minutes"]),
+    )
+
+
+def _table(cells: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADER))]
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()

@@ -1,0 +1,251 @@
+"""A parameter group for people: its formulas, what they give on every class, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.catalog import parameters
+from mrtuner.present import charts, text
+from mrtuner.present.html import environment
+from mrtuner.rds.group.derive import Design, Setting
+from mrtuner.rds.group.sizes import Size
+from mrtuner.units import GiB, pretty_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCHEMA: Final = "mrtuner.rds.group/1"
+#: Sizes that a table over many classes shows; the others follow from them or do not change.
+SHOWN: Final = ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem")
+
+
+def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -> Iterator[str]:
+    """The group as a terminal shows it."""
+    yield from text.heading(f"{design.family.name} on {design.instance_class.name}", look)
+    yield from text.entries(list(_machine(design)), look)
+    yield ""
+    yield from _settings(design, here, look)
+    yield ""
+    yield from text.paragraph(_budget_line(here), look)
+    yield from text.paragraph(everywhere(design, sizes), look)
+    for name, why in design.without.items():
+        yield from text.paragraph(f"{name} is left alone: {why}.", look)
+    if design.sessions is not None:
+        yield from text.paragraph(f"{design.sessions.promise}.", look)
+        yield from text.paragraph(design.sessions.buys(_command(design)), look)
+
+
+def _command(design: Design) -> str:
+    """The same again with the number of connections that would buy more."""
+    words = ["rdstune", "show", "--class", design.instance_class.name]
+    words += ["--family", design.family.name, "--workload", str(design.question.workload)]
+    count = design.sessions.reckoned.active if design.sessions else 0
+    return " ".join([*words, "--connections", str(count)])
+
+
+def _machine(design: Design) -> Iterator[tuple[str, str]]:
+    yield "memory", f"DBInstanceClassMemory {design.memory}"
+    yield "vCPUs", str(design.instance_class.vcpus)
+    yield "storage", f"{pretty_bytes(design.question.storage)} allocated"
+    yield "workload", str(design.question.workload)
+
+
+def _settings(design: Design, here: Size, look: text.Look) -> Iterator[str]:
+    header = ("parameter", "gives", "method", "value")
+    rows = [
+        (item.name, shown(design, item.name, here), _method(item), _value(item))
+        for item in design.settings
+    ]
+    yield from text.table(header, rows, look)
+
+
+def _method(setting: Setting) -> str:
+    return "reboot" if setting.method == "pending-reboot" else "now"
+
+
+def _value(setting: Setting) -> str:
+    if setting.share >= 0.9:
+        return setting.value
+    return f"{setting.value} ({setting.share:.0%} of what the rule gives here)"
+
+
+def shown(design: Design, name: str, size: Size) -> str:
+    """A parameter's value on a class, as configuration text: ``8GB``."""
+    parameter, value = parameters(design.family.major)[name], size.values[name]
+    if parameter.vartype == "integer":
+        return parameter.show(int(value))
+    return parameter.show(parameter.parse(value))
+
+
+def _budget_line(here: Size) -> str:
+    few = here.reckoned
+    what = f" with {few.open:,} sessions open, {few.active} of them sorting" if few else ""
+    return (
+        f"Worst case{what} on {here.instance_class.name}: {pretty_bytes(here.budget.total)} of "
+        f"{pretty_bytes(here.budget.memory)} ({float(here.share):.0%})."
+    )
+
+
+def everywhere(design: Design, sizes: Sequence[Size]) -> str:
+    """One sentence: on how many classes the group holds, and which it does not hold on."""
+    broken = [size.instance_class.name for size in sizes if not size.holds]
+    held = len(sizes) - len(broken)
+    said = f"Holds on {held} of {len(sizes)} classes of {design.family.engine}"
+    if not broken:
+        return f"{said}."
+    few = ", ".join(broken[:8]) + (f" and {len(broken) - 8} more" if len(broken) > 8 else "")
+    return f"{said}; not on {few}."
+
+
+def every_class(design: Design, sizes: Iterable[Size], look: text.Look) -> Iterator[str]:
+    """The table over all classes."""
+    names = [name for name in SHOWN if name in design.values]
+    header = ("class", "memory", *names, "worst case", "")
+    rows = [
+        (
+            size.instance_class.name,
+            pretty_bytes(size.memory.value),
+            *(shown(design, name, size) for name in names),
+            f"{float(size.share):.0%}",
+            "" if size.holds else "does not hold" + "".join(f"; {text}" for text in size.outside),
+        )
+        for size in sizes
+    ]
+    yield from text.table(header, rows, look)
+
+
+def document(design: Design, here: Size, sizes: Sequence[Size]) -> dict[str, Any]:
+    """Plain data for --json."""
+    return {
+        "schema": SCHEMA,
+        "family": design.family.name,
+        "class": design.instance_class.name,
+        "workload": str(design.question.workload),
+        "connections": design.question.connections,
+        "memory": {
+            "value": design.memory.value,
+            "low": design.memory.low,
+            "high": design.memory.high,
+            "source": design.memory.source,
+            "measured": design.memory.measured,
+        },
+        "parameters": [_parameter(design, item, here) for item in design.settings],
+        "without": dict(design.without),
+        "sessions": _sessions(design),
+        "classes": [_class(size) for size in sizes],
+    }
+
+
+def _sessions(design: Design) -> dict[str, Any] | None:
+    """What the budget counts where nobody said how many connections."""
+    some = design.sessions
+    if some is None:
+        return None
+    return {
+        "allowed": list(some.allowed),
+        "open": some.reckoned.open,
+        "active": some.reckoned.active,
+        "work_mem": some.work_mem,
+        "work_mem_then": some.work_mem_then,
+        "worst_case": some.worst,
+        "worst_case_then": some.worst_then,
+        "command": _command(design),
+    }
+
+
+def _parameter(design: Design, setting: Setting, here: Size) -> dict[str, Any]:
+    return {
+        "name": setting.name,
+        "value": setting.value,
+        "method": setting.method,
+        "scales": setting.scales,
+        "share": round(setting.share, 3),
+        "evaluated": here.values[setting.name],
+        "shown": shown(design, setting.name, here),
+        "reason": setting.reason,
+    }
+
+
+def _class(size: Size) -> dict[str, Any]:
+    return {
+        "class": size.instance_class.name,
+        "memory": size.memory.value,
+        "values": dict(size.values),
+        "worst_case": size.budget.total,
+        "ceiling": size.budget.ceiling,
+        "holds": size.holds,
+        "outside": list(size.outside),
+    }
+
+
+def _headline(design: Design, sizes: Sequence[Size]) -> str:
+    """Whether the group may go with the instance wherever it grows or shrinks to."""
+    broken = sum(not size.holds for size in sizes)
+    if not broken:
+        return f"The group holds on all {len(sizes)} classes of {design.family.engine}"
+    return f"The group does not hold on {broken} of {len(sizes)} classes of {design.family.engine}"
+
+
+@charts.for_every_screen()
+def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
+    """The group as one self-contained HTML page, with the picture over all classes."""
+    names = [name for name in SHOWN if name in design.values]
+    return (
+        environment()
+        .get_template("group.html")
+        .render(
+            design=design,
+            here=here,
+            machine=list(_machine(design)),
+            settings=[(item, shown(design, item.name, here)) for item in design.settings],
+            headline=_headline(design, sizes),
+            sentence=everywhere(design, sizes),
+            budget_line=_budget_line(here),
+            sessions=design.sessions
+            and f"{design.sessions.promise}. {design.sessions.buys(_command(design))}",
+            picture=picture(sizes, key="classes"),
+            names=names,
+            rows=[(size, [shown(design, name, size) for name in names]) for size in sizes],
+            palette=charts.PALETTE,
+        )
+    )
+
+
+def picture(sizes: Sequence[Size], *, key: str) -> str:
+    """The worst case as a share of memory, a mark for each class, with the ceiling."""
+    with charts.canvas(height=320) as figure:
+        axes = figure.add_axes((0.09, 0.16, 0.89, 0.74))
+        _draw(axes, sizes)
+        held = sum(size.holds for size in sizes)
+        return charts.finish(
+            figure,
+            key,
+            title=f"Worst case over all classes: {held} of {len(sizes)} within the ceiling",
+            desc="A mark for each instance class: its memory from left to right, the share of it "
+            "that the group's values take at worst upwards. The table below has every number.",
+        )
+
+
+def _draw(axes: Axes, sizes: Sequence[Size]) -> None:
+    for holds, name, mark, words in ((True, "b", "D", "holds"), (False, "a", "X", "does not hold")):
+        some = [size for size in sizes if size.holds is holds]
+        memory = [size.memory.value / GiB for size in some]
+        share = [float(size.share) * 100 for size in some]
+        axes.plot(memory, share, mark, markersize=6, color=charts.PALETTE[name].light, label=words)
+    limit = charts.PALETTE["limit"].light
+    ceiling = max(float(size.budget.ceiling) / size.budget.memory for size in sizes) * 100
+    axes.axhline(ceiling, color=limit, linestyle=(0, (5, 3)), linewidth=1.2)
+    axes.annotate(f"ceiling {ceiling:.0f} %", (1, ceiling), xycoords=("axes fraction", "data"),
+                  xytext=(0, 4), textcoords="offset points", color=limit, ha="right")  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("DBInstanceClassMemory, GB", color=charts.PALETTE["soft"].light)
+    axes.set_ylabel("worst case, % of memory", color=charts.PALETTE["soft"].light)
+    axes.set_ylim(0, max(100.0, *(float(size.share) * 105 for size in sizes)))
+    axes.tick_params(color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light)
+    axes.grid(color=charts.PALETTE["line"].light, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)

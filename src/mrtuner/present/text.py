@@ -1,0 +1,393 @@
+"""A tuning as text for a terminal: lines, one at a time; no I/O.
+
+Three tables share one shape (a name, figures, words that wrap); colour and the bar's glyph are
+given from outside, so that the same lines serve a terminal, a pipe and a test.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.units import pretty_bytes
+
+if TYPE_CHECKING:
+    from mrtuner.bench.judge import Judgement
+    from mrtuner.change.settings.plan import Plan, Step
+    from mrtuner.facts import Missing
+    from mrtuner.stats.paired import Calibration, Comparison
+    from mrtuner.tuning.advice import Advice, Recovery, Tuning
+    from mrtuner.tuning.budget import Budget
+
+#: Text and the name of a style: heading, warning, quiet.
+Paint = Callable[[str, str], str]
+
+#: Words in a narrower column than this are harder to read than words on a line of their own.
+_NARROW: Final = 32
+#: A figure longer than this wraps rather than push all the words to the right.
+_WIDEST: Final = 24
+_BAR: Final = 24
+_GAP: Final = "  "
+_RESTART: Final = " *"
+#: So many times the blocks already run are not worth anybody's time.
+_OUT_OF_REACH: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How wide, with which glyph for bars, and coloured by what (None: not at all)."""
+
+    width: int = 100
+    bar: str = "#"
+    paint: Paint | None = None
+
+    def painted(self, text: str, style: str) -> str:
+        """The text, coloured where colour is wanted."""
+        return self.paint(text, style) if self.paint and text else text
+
+
+def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[str]:
+    """The whole answer: the machine, the advice by area, the budget, what to know and to do.
+
+    With `everything` the settings that stay as they are are listed too.
+    """
+    yield from _titled(tuning.title, look)
+    yield from _given(tuning, look)
+    yield from advice(tuning, look, everything=everything)
+    if tuning.budget:
+        yield from _budget(tuning.budget, look)
+    if tuning.recovery:
+        yield from _recovery(tuning.recovery, look)
+    yield from _notices(tuning, look)
+    yield from _steps(tuning, look)
+    yield from _unknown(tuning, look)
+    yield from _legend(tuning, look, everything)
+
+
+def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[str]:
+    """The settings to change, an area a table; suggestions last, and apart."""
+    shown = [item for item in tuning.values() if item.changes or (everything and _kept(item))]
+    if not tuning.changes:
+        yield ""
+        yield "Nothing to change."
+    header = ("setting", "now", *(("from",) if tuning.situation.live else ()), "advice", "why")
+    tables = {
+        area: [_cells(item, tuning.situation.live) for item in items]
+        for area, items in groupby(shown, key=lambda item: item.rule.area)
+    }
+    suggested = [_cells(item, tuning.situation.live) for item in tuning.values() if item.suggested]
+    widths = _widths([header, *(row for rows in tables.values() for row in rows)])
+    for number, (area, rows) in enumerate(tables.items()):
+        yield from heading(area, look)
+        if number == 0:
+            yield from _row(header, widths, look, style="quiet")
+        for row in rows:
+            yield from _row(row, widths, look)
+    if suggested:
+        yield from heading("suggestions: for you to decide, never applied", look)
+        own_widths = _widths(suggested)
+        for row in suggested:
+            yield from _row(row, own_widths, look)
+
+
+def _kept(item: Advice) -> bool:
+    return not item.changes and not item.suggested
+
+
+def _cells(item: Advice, live: bool) -> tuple[str, ...]:
+    mark = _RESTART if item.parameter.restart and not _kept(item) else ""
+    value = "keep" if _kept(item) else item.value + mark
+    if _is_unknown(item):
+        value = "unknown"
+    origin = (item.origin.replace("postgresql.auto.conf", "auto.conf"),) if live else ()
+    return (item.name, item.current or "-", *origin, value, item.reason)
+
+
+def _is_unknown(item: Advice) -> bool:
+    return hasattr(item.verdict, "missing")
+
+
+def _given(tuning: Tuning, look: Look) -> Iterator[str]:
+    """Every input with its source, as one paragraph."""
+    inputs = ", ".join(f"{item.name} {item.value} ({item.source})" for item in tuning.given)
+    yield from paragraph(inputs, look, style="quiet")
+
+
+def _budget(budget: Budget, look: Look) -> Iterator[str]:
+    share = budget.ceiling / budget.memory
+    yield from heading(
+        f"memory budget: at worst {pretty_bytes(budget.total)} of the "
+        f"{pretty_bytes(budget.ceiling)} allowed ({share:.0%} of {pretty_bytes(budget.memory)})",
+        look,
+    )
+    table = [
+        (part.name, pretty_bytes(part.size), _bar(part.size, budget, look), part.how)
+        for part in budget.parts
+    ]
+    table.append(("left over", pretty_bytes(budget.ceiling - budget.total), "", ""))
+    widths = _widths(table)
+    for row in table:
+        yield from _row(row, widths, look, right=1)
+
+
+def _bar(size: int, budget: Budget, look: Look) -> str:
+    """A part's share of the ceiling; what is there at all is seen."""
+    length = round(_BAR * size / budget.ceiling)
+    return look.bar * max(length, 1 if size > 0 else 0)
+
+
+def _recovery(recovery: Recovery, look: Look) -> Iterator[str]:
+    yield from heading("after a crash", look)
+    yield from paragraph(
+        f"up to {pretty_bytes(recovery.wal)} of WAL to replay ({recovery.how}): about "
+        f"{_duration(recovery.fast)} to {_duration(recovery.slow)} {recovery.pace}",
+        look,
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _notices(tuning: Tuning, look: Look) -> Iterator[str]:
+    if tuning.notices:
+        yield from heading("to know", look)
+    for notice in tuning.notices:
+        if notice.level == "warning":
+            yield from paragraph(f"warning: {notice.text}", look, style="warning")
+        else:
+            yield from paragraph(notice.text, look)
+
+
+def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
+    if tuning.steps:
+        yield from heading("for you to do", look)
+    for step in tuning.steps:
+        yield from paragraph(step.purpose, look)
+        for command in step.commands:
+            yield f"{_GAP}{_GAP}{command}"  # never wrapped: it is to be copied
+        words = [("now ", step.now), ("risk: ", step.risk)]
+        if said := "; ".join(name + text for name, text in words if text):
+            yield from paragraph(f"  {said}", look, style="quiet")
+
+
+def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
+    told = {item.name for item in tuning.given}
+    gaps = [_gap(gap) for gap in tuning.missing if gap.name not in told]
+    gaps += [f"{item.name}: {item.reason}" for item in tuning.values() if _is_unknown(item)]
+    if gaps:
+        yield from heading("unknown", look)
+    for text in gaps:
+        yield from paragraph(text, look)
+
+
+def _gap(gap: Missing) -> str:
+    """What is missing, why, and the flag or the sentence that helps."""
+    supply = gap.supply or ""
+    remedy = f" (give {supply})" if supply.startswith("--") else f". {supply}" if supply else ""
+    return f"{gap.name}: {gap.why}{remedy}"
+
+
+def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
+    kept = sum(_kept(item) and not _is_unknown(item) for item in tuning.values())
+    words = []
+    if any(item.parameter.restart for item in tuning.values() if not _kept(item)):
+        words.append("* needs a restart")
+    if kept and not everything:
+        words.append(f"{kept} more settings are right as they are: --all lists them")
+    if words:
+        yield ""
+        yield look.painted("; ".join(words), "quiet")
+
+
+def heading(text: str, look: Look) -> Iterator[str]:
+    """A heading with an empty line before it."""
+    yield ""
+    yield from _titled(text, look)
+
+
+def _titled(text: str, look: Look) -> Iterator[str]:
+    yield from (look.painted(line, "heading") for line in textwrap.wrap(text, look.width))
+
+
+def paragraph(text: str, look: Look, style: str | None = None) -> Iterator[str]:
+    """A paragraph, indented; the lines after the first one a little more."""
+    lines = textwrap.wrap(
+        text,
+        max(look.width, 20),
+        initial_indent=_GAP,
+        subsequent_indent=_GAP * 2,
+        break_on_hyphens=False,
+    )
+    yield from (look.painted(line, style) if style else line for line in lines)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> Iterator[str]:
+    """Rows below a header; the last column takes what is left, and wraps."""
+    widths = _widths([header, *rows])
+    yield from _row(header, widths, look, style="quiet")
+    for row in rows:
+        yield from _row(row, widths, look)
+
+
+def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    """The width of every column but the last, which takes what is left."""
+    columns = list(zip(*(row[:-1] for row in rows), strict=True))
+    first, *rest = (max(map(len, column)) for column in columns)
+    return [first, *(min(width, _WIDEST) for width in rest)]
+
+
+def _row(
+    cells: Sequence[str],
+    widths: Sequence[int],
+    look: Look,
+    *,
+    right: int | None = None,
+    style: str | None = None,
+) -> Iterator[str]:
+    """One row; every cell wraps in its column, the words below when too little is left for them.
+
+    `right` is the column that is set flush right.
+    """
+    indent = len(_GAP) + sum(widths) + len(_GAP) * len(widths)
+    beside = look.width - indent
+    columns = [
+        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+        for cell, width in zip(cells[:-1], widths, strict=True)
+    ]
+    fits = beside >= min(_NARROW, len(cells[-1]))
+    room = beside if fits else max(look.width - len(_GAP) * 3, _NARROW)
+    words = textwrap.wrap(cells[-1], room, break_on_hyphens=False)
+    below = [] if fits else words
+    columns.append(words if fits else [])
+    for number in range(max(map(len, columns))):
+        figures = [column[number] if number < len(column) else "" for column in columns]
+        line = _line(figures, widths, right)
+        yield look.painted(line, style) if style else line
+    for line in below:
+        yield f"{_GAP * 3}{line}"
+
+
+def _line(figures: Sequence[str], widths: Sequence[int], right: int | None) -> str:
+    cells = [
+        figure.rjust(width) if number == right else figure.ljust(width)
+        for number, (figure, width) in enumerate(zip(figures, widths, strict=False))
+    ]
+    return (_GAP + _GAP.join([*cells, *figures[len(widths) :]])).rstrip()
+
+
+def entries(pairs: Iterable[tuple[str, str]], look: Look) -> Iterator[str]:
+    """Named paragraphs; a name that repeats itself is written once."""
+    listed = list(pairs)
+    width = max(len(name) for name, _ in listed)
+    before = None
+    for name, text in listed:
+        yield from _row(("" if name == before else name, text), [width], look)
+        before = name
+
+
+def sections(
+    contents: Sequence[tuple[str, Sequence[tuple[str, str]]]], look: Look
+) -> Iterator[str]:
+    """Named paragraphs below headings, all in the same columns."""
+    width = max(len(name) for _, pairs in contents for name, _ in pairs)
+    for number, (title, pairs) in enumerate(contents):
+        if number:
+            yield ""
+        yield look.painted(title, "heading")
+        for pair in pairs:
+            yield from _row(pair, [width], look)
+
+
+def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
+    """What an apply would write, what it leaves alone and why, what it must not do."""
+    header = ("setting", "now", "becomes", "in force after")
+    rows = [_step_cells(step) for step in plan.steps]
+    if rows:
+        yield from heading("the plan", look)
+        yield from table(header, rows, look)
+    for title, left in (("left alone", plan.left_alone), ("must not be done", plan.refused)):
+        if left:
+            yield from heading(title, look)
+        for item in left:
+            yield from paragraph(f"{item.name} = {item.value}: {item.why}", look)
+    if plan.pending:
+        yield from heading("not of this plan: the next restart puts it into force", look)
+        for one in plan.pending:
+            yield from paragraph(f"{one.name}: {one.before} becomes {one.value}", look)
+    if plan.elsewhere:
+        yield from paragraph(plan.elsewhere, look, style="warning")
+
+
+def _step_cells(step: Step) -> tuple[str, ...]:
+    when = "a restart" if step.restart else "a reload"
+    return (step.name, step.before or "-", step.value, "; ".join([when, *step.notes]))
+
+
+def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
+    """A proof's outcome in words, then every number and caution behind it."""
+    seen = judgement.throughput
+    if judgement.verdict == "undecided":
+        yield look.painted("undecided: no difference shown", "heading")
+        yield from paragraph(f"{judgement.candidate} has {_times(seen)}", look)
+    else:
+        line = f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}"
+        yield look.painted(line, "heading")
+    if seen.more_blocks:
+        yield from paragraph(still_needed(seen.more_blocks, seen.pairs), look)
+    if judgement.charged:
+        yield from paragraph(
+            f"charged with the checkpoint that each run leaves behind: {_times(judgement.charged)}",
+            look,
+        )
+    if judgement.p99:
+        ratio = judgement.p99
+        yield from paragraph(
+            f"99th percentile of latency: {ratio.ratio:.2f} times "
+            f"({_interval(ratio)}; less is better)",
+            look,
+        )
+    if judgement.calibration:
+        same = judgement.calibration
+        yield from paragraph(
+            f"calibration, the same settings twice in {_blocks(same.pairs)}: "
+            f"{same.ratio:.2f} times ({_interval(same)})",
+            look,
+        )
+    if isfinite(seen.mde):
+        yield from paragraph(
+            f"{_blocks(seen.pairs)} find a difference of {seen.mde:.1%} with 80 % power", look
+        )
+    for caution in judgement.cautions:
+        yield from paragraph(f"caution: {caution}", look, style="warning")
+
+
+def still_needed(more: int, pairs: int) -> str:
+    """How many more blocks would decide, or that this is out of reach.
+
+    >>> still_needed(12, 6)
+    'some 12 more blocks would decide'
+    >>> still_needed(1148, 8)
+    'so small a difference is out of reach on this machine'
+    """
+    if more > _OUT_OF_REACH * pairs:
+        return "so small a difference is out of reach on this machine"
+    return f"some {more:,} more block{'s' * (more != 1)} would decide"
+
+
+def _times(seen: Comparison) -> str:
+    return f"{seen.ratio:.2f} times the throughput ({_interval(seen)}, {_blocks(seen.pairs)})"
+
+
+def _interval(seen: Comparison | Calibration) -> str:
+    if not isfinite(seen.high):
+        return "no interval from a single pair"
+    return f"95 % interval {seen.low:.2f} to {seen.high:.2f}"
+
+
+def _blocks(number: int) -> str:
+    return f"{number} block{'s' * (number != 1)}"

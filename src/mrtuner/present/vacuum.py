@@ -1,0 +1,180 @@
+"""What vacuum needs, for people: dead rows over time as a picture, and one HTML page.
+
+Both are made of the document ``mrtuner.vacuum/1`` alone, so they can be made again from the JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.escape import printable
+from mrtuner.present import charts
+from mrtuner.present.html import environment
+from mrtuner.vacuum.assess import SCHEMA
+from mrtuner.vacuum.classify import duration
+from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Tables drawn: those with the most dead rows.
+_PANELS: Final = 4
+_TALL: Final = 150
+#: Rounds of the slower line that are drawn, and of the faster one at most.
+_ROUNDS, _MOST = 3, 300
+#: Times of an axis, the largest first [s].
+_UNITS: Final = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Dead rows over time [s]."""
+
+    name: str
+    at: Sequence[float]
+    dead: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One table: dead rows with what is set now, and with our settings."""
+
+    title: str
+    now: Line
+    then: Line
+
+
+@charts.for_every_screen()
+def page(told: Mapping[str, Any]) -> str:
+    """The answer as one HTML document; the same input gives the same text.
+
+    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    """
+    if told.get("schema") != SCHEMA:
+        raise BadValue(
+            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+        )
+    panels = computed(told)
+    return (
+        environment()
+        .get_template("vacuum.html")
+        .render(
+            told=told,
+            headline=headline(told),
+            verdict=verdict(told),
+            picture=picture(panels, key="vacuum") if panels else None,
+            advised=[one for one in told["tables"] if one["advice"] or one["hints"]],
+            suspected=[one for one in told["tables"] if _suspected(one)],
+            wraparound=[wraparound_words(one) for one in told["wraparound"]],
+            age_words=age_words,
+            duration=duration,
+            palette=charts.PALETTE,
+        )
+    )
+
+
+def computed(told: Mapping[str, Any]) -> list[Panel]:
+    """What the rates make of the tables for which vacuum is to come at another time."""
+    changed = [
+        one
+        for one in told["tables"]
+        if one["then"]["produce"] and one["then"]["trigger"] != one["now"]["trigger"]
+    ]
+    worst = sorted(changed, key=lambda one: -float(one["rates"]["dead"]))[:_PANELS]
+    return [_computed(one) for one in worst]
+
+
+def _computed(table: Mapping[str, Any]) -> Panel:
+    rate = table["rates"]["dead"]
+    span = _ROUNDS * max(table[key]["produce"] for key in ("now", "then"))
+    return Panel(
+        printable(f"{table['schema']}.{table['name']}: {table['kind']}"),
+        _teeth("settings of today", table["now"], rate, span),
+        _teeth("as advised", table["then"], rate, span),
+    )
+
+
+def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Line:
+    """Dead rows pile up until vacuum comes, and while it works; then they are gone.
+
+    A vacuum that takes longer than they need to pile up is never done: a straight line.
+    """
+    every, takes = work["produce"], max(work["vacuum"], work["measured"] or 0.0)
+    rounds = int(span / every)
+    if takes >= every or rounds > _MOST:
+        top = rate * span if takes >= every else rate * (every + takes)
+        return Line(name, [0.0, span], [0.0 if takes >= every else top, top])
+    at, dead = [0.0], [0.0]
+    for number in range(1, rounds + 1):
+        at += [number * every + takes] * 2
+        dead += [rate * (every + takes), rate * takes]
+    return Line(name, [*at, span + takes], [*dead, rate * (span + takes - rounds * every)])
+
+
+def measured(experiment: Mapping[str, Any]) -> list[Panel]:
+    """The experiment of docs/vacuum.json: the same load under the defaults and our settings."""
+    at = experiment["at"]
+    return [
+        Panel(
+            f"{one['name']}: {one['kind']}, {one['rows']:,} rows, "
+            f"{one['dead_a_second']:,} of them die a second",
+            Line("defaults", at, one["series"]["defaults"]),
+            Line("as advised", at, one["series"]["ours"]),
+        )
+        for one in experiment["tables"]
+    ]
+
+
+def picture(panels: Sequence[Panel], *, key: str) -> str:
+    """Dead rows over time, a table a panel; `key` becomes part of every id."""
+    height = 56 + _TALL * len(panels)
+    with charts.canvas(height=height) as figure:
+        for place, panel in enumerate(panels):
+            bottom = (_TALL * (len(panels) - 1 - place) + 40) / height
+            axes = figure.add_axes((0.09, bottom, 0.89, (_TALL - 62) / height))
+            _draw(axes, panel, first=place == 0)
+        return charts.finish(
+            figure,
+            key,
+            title="Dead rows over time",
+            desc="For each table two lines: dead rows pile up and fall when vacuum has run, "
+            + "; ".join(
+                f"{one.title}: up to {max(one.now.dead):,.0f} with {one.now.name}, "
+                f"{max(one.then.dead):,.0f} {one.then.name}"
+                for one in panels
+            )
+            + ".",
+        )
+
+
+def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
+    last = max(panel.now.at[-1], panel.then.at[-1])
+    size, unit = next(one for one in _UNITS if last >= 2 * one[0] or one[0] == 1.0)
+    for line, colour, style in ((panel.now, "a", (0, (5, 2))), (panel.then, "b", "solid")):
+        tone: Any = charts.PALETTE[colour].light
+        shape: Any = style
+        at = [moment / size for moment in line.at]
+        axes.plot(at, line.dead, color=tone, linestyle=shape, label=line.name)
+    axes.set_xlim(0, last / size)
+    axes.set_ylim(bottom=0)
+    soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
+    axes.set_title(panel.title, loc="left", fontsize=12, color=ink)
+    axes.set_xlabel(unit, color=soft, labelpad=1)
+    axes.locator_params(axis="y", nbins=4)
+    axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
+    axes.grid(axis="y", color=charts.PALETTE["line"].light, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0, labelcolor=ink)
+    axes.tick_params(axis="x", color=charts.PALETTE["line"].light, labelcolor=ink)
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    if first:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.2), ncols=2, frameon=False, borderpad=0,
+                    handlelength=2, columnspacing=1.6)  # fmt: skip
+
+
+def _suspected(one: Mapping[str, Any]) -> bool:
+    return bool(one["amplification"] and one["amplification"]["suspicion"])

@@ -1,0 +1,1 @@
+"""Looking after many instances: audit, maintenance, snapshots, IAM policy."""

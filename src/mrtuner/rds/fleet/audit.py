@@ -1,0 +1,339 @@
+"""Every instance of a fleet: its class, its group, what waits, what drifts, what memory risks.
+
+Regions are asked side by side and instances come as they are found, a page at a time; a group is
+read once a region, and judged once for each class and volume. A region that fails is one
+`Failure` among the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from queue import Full, Queue
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.rds import Cluster, Instance, Scope
+from mrtuner.aws.session import Account, client
+from mrtuner.catalog.classes import InstanceClass, instance_class
+from mrtuner.catalog.ec2 import class_from_ec2
+from mrtuner.errors import BadValue, MrTunerError
+from mrtuner.rds.live.assessment import Judgement, judge
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import Bytes, GiB
+
+SCHEMA: Final = "mrtuner.rds.audit/1"
+ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
+
+#: Regions asked at once: each holds a page of instances in memory, and a connection.
+_AT_ONCE: Final = 8
+#: Instances found and not yet taken: a region that is read faster than they are taken waits.
+_AHEAD: Final = 200
+#: Seconds between two looks at whether anybody still wants the answer.
+_LOOK: Final = 0.1
+_IN_SYNC: Final = "in-sync"
+
+
+class Finding(StrEnum):
+    """What an audit points at."""
+
+    DOWN = "incompatible-parameters"  # it does not start with its group
+    OVER = "memory"  # the worst case passes the ceiling
+    OUTSIDE = "out-of-range"  # a value on this class that the server would refuse
+    REFUSED = "failed-to-apply"
+    WAITING = "pending-reboot"  # the server runs with other values than its group's
+    CHANGING = "pending-changes"  # PendingModifiedValues
+    UNKNOWN = "unknown"  # could not be judged
+    DRIFT = "drift"  # we would advise other values
+    DEFAULT = "default-group"  # AWS's own, which nobody can change
+
+
+#: What somebody should see to; the rest is there to know.
+PRESSING: Final = frozenset(Finding) - {Finding.DRIFT, Finding.DEFAULT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One instance."""
+
+    region: str
+    instance: str
+    class_name: str
+    engine: str
+    version: str
+    status: str
+    multi_az: bool
+    cluster: str | None
+    group: str  # the cluster's for members of a cluster
+    apply_status: str  # ParameterApplyStatus
+    pending: tuple[str, ...]  # names of PendingModifiedValues
+    judgement: Judgement
+    note: str | None = None  # on what the judgement rests, where that is not the usual
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The worst first."""
+        seen = {
+            Finding.DOWN: self.status == "incompatible-parameters",
+            Finding.OVER: not self.judgement.holds,
+            Finding.OUTSIDE: bool(self.judgement.outside),
+            Finding.REFUSED: self.apply_status == "failed-to-apply",
+            Finding.WAITING: self.apply_status == "pending-reboot",
+            Finding.CHANGING: bool(self.pending),
+            Finding.UNKNOWN: self.judgement.unknown is not None,
+            Finding.DRIFT: bool(self.judgement.drift),
+            Finding.DEFAULT: self.group.startswith("default."),
+        }
+        return tuple(finding for finding, there in seen.items() if there)
+
+    @property
+    def pressing(self) -> bool:
+        """Whether somebody should see to it."""
+        return not PRESSING.isdisjoint(self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One of `instances` in the document of `rdstune audit --json`."""
+        judged = self.judgement
+        return {
+            "region": self.region,
+            "instance": self.instance,
+            "class": self.class_name,
+            "engine": self.engine,
+            "version": self.version,
+            "status": self.status,
+            "multi_az": self.multi_az,
+            "cluster": self.cluster,
+            "group": self.group,
+            "apply_status": self.apply_status,
+            "pending": list(self.pending),
+            "memory": judged.memory,
+            "worst_case": judged.worst,
+            "share": None if judged.share is None else round(judged.share, 3),
+            "outside": list(judged.outside),
+            "drift": list(judged.drift),
+            "unknown": judged.unknown,
+            "note": self.note,
+            "findings": [finding.value for finding in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """A region is done."""
+
+    region: str
+    instances: int
+    others: int  # of other engines, left out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A region that could not be read to its end; the instances read before stand."""
+
+    region: str
+    error: MrTunerError
+
+    def to_dict(self) -> dict[str, Any]:
+        """One of `failures` in the document."""
+        return {"region": self.region, "error": self.error.message, "hint": self.error.hint}
+
+
+Event = Row | Surveyed | Failure
+
+
+def audit(
+    regions: Sequence[str],
+    *,
+    profile: str | None = None,
+    workload: Workload = Workload.MIXED,
+) -> Generator[Event, None, None]:
+    """Every instance as it is found; one Surveyed or Failure ends each region.
+
+    Close it to stop early: what has not been asked for is not asked then.
+    """
+    events: Queue[Event | Exception] = Queue(maxsize=_AHEAD)
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="audit")
+    try:
+        for region in regions:
+            pool.submit(_work, region, profile, workload, events, stop)
+        yield from _taken(events, len(regions))
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _taken(events: Queue[Event | Exception], regions: int) -> Iterator[Event]:
+    while regions:
+        event = events.get()
+        if isinstance(event, Exception):
+            raise event
+        regions -= not isinstance(event, Row)
+        yield event
+
+
+def _work(
+    region: str,
+    profile: str | None,
+    workload: Workload,
+    events: Queue[Event | Exception],
+    stop: threading.Event,
+) -> None:
+    """One region's events, for as long as somebody takes them."""
+    try:
+        for event in _survey(region, profile, workload):
+            if not _put(events, event, stop):
+                return
+    except Exception as error:  # ours to raise again where somebody looks
+        _put(events, error, stop)
+
+
+def _put(events: Queue[Event | Exception], event: Event | Exception, stop: threading.Event) -> bool:
+    while not stop.is_set():
+        with suppress(Full):
+            events.put(event, timeout=_LOOK)
+            return True
+    return False
+
+
+def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Event]:
+    instances = others = 0
+    try:
+        account = Account(region, profile)
+        place = _Region(api=client("rds", account), account=account, workload=workload)
+        for instance in rds.instances(place.api):
+            if instance.engine in ENGINES:
+                instances += 1
+                yield place.row(instance)
+            else:
+                others += 1
+    except MrTunerError as error:
+        yield Failure(region=region, error=error)
+    except Exception as error:  # one region's answer must not end the others
+        yield Failure(region=region, error=_strange(region, error))
+    else:
+        yield Surveyed(region=region, instances=instances, others=others)
+
+
+def _strange(region: str, error: Exception) -> MrTunerError:
+    """For what nobody foresaw: an answer without what every answer has, or a mistake of ours."""
+    found = MrTunerError(
+        f"an answer from {region} cannot be understood: {type(error).__name__}: {error}",
+        "Ask for this region alone with --region and --debug.",
+    )
+    found.__cause__ = error
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Region:
+    """What is read once in a region, whoever uses it."""
+
+    api: Any
+    account: Account
+    workload: Workload
+    classes: dict[str, InstanceClass | MrTunerError] = field(default_factory=dict)
+    groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
+    clusters: dict[str, Cluster] | None = None
+
+    def row(self, instance: Instance) -> Row:
+        """One instance, judged."""
+        cluster = self._cluster(instance.cluster) if instance.cluster else None
+        return Row(
+            region=self.account.region or "",
+            instance=instance.identifier,
+            class_name=instance.class_name,
+            engine=instance.engine,
+            version=instance.engine_version,
+            status=instance.status,
+            multi_az=instance.multi_az,
+            cluster=instance.cluster,
+            group=cluster.group if cluster else _group(instance),
+            apply_status=_apply_status(instance, cluster),
+            pending=tuple(sorted(instance.pending)),
+            judgement=self._judgement(instance, cluster),
+            note=self._note(instance.class_name),
+        )
+
+    def _judgement(self, instance: Instance, cluster: Cluster | None) -> Judgement:
+        try:
+            values = self._values(instance, cluster)
+            each = self._class(instance.class_name)
+        except MrTunerError as error:
+            return Judgement(unknown=error.message)
+        return judge(
+            values,
+            family_name=f"{instance.engine}{instance.major}",
+            each=each,
+            storage=Bytes(instance.allocated_storage * GiB),
+            workload=self.workload,
+        )
+
+    def _class(self, name: str) -> InstanceClass:
+        """A class that we know; else what EC2 says of it."""
+        if name not in self.classes:
+            self.classes[name] = self._found(name)
+        found = self.classes[name]
+        if isinstance(found, MrTunerError):
+            raise found.with_traceback(None)
+        return found
+
+    def _found(self, name: str) -> InstanceClass | MrTunerError:
+        try:
+            return instance_class(name)
+        except BadValue:
+            pass
+        try:
+            return class_from_ec2(name, self.account)
+        except MrTunerError as error:
+            return error
+
+    def _note(self, name: str) -> str | None:
+        found = self.classes.get(name)
+        if isinstance(found, InstanceClass) and not found.engines:
+            return f"class {name} is unknown to us: memory and vCPUs from EC2"
+        return None
+
+    def _values(self, instance: Instance, cluster: Cluster | None) -> Mapping[str, str]:
+        """What is set by users: in the cluster's group, and over it in the instance's."""
+        above = self._group(cluster.group, Scope.CLUSTER) if cluster else {}
+        return {**above, **self._group(_group(instance), Scope.INSTANCE)}
+
+    def _group(self, name: str, scope: Scope) -> Mapping[str, str]:
+        """A group's user-set values; nobody can set any in a default one."""
+        if not name or name.startswith("default."):
+            return {}
+        if (scope, name) not in self.groups:
+            self.groups[scope, name] = self._read(name, scope)
+        known = self.groups[scope, name]
+        if isinstance(known, MrTunerError):
+            raise known.with_traceback(None)
+        return known
+
+    def _read(self, name: str, scope: Scope) -> Mapping[str, str] | MrTunerError:
+        try:
+            set_by_users = rds.parameters(self.api, name, scope, source="user")
+        except MrTunerError as error:
+            return error
+        return {one.name: one.value for one in set_by_users if one.value is not None}
+
+    def _cluster(self, identifier: str) -> Cluster | None:
+        if self.clusters is None:
+            self.clusters = {one.identifier: one for one in rds.clusters(self.api)}
+        return self.clusters.get(identifier)
+
+
+def _group(instance: Instance) -> str:
+    return instance.groups[0].name if instance.groups else ""
+
+
+def _apply_status(instance: Instance, cluster: Cluster | None) -> str:
+    """That of the instance's group; or of the cluster's, where that one is not in sync."""
+    own = instance.groups[0].status if instance.groups else ""
+    members = cluster.members if cluster else ()
+    above = next((one.group_status for one in members if one.identifier == instance.identifier), "")
+    return own if above in {"", _IN_SYNC} else above

@@ -1,0 +1,351 @@
+"""What waits to be done to instances, when it will be done, and what clients will see of it.
+
+Three lists that AWS keeps apart are read together: pending maintenance actions, changes that wait
+for the window (PendingModifiedValues), and parameters that wait for a reboot. The last are not
+maintenance to AWS: no date belongs to them, and no window brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.rows import Cluster, Instance, PendingAction
+from mrtuner.rds.fleet import outage
+from mrtuner.rds.fleet.outage import Deployment, Outage
+from mrtuner.rds.fleet.windows import Occurrence, Window
+
+SCHEMA: Final = "mrtuner.rds.maintenance/1"
+
+#: Statuses of a parameter group in use whose values are not all in force yet.
+WAITING: Final = frozenset({"pending-reboot", "pending-database-upgrade"})
+FAILED: Final = "failed-to-apply"
+ENGINES: Final = ("postgres", "aurora-postgresql")
+
+
+class Origin(StrEnum):
+    """Which of AWS's lists a piece of work is on."""
+
+    ACTION = "pending maintenance action"
+    CHANGE = "change waiting for the window"
+    PARAMETERS = "parameters waiting for a reboot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One thing that waits to be done to an instance, or to the cluster that it is in."""
+
+    what: str  # system-update, DBInstanceClass, a parameter group
+    origin: Origin
+    description: str
+    outage: Outage
+    expected: datetime | None  # when it will begin as far as can be known; UTC
+    because: str  # why then, or why no time can be given
+    auto_applied_after: datetime | None = None
+    forced_apply: datetime | None = None
+    current_apply: datetime | None = None
+    opt_in: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "what": self.what,
+            "origin": str(self.origin),
+            "description": self.description,
+            "expected": _iso(self.expected),
+            "because": self.because,
+            "auto_applied_after": _iso(self.auto_applied_after),
+            "forced_apply": _iso(self.forced_apply),
+            "current_apply": _iso(self.current_apply),
+            "opt_in": self.opt_in,
+            "outage": self.outage.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """One instance: its windows, and what waits."""
+
+    instance: Instance
+    deployment: Deployment
+    window: Window | None
+    backup: Window | None
+    next_window: Occurrence | None  # the one open now, or the next
+    work: tuple[Work, ...]
+
+    @property
+    def identifier(self) -> str:
+        """The instance's name."""
+        return self.instance.identifier
+
+    @property
+    def windows_collide(self) -> bool:
+        """AWS forbids it, but an old instance may still have it so."""
+        return bool(self.window and self.backup and self.window.overlaps(self.backup))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "instance": self.identifier,
+            "class": self.instance.class_name,
+            "engine": f"{self.instance.engine} {self.instance.engine_version}",
+            "status": self.instance.status,
+            "deployment": str(self.deployment),
+            "cluster": self.instance.cluster,
+            "window": None if self.window is None else str(self.window),
+            "backup_window": None if self.backup is None else str(self.backup),
+            "next_window": None if self.next_window is None else _iso(self.next_window.start),
+            "windows_collide": self.windows_collide,
+            "work": [one.to_dict() for one in self.work],
+        }
+
+
+def survey(client: Any, identifiers: Sequence[str], *, now: datetime) -> tuple[Upkeep, ...]:
+    """What waits for the instances named, or for every PostgreSQL instance of the region.
+
+    `now` is aware. Raises AwsError, for an instance that is not there too.
+    """
+    instances = tuple(_instances(client, identifiers))
+    clusters = _clusters(client, identifiers, instances)
+    actions = _by_resource(_actions(client, identifiers, instances, clusters))
+    return tuple(
+        upkeep(one, clusters.get(one.cluster or ""), actions, now=now) for one in instances
+    )
+
+
+def _instances(client: Any, identifiers: Sequence[str]) -> Iterator[Instance]:
+    if identifiers:
+        return (rds.instance(client, name) for name in dict.fromkeys(identifiers))
+    return (one for one in rds.instances(client) if one.engine in ENGINES)
+
+
+def _clusters(
+    client: Any, identifiers: Sequence[str], instances: Iterable[Instance]
+) -> dict[str, Cluster]:
+    """Those that the instances are in: of the whole region in one go, or each read once."""
+    names = dict.fromkeys(one.cluster for one in instances if one.cluster)
+    if names and not identifiers:
+        return {one.identifier: one for one in rds.clusters(client)}
+    return {name: rds.cluster(client, name) for name in names}
+
+
+def _actions(
+    client: Any,
+    identifiers: Sequence[str],
+    instances: Iterable[Instance],
+    clusters: Mapping[str, Cluster],
+) -> Iterator[PendingAction]:
+    """Of the whole region in one go, or of the few resources asked for."""
+    if not identifiers:
+        yield from rds.pending_actions(client)
+        return
+    for arn in [*(one.arn for one in instances), *(one.arn for one in clusters.values())]:
+        yield from rds.pending_actions(client, arn)
+
+
+def _by_resource(actions: Iterable[PendingAction]) -> dict[str, list[PendingAction]]:
+    found: dict[str, list[PendingAction]] = {}
+    for action in actions:
+        found.setdefault(action.resource, []).append(action)
+    return found
+
+
+def upkeep(
+    instance: Instance,
+    cluster: Cluster | None,
+    actions: Mapping[str, Sequence[PendingAction]],
+    *,
+    now: datetime,
+) -> Upkeep:
+    """What was read, put together; `actions` by the ARN of what they are for."""
+    where = outage.deployment(instance, members=len(cluster.members) if cluster else 0)
+    window = _window(instance.maintenance_window)
+    work = [_action(one, where, window, now) for one in actions.get(instance.arn, ())]
+    work += [_change(field, value, where, window, now) for field, value in _changes(instance)]
+    if cluster is not None:
+        work += _cluster_work(cluster, actions, where, now)
+    return Upkeep(
+        instance=instance,
+        deployment=where,
+        window=window,
+        backup=_window(instance.backup_window),
+        next_window=window.at_or_after(now) if window else None,
+        work=(*work, *_parameters(instance, cluster, work)),
+    )
+
+
+def _window(text: str | None) -> Window | None:
+    return Window.parse(text) if text else None
+
+
+def _cluster_work(
+    cluster: Cluster,
+    actions: Mapping[str, Sequence[PendingAction]],
+    where: Deployment,
+    now: datetime,
+) -> Iterator[Work]:
+    """A cluster has a window and a list of its own."""
+    window = _window(cluster.maintenance_window)
+    for action in actions.get(cluster.arn, ()):
+        yield _action(action, where, window, now)
+    for field, value in cluster.pending.items():
+        yield _change(f"{field} of cluster {cluster.identifier}", value, where, window, now)
+
+
+# AWS's own actions.
+
+
+def _action(action: PendingAction, where: Deployment, window: Window | None, now: datetime) -> Work:
+    expected, because = when(action, window, now)
+    return Work(
+        what=action.action,
+        origin=Origin.ACTION,
+        description=action.description,
+        outage=outage.of_action(action.action, where),
+        expected=expected,
+        because=because,
+        auto_applied_after=action.auto_applied_after,
+        forced_apply=action.forced_apply,
+        current_apply=action.current_apply,
+        opt_in=action.opt_in,
+    )
+
+
+def when(
+    action: PendingAction, window: Window | None, now: datetime
+) -> tuple[datetime | None, str]:
+    """When AWS will apply an action, and why then; None with the reason where it will not.
+
+    Source: RDS API 2014-10-31, PendingMaintenanceAction: after AutoAppliedAfterDate in the first
+    window, on ForcedApplyDate whatever the window, at CurrentApplyDate when somebody opted in.
+    """
+    if action.opt_in == "immediate":
+        return now, "somebody opted in to it at once, which cannot be taken back"
+    if action.opt_in == "next-maintenance":
+        return _opted_in(action, window, now)
+    by_itself = _by_itself(action, window, now)
+    if by_itself is None:
+        return None, "optional: AWS applies it only when somebody opts in"
+    return by_itself
+
+
+def _opted_in(
+    action: PendingAction, window: Window | None, now: datetime
+) -> tuple[datetime | None, str]:
+    because = "somebody opted in to it for the next window"
+    if action.current_apply is not None:
+        return max(action.current_apply, now), because
+    return (window.at_or_after(now).start if window else None), because
+
+
+def _by_itself(
+    action: PendingAction, window: Window | None, now: datetime
+) -> tuple[datetime, str] | None:
+    """The earlier of the first window after one date and the other date itself."""
+    dates: list[tuple[datetime, str]] = []
+    if action.auto_applied_after is not None and window is not None:
+        first = window.beginning_after(max(action.auto_applied_after, now))
+        dates.append((first.start, f"the first window after {_day(action.auto_applied_after)}"))
+    if action.forced_apply is not None:
+        forced = max(action.forced_apply, now)
+        dates.append((forced, "forced then, or up to days later, whatever the window"))
+    if not dates and action.current_apply is not None:
+        dates.append((max(action.current_apply, now), "the date that AWS gives"))
+    return min(dates, default=None)
+
+
+# Changes that wait for the window.
+
+_NEVER_SHOWN: Final = "MasterUserPassword"
+
+
+def _changes(instance: Instance) -> Iterator[tuple[str, Any]]:
+    """What is pending, without empty entries such as AWS leaves there."""
+    for field, value in instance.pending.items():
+        if value not in (None, "", [], {}):
+            yield field, value
+
+
+def _change(
+    field: str, value: Any, where: Deployment, window: Window | None, now: datetime
+) -> Work:
+    shown = "" if field.startswith(_NEVER_SHOWN) else f" to {value}"
+    return Work(
+        what=field,
+        origin=Origin.CHANGE,
+        description=f"{field} changes{shown}",
+        outage=outage.of_change(field.partition(" ")[0], where),
+        expected=window.at_or_after(now).start if window else None,
+        because="a change without ApplyImmediately waits for the window",
+    )
+
+
+# Parameters that wait for a reboot.
+
+
+def _parameters(
+    instance: Instance, cluster: Cluster | None, others: Sequence[Work]
+) -> Iterator[Work]:
+    for name, status in _group_statuses(instance, cluster):
+        if status in WAITING:
+            yield _waiting(name, others)
+        elif status == FAILED:
+            yield _refused(name)
+
+
+def _group_statuses(instance: Instance, cluster: Cluster | None) -> Iterator[tuple[str, str]]:
+    for use in instance.groups:
+        yield use.name, use.status
+    for member in cluster.members if cluster else ():
+        if cluster and member.identifier == instance.identifier:
+            yield cluster.group, member.group_status
+
+
+def _waiting(group: str, others: Sequence[Work]) -> Work:
+    """AWS does not reboot for parameters; another restart should bring them into force as well."""
+    restart = min(_restarts(others), default=None)
+    at, what = restart or (None, "")
+    return Work(
+        what=group,
+        origin=Origin.PARAMETERS,
+        description=f"values of parameter group {group} wait for a reboot",
+        outage=outage.REBOOT,
+        expected=at,
+        because=f"{what} restarts the server then, which should bring them into force as well"
+        if restart
+        else "no window does it: reboot the instance yourself",
+    )
+
+
+def _restarts(others: Sequence[Work]) -> Iterator[tuple[datetime, str]]:
+    """What is to come that restarts the server in its place.
+
+    A failover is none: a group newly attached waits for a reboot without failover.
+    Source: RDS API 2014-10-31, ModifyDBInstance, DBParameterGroupName.
+    """
+    for one in others:
+        if one.expected and one.outage.kind in (outage.Kind.RESTART, outage.Kind.THROUGHOUT):
+            yield one.expected, one.what
+
+
+def _refused(group: str) -> Work:
+    return Work(
+        what=group,
+        origin=Origin.PARAMETERS,
+        description=f"values of parameter group {group} could not be applied",
+        outage=outage.REBOOT,
+        expected=None,
+        because="AWS says failed-to-apply: look at the instance's events",
+    )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _day(moment: datetime) -> str:
+    return moment.date().isoformat()

@@ -1,0 +1,252 @@
+"""Make an instance go away on purpose, and time it from the client's side.
+
+A reboot, a reboot with failover, or one of AWS's pending maintenance actions is asked for while
+open-loop probes run. RDS's own account (status, events) goes on the same line as what clients
+saw. Refused on an instance tagged production.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.rows import Event, Instance
+from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.rds.fleet import outage
+from mrtuner.rds.fleet.outage import Deployment, Outage
+from mrtuner.rehearsal import run as rehearsal
+from mrtuner.rehearsal.probes import Probes, Schedule
+from mrtuner.rehearsal.production import production_tag
+from mrtuner.rehearsal.run import Mark, News, Patience, Tell
+
+__all__ = ["AVAILABLE", "Mark", "Patience", "Plan", "Reboot", "Run", "leads_elsewhere", "plan",
+           "rehearse"]  # fmt: skip
+
+AVAILABLE: Final = "available"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done to which instance, and what AWS says of it beforehand."""
+
+    instance: Instance
+    deployment: Deployment
+    failover: bool = False
+    action: str | None = None  # a pending maintenance action instead of a reboot
+    times: int = 1
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        if self.action is not None:
+            return f"apply {self.action} at once"
+        return "reboot with failover" if self.failover else "reboot"
+
+    @property
+    def expected(self) -> Outage:
+        """AWS's own figure for this, if it gives one."""
+        if self.action is not None:
+            return outage.of_action(self.action, self.deployment)
+        return outage.of_failover(self.deployment) if self.failover else outage.REBOOT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(rehearsal.Run):
+    """One time that the instance went away, or was to."""
+
+    zone: str | None  # availability zone afterwards
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; the schema's own name for the clock of an event is AWS's."""
+        told = rehearsal.Run.to_dict(self)
+        names = {"by_their_clock": "by_aws_clock"}
+        marks = [{names.get(key, key): mark[key] for key in mark} for mark in told["marks"]]
+        return {**told, "marks": marks, "zone": self.zone}
+
+
+def plan(
+    client: Any,
+    identifier: str,
+    *,
+    failover: bool = False,
+    action: str | None = None,
+    times: int = 1,
+) -> Plan:
+    """What a rehearsal would do. Nothing is changed.
+
+    Raises Refused for an instance or cluster tagged production, UsageError where there is nothing
+    to fail over to or no such action, MrTunerError while the instance is not available.
+    """
+    instance = rds.instance(client, identifier)
+    tags, members = dict(instance.tags), 0
+    if instance.cluster:
+        cluster = rds.cluster(client, instance.cluster)
+        tags, members = {**cluster.tags, **tags}, len(cluster.members)
+    _refuse_production(identifier, production_tag(instance.tags) or production_tag(tags))
+    drawn = Plan(
+        instance=instance,
+        deployment=outage.deployment(instance, members),
+        failover=failover,
+        action=action,
+        times=times,
+    )
+    _check(client, drawn)
+    return drawn
+
+
+def _refuse_production(identifier: str, tag: str | None) -> None:
+    if tag is not None:
+        raise Refused(
+            f"{identifier} is tagged {tag}: a rehearsal would take production down",
+            "Restore a snapshot to an instance of the same class and rehearse on that.",
+        )
+
+
+def _check(client: Any, drawn: Plan) -> None:
+    name, status = drawn.instance.identifier, drawn.instance.status
+    if drawn.failover and drawn.deployment is not Deployment.MULTI_AZ:
+        raise UsageError(
+            f"{name} cannot reboot with failover: it is {drawn.deployment}",
+            "Only a Multi-AZ instance takes ForceFailover; leave out --failover.",
+        )
+    if drawn.failover and drawn.action:
+        raise UsageError("a failover and a maintenance action at once", "Choose one.")
+    if drawn.action and drawn.times > 1:
+        raise UsageError("a maintenance action is applied once", "Leave out --times.")
+    if drawn.action and drawn.action not in _pending(client, drawn.instance):
+        raise UsageError(
+            f"no maintenance action {drawn.action} is pending for {name}",
+            f"See: rdstune maintenance {name}.",
+        )
+    if status != AVAILABLE:
+        raise MrTunerError(
+            f"{name} is {status}, and only an available instance can be rebooted",
+            "Wait until it is available, then run again.",
+        )
+
+
+def _pending(client: Any, instance: Instance) -> set[str]:
+    return {one.action for one in rds.pending_actions(client, instance.arn)}
+
+
+def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
+    """In words, when the connection string names another host or port than the instance has.
+
+    That may be right: a name of one's own, a pooler, a tunnel. Only a restart seen through it
+    proves that it leads here. A string that cannot be read is left to the probes to refuse.
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        named = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return None
+    host, port = str(named.get("host", "")), str(named.get("port") or 5432)
+    if instance.host is None or (host.lower(), port) == (instance.host.lower(), str(instance.port)):
+        return None
+    return (
+        f"the connection string names another place than {instance.identifier} has, which is "
+        f"{instance.host}:{instance.port}"
+    )
+
+
+def rehearse(
+    client: Any,
+    dsn: str,
+    drawn: Plan,
+    *,
+    schedule: Schedule | None = None,
+    patience: Patience | None = None,
+    tell: Tell = lambda _text: None,
+) -> tuple[Run, ...]:
+    """Do what was planned, as many times; each run is observed from before to after.
+
+    Raises MrTunerError, before anything is done, when the server does not answer steadily.
+    """
+    allowed = patience or Patience()
+    runs: list[Run] = []
+    for number in range(drawn.times):
+        if number:
+            tell(f"waiting {allowed.between:.0f} s before the next")
+            time.sleep(allowed.between)
+        runs.append(_run(client, dsn, drawn, schedule or Schedule(), allowed, tell))
+        if not runs[-1].settled:
+            break  # it has not come back well: not again
+    return tuple(runs)
+
+
+def _run(
+    client: Any, dsn: str, drawn: Plan, schedule: Schedule, patience: Patience, tell: Tell
+) -> Run:
+    trigger = Reboot(client, drawn)
+    (run,) = rehearsal.rehearse(trigger, [Probes(dsn, schedule)], patience=patience, tell=tell)
+    return Run(
+        asked=run.asked,
+        accepted=run.accepted,
+        settled=run.settled,
+        observation=run.observation,
+        marks=run.marks,
+        zone=trigger.instance.zone,
+    )
+
+
+class Reboot:
+    """RDS's side of one run: what it is asked, and what it says from then on."""
+
+    def __init__(self, client: Any, drawn: Plan) -> None:
+        self.client, self.plan = client, drawn
+        self.instance = drawn.instance
+        self._status = drawn.instance.status
+        self._since = datetime.now(UTC) - timedelta(minutes=1)  # AWS's clock may differ
+        self._known = set(self._events())
+
+    @property
+    def words(self) -> str:
+        """What RDS is asked for."""
+        return f"RDS, {self.plan.what}, {self.plan.instance.identifier}"
+
+    @property
+    def over(self) -> bool:
+        """Whether the instance is available, as RDS says."""
+        return self.instance.status == AVAILABLE
+
+    def check(self) -> None:
+        """The plan was checked when it was drawn."""
+
+    def fire(self) -> None:
+        """Ask RDS; from here on things happen."""
+        name, arn = self.instance.identifier, self.instance.arn
+        if self.plan.action is not None:
+            rds.opt_in(self.client, arn, self.plan.action, "immediate")
+        else:
+            self.instance = rds.reboot(self.client, name, failover=self.plan.failover)
+
+    def news(self) -> Iterator[News]:
+        """The status, where it is another one, and new events."""
+        yield from self._changed()
+        self.instance = rds.instance(self.client, self.instance.identifier)
+        yield from self._changed()
+        for event in self._events():
+            if event not in self._known:
+                self._known.add(event)
+                yield News(event.message, "event", event.at)
+
+    def _changed(self) -> Iterator[News]:
+        if self.instance.status != self._status:
+            self._status = self.instance.status
+            yield News(self._status, "status")
+
+    def _events(self) -> Sequence[Event]:
+        return list(
+            rds.events(
+                self.client,
+                source=self.plan.instance.identifier,
+                source_type="db-instance",
+                since=self._since,
+            )
+        )

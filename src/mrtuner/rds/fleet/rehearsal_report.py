@@ -1,0 +1,261 @@
+"""What a rehearsal measured, and what may and may not be concluded from it for production."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
+from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
+from mrtuner.rehearsal.client_outages import Outlook, outlooks
+from mrtuner.rehearsal.observation import Kind, Observation
+
+SCHEMA: Final = "mrtuner.rds.rehearsal/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """One run in figures, in seconds from the moment RDS was asked; None: it did not happen."""
+
+    up: float | None  # the database was still there for so long: patching, or the request
+    first_failure: float | None
+    first_read: float | None  # first answered query on a new connection
+    first_write: float | None  # first acknowledged write
+    available: float | None  # RDS said that the instance is available again
+    outlooks: tuple[Outlook, ...]  # of the kinds that noticed anything
+
+    @property
+    def longest(self) -> Outlook | None:
+        """The kind of client that was without an answer for longest."""
+        return max(self.outlooks, key=_length, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "up": _rounded(self.up),
+            "first_failure": _rounded(self.first_failure),
+            "first_read": _rounded(self.first_read),
+            "first_write": _rounded(self.first_write),
+            "available": _rounded(self.available),
+            "clients": [one.to_dict() for one in self.outlooks],
+        }
+
+
+def _length(one: Outlook) -> float:
+    return float("inf") if one.most is None else one.most
+
+
+def phases(run: Run) -> Phases:
+    """The figures of one run."""
+    seen = run.observation
+    noticed = {one.kind: one for one in outlooks(seen, run.asked)}
+    began = [gap.began - run.asked for gap in seen.all_gaps()]
+    failures = [one.first_failure for one in noticed.values() if one.first_failure is not None]
+    return Phases(
+        up=min(began, default=None),
+        first_failure=min(failures, default=None),
+        first_read=noticed[Kind.READ].first_success if Kind.READ in noticed else None,
+        first_write=noticed[Kind.WRITE].first_success if Kind.WRITE in noticed else None,
+        available=_available(run),
+        outlooks=tuple(noticed.values()),
+    )
+
+
+def _available(run: Run) -> float | None:
+    """When the status last became available again."""
+    marks = [one for one in run.marks if one.origin == "status"]
+    if not marks or marks[-1].text != AVAILABLE:
+        return None
+    return marks[-1].at - run.asked
+
+
+# In words.
+
+
+def verdict(run: Run) -> str:
+    """One run in one sentence; a run in which nothing went away says that."""
+    seen, longest = run.observation, phases(run).longest
+    if not seen.went_away:
+        return (
+            "Nothing went away: every probe was answered in time and the server's start time is "
+            "the same, so no outage was measured."
+        )
+    if longest is None:
+        return (
+            f"The server restarted, and no probe noticed: it was away for less than the "
+            f"{seen.interval:g} s between two probes."
+        )
+    if longest.most is None:
+        return f"{_first_upper(longest.kind.words)}: no answer any more until the probes ended."
+    return (
+        f"Clients were without answers for {_span(longest.least, longest.most)} "
+        f"({longest.kind.words})."
+    )
+
+
+def why_nothing(run: Run) -> str:
+    """What to look at when nothing went away."""
+    if any("abandon" in mark.text.lower() for mark in run.marks):
+        return "RDS abandoned the failover, as it does soon after another: wait, and do it again."
+    if any(mark.origin == "status" for mark in run.marks):
+        return (
+            "RDS says that it did something, so the connection string may lead to another server."
+        )
+    return "RDS reported nothing either: it may have queued the work, or be late to tell."
+
+
+def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+    """What to be ready for in production, from what was measured and what AWS documents."""
+    measured = [one for run in runs for one in phases(run).outlooks]
+    if aws:
+        yield from _from_durations(measured, len(runs))
+    yield from _from_connections(measured)
+    yield from _from_documents(drawn)
+    yield from _from_ledger(runs)
+
+
+def _from_durations(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
+    fresh = [one.most for one in measured if one.kind is not Kind.HELD and one.most is not None]
+    if fresh:
+        several = f", the worst of {runs} runs" if runs > 1 else ""
+        yield (
+            f"Clients that connect anew were without answers for up to {max(fresh):.1f} s here"
+            f"{several}. Be ready for at least that in production."
+        )
+
+
+def _from_connections(measured: Sequence[Outlook]) -> Iterator[str]:
+    if any(one.kind is Kind.HELD and one.failed for one in measured):
+        yield (
+            "Open connections do not survive it. A pool that does not check them hands out dead "
+            "ones afterwards, and an application that does not reconnect needs a restart."
+        )
+
+
+def _from_documents(drawn: Plan) -> Iterator[str]:
+    expected = drawn.expected
+    yield f"AWS on this, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
+    if not drawn.deployment.fails_over:
+        other = FAILOVERS[Deployment.MULTI_AZ]
+        yield (
+            "If production is a Multi-AZ instance, maintenance there is a failover instead: "
+            f"{other.words} ({other.source})."
+        )
+    if drawn.action is None:
+        yield (
+            "A forced security patch of 2016 took 10 to 15 minutes in all: about 5 of them "
+            "patching with the database up, under a minute down, then a backup. It took longer "
+            "when many instances had their turn at once."
+        )
+
+
+def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
+    ledgers = [run.observation.ledger for run in runs]
+    books = [one for one in ledgers if one is not None]
+    lost = sum(len(one.lost) for one in books)
+    doubtful = sum(one.unacknowledged for one in books)
+    if lost:
+        yield (
+            f"{_writes(lost)} LOST that the server had acknowledged. Look at "
+            "synchronous_commit and fsync before anything else."
+        )
+    elif books:
+        kept = sum(one.acknowledged for one in books)
+        yield f"No acknowledged write was lost ({kept} were acknowledged)."
+    if doubtful:
+        yield (
+            f"{_writes(doubtful)} committed though the client got an error: a blind retry would "
+            "have written twice."
+        )
+
+
+def _writes(number: int) -> str:
+    return "1 write was" if number == 1 else f"{number} writes were"
+
+
+def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+    """What must not be read out of a rehearsal."""
+    if not aws:
+        yield (
+            "This was not AWS but a stand-in for it: sequence and behaviour can be learned from "
+            "it, durations cannot."
+        )
+    yield (
+        "Only the probes were at work. With load, recovery takes longer: it replays what was "
+        "written since the last checkpoint, and large transactions prolong a failover."
+    )
+    yield (
+        "The probes connect anew at once and resolve the name each time. Cached names, pools, "
+        "waits between retries and slow start-up of applications come on top."
+    )
+    if drawn.action is None:
+        yield (
+            "The server closed its connections, and clients were told. When a machine or a "
+            "network vanishes nobody is told, and a client without time limits may hang for many "
+            "minutes."
+        )
+        yield "No patch was installed and no engine upgraded; both take their own time."
+    yield from _of_probes([run.observation for run in runs])
+
+
+def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
+    interval = max(one.interval for one in observations)
+    yield f"Each kind of probe asked every {interval:g} s: nothing shorter than that is seen."
+    lag = max(one.lag for one in observations)
+    if lag > interval:
+        yield f"This machine was busy and sent probes up to {lag:.1f} s late: figures are blurred."
+    skipped = sum(one.skipped for one in observations)
+    if skipped:
+        yield f"{skipped} probes were left out because too many were still without an answer."
+    for one in observations:
+        if one.left_behind:
+            yield f"The schema {one.left_behind} could not be dropped: drop it yourself."
+
+
+def document(
+    drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The whole rehearsal as one JSON document, from which its page is made."""
+    return {
+        "schema": SCHEMA,
+        "instance": drawn.instance.identifier,
+        "class": drawn.instance.class_name,
+        "engine": f"{drawn.instance.engine} {drawn.instance.engine_version}",
+        "deployment": str(drawn.deployment),
+        "zone": drawn.instance.zone,
+        "what": drawn.what,
+        "expected": drawn.expected.to_dict(),
+        "endpoint": endpoint,
+        "aws": aws,
+        "cautions": list(cautions),
+        "went_away": any(run.observation.went_away for run in runs),
+        "runs": [_run(run) for run in runs],
+        "expectations": list(expectations(drawn, runs, aws=aws)),
+        "limits": list(limits(drawn, runs, aws=aws)),
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    nothing = {} if run.observation.went_away else {"why_nothing": why_nothing(run)}
+    return {"verdict": verdict(run), **nothing, "phases": phases(run).to_dict(), **run.to_dict()}
+
+
+def _span(least: float, most: float) -> str:
+    return f"{least:.1f} to {most:.1f} s"
+
+
+def _an(where: Deployment) -> str:
+    return {
+        Deployment.SINGLE: "a single-AZ instance",
+        Deployment.MULTI_AZ: "a Multi-AZ instance",
+        Deployment.CLUSTER: "a Multi-AZ DB cluster",
+    }.get(where, str(where))
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

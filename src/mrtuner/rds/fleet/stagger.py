@@ -1,0 +1,172 @@
+"""A calendar of maintenance windows in which instances that belong together take turns.
+
+Instances belong together when they are in one cluster, are a primary and its replicas, or carry
+the same value of a tag that the user names. Two of them should not be worked on at once, and work
+may run over the end of its window: so their windows are kept a gap apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final
+
+from mrtuner.aws.rows import Instance
+from mrtuner.rds.fleet.windows import WEEK, Window
+
+#: Minutes between the end of one window and the start of the next. One forced patch took 10 to
+#: 15 minutes, longer where instances queued; as long again as the shortest window leaves room.
+GAP: Final = 30
+_STEP: Final = 30  # minutes between two places that are tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One instance in the calendar. `groups` are what it must not share a time with others of."""
+
+    identifier: str
+    groups: frozenset[str]
+    window: Window
+    backup: Window | None = None
+    stays: bool = False  # moves only if it must: production, primaries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """Two instances of one group whose windows are too near each other."""
+
+    first: str
+    second: str
+    group: str
+    apart: int  # minutes; 0 when they touch or overlap
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "group": self.group,
+            "apart": self.apart,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Another window for one instance; None where the week has no room for it."""
+
+    identifier: str
+    now: Window
+    to: Window | None
+
+    @property
+    def command(self) -> str | None:
+        """What makes the move. Changing a window causes no outage unless it is moved to now."""
+        if self.to is None:
+            return None
+        return (
+            f"aws rds modify-db-instance --db-instance-identifier {self.identifier}"
+            f" --preferred-maintenance-window {self.to}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "instance": self.identifier,
+            "now": str(self.now),
+            "to": None if self.to is None else str(self.to),
+            "command": self.command,
+        }
+
+
+def places(
+    instances: Iterable[Instance], *, tag: str | None = None, stays: Iterable[str] = ()
+) -> tuple[Place, ...]:
+    """Instances that have a window, with the groups they are in; those of `stays` move last."""
+    keep = frozenset(stays)
+    return tuple(
+        Place(
+            identifier=one.identifier,
+            groups=frozenset(_groups(one, tag)),
+            window=Window.parse(one.maintenance_window),
+            backup=Window.parse(one.backup_window) if one.backup_window else None,
+            stays=one.identifier in keep,
+        )
+        for one in instances
+        if one.maintenance_window
+    )
+
+
+def _groups(instance: Instance, tag: str | None) -> Iterator[str]:
+    if instance.cluster:
+        yield f"cluster {instance.cluster}"
+    if instance.replica_of or instance.replicas:
+        source = instance.replica_of or instance.identifier
+        yield f"replicas of {source.rpartition(':')[2]}"  # an ARN when in another region
+    if tag is not None and tag in instance.tags:
+        yield f"{tag} = {instance.tags[tag]}"
+
+
+def clashes(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Clash, ...]:
+    """Every two that are in one group and less than `gap` minutes apart."""
+    return tuple(
+        Clash(
+            first=one.identifier,
+            second=other.identifier,
+            group=min(one.groups & other.groups),
+            apart=one.window.distance(other.window),
+        )
+        for one, other in combinations(calendar, 2)
+        if _too_near(one, other, gap)
+    )
+
+
+def _too_near(one: Place, other: Place, gap: int) -> bool:
+    return bool(one.groups & other.groups) and one.window.distance(other.window) < gap
+
+
+def staggered(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Move, ...]:
+    """As few moves as this order gives: those that stay come first, then by name.
+
+    Every one keeps its window if no one before it is too near; else it goes to the nearest place
+    of the week, later before earlier, that is clear of its group and of its own backup.
+    """
+    settled: list[Place] = []
+    moves: list[Move] = []
+    for place in sorted(calendar, key=lambda one: (not one.stays, one.identifier)):
+        found = _nearest(place, settled, gap)
+        if found != place.window:
+            moves.append(Move(identifier=place.identifier, now=place.window, to=found))
+        settled.append(_at(place, found or place.window))
+    return tuple(moves)
+
+
+def _nearest(place: Place, settled: Sequence[Place], gap: int) -> Window | None:
+    for shift in _shifts():
+        candidate = _at(place, place.window.moved(shift))
+        if shift and candidate.backup and candidate.window.overlaps(candidate.backup):
+            continue
+        if not any(_too_near(candidate, other, gap) for other in settled):
+            return candidate.window
+    return None
+
+
+def _shifts() -> Iterator[int]:
+    """0, 30, -30, 60, -60 … minutes, once around the week."""
+    yield 0
+    for distance in range(_STEP, WEEK // 2 + 1, _STEP):
+        yield distance
+        yield -distance
+
+
+def _at(place: Place, window: Window) -> Place:
+    return replace(place, window=window)
+
+
+def to_dict(calendar: Sequence[Place], *, gap: int = GAP) -> Mapping[str, Any]:
+    """The whole calendar for JSON."""
+    return {
+        "gap": gap,
+        "clashes": [one.to_dict() for one in clashes(calendar, gap=gap)],
+        "moves": [one.to_dict() for one in staggered(calendar, gap=gap)],
+    }

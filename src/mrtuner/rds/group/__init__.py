@@ -1,0 +1,1 @@
+"""Parameter groups: derived from the rules, or read from files and from AWS."""

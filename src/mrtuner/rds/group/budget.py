@@ -1,0 +1,196 @@
+"""Whether a group's worst case fits the memory of every class.
+
+Where AWS's own defaults break the ceiling already (5000 connections are allowed, each with
+work_mem), a group that makes it no worse is not blamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from mrtuner.catalog import MAJORS, parameters
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import Family
+from mrtuner.catalog.families import family as known_family
+from mrtuner.errors import BadValue
+from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
+from mrtuner.rds.group.source import Entry, WrittenGroup
+from mrtuner.rds.lint.context import Machine, larger_only, listed, sized_for_larger
+from mrtuner.rds.lint.findings import Finding, Severity
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import Bytes, GiB, pretty_bytes
+
+_LARGEST: Final = 2**63
+#: Only bounds of WAL depend on the volume, and the budget has none of them.
+_SOME_STORAGE = Bytes(100 * GiB)
+#: Of the memory: what a group may add to a worst case that AWS's own defaults pass already. One
+#: more worker process is not what breaks it.
+_MORE: Final = Fraction(5, 100)
+#: Groups times sizes of machines.
+_KEPT: Final = 8192
+
+
+def check_budget(
+    values: Mapping[str, str], family: Family, machines: Sequence[Machine]
+) -> Iterator[Finding]:
+    """Findings that name the classes whose memory the group exceeds."""
+    counted = _counted(values, family.major)
+    if not counted:
+        return
+    questions = _questions(values, family)
+    down, finding = _shared(counted, questions[0], machines)
+    if finding is not None:
+        yield finding
+    machines = [each for each in machines if each.instance_class.name not in down]
+    tried: dict[tuple[object, ...], Size | None] = {}
+    broken: list[str] = []
+    for machine in machines:
+        each = machine.instance_class
+        if (alike := questions[0].alike(each)) not in tried:
+            tried[alike] = _broken(counted, questions, machine)
+        if tried[alike] is not None:
+            broken.append(each.name)
+    worst = max(
+        (each for each in tried.values() if each), key=lambda each: each.share, default=None
+    )
+    if worst is not None:
+        yield _finding(worst, broken, machines)
+
+
+def keeps_budget(
+    group: WrittenGroup,
+    entry: Entry,
+    family: Family | None,
+    machines: Sequence[Machine],
+    better: str,
+) -> bool:
+    """Whether a group with `better` for one entry holds on every class on which it holds now.
+
+    What cannot be read counts as not set. Without a family, as the newest of RDS for PostgreSQL.
+    """
+    known = family or known_family(f"postgres{MAJORS[-2]}")
+    now = {one.name: one.value for one in group.entries if one.value is not None}
+    before = _readable(_counted(now, known.major), machines)
+    after = {**before, **_readable(_counted({entry.name: better}, known.major), machines)}
+    questions = _questions(after, known)
+    alike = {questions[0].alike(one.instance_class): one for one in machines}.values()
+    starts = [_holds(after, questions, one) for one in alike if _holds(before, questions, one)]
+    return all(starts) and any(_on(after, questions[0], one.instance_class).starts for one in alike)
+
+
+def _readable(values: Mapping[str, str], machines: Sequence[Machine]) -> dict[str, str]:
+    """Those that give a number on every class."""
+
+    def gives(text: str) -> bool:
+        try:
+            if is_formula(text):
+                return all(
+                    abs(value) < _LARGEST for one in machines for value in one.values(parse(text))
+                )
+            return abs(float(text)) < _LARGEST
+        except (BadValue, ValueError):
+            return False
+
+    return {name: text for name, text in values.items() if gives(text)}
+
+
+def _holds(values: Mapping[str, str], questions: Sequence[Question], machine: Machine) -> bool:
+    size = _on(values, questions[0], machine.instance_class)
+    return size.starts and _broken(values, questions, machine) is None
+
+
+def _shared(
+    values: Mapping[str, str], question: Question, machines: Sequence[Machine]
+) -> tuple[set[str], Finding | None]:
+    """The classes on which RDS would not start the server for its shared memory, and a finding.
+
+    A literal beyond small classes only is told already (`more-than-memory`).
+    """
+    kinds = {one.instance_class.name: question.alike(one.instance_class) for one in machines}
+    tried: dict[tuple[object, ...], Size] = {}
+    for each in {kinds[one.instance_class.name]: one for one in machines}.values():
+        tried[kinds[each.instance_class.name]] = _on(values, question, each.instance_class)
+    named = [one.instance_class for one in machines]
+    down = [one.name for one in named if tried[kinds[one.name]].shared > MOST_SHARED]
+    if not down or not (len(down) == len(machines) or is_formula(values.get("shared_buffers", ""))):
+        return set(down), None
+    worst = max(tried.values(), key=lambda size: size.shared)
+    share, name = float(worst.shared), worst.instance_class.name
+    larger = larger_only(machines, down)
+    return set(down), Finding(
+        check="shared-memory",
+        severity=sized_for_larger(larger, down, machines) if larger else Severity.ERROR,
+        parameter="shared_buffers" if "shared_buffers" in values else None,
+        what=f"shared memory takes {share:.0%} of the memory of {name}",
+        why=f"beyond {float(MOST_SHARED):.0%} RDS does not start the instance, however few its "
+        f"connections (incompatible-parameters): {listed(down, len(machines))}",
+        remedy=larger or "RDS's own default is a quarter: {DBInstanceClassMemory/32768}.",
+    )
+
+
+def _questions(values: Mapping[str, str], family: Family) -> list[Question]:
+    """The ways to count sessions: every connection where the group says how many.
+
+    Else what the workload's usual number of them takes, of a few large or of many small sorts:
+    only a group that breaks both is blamed, since nobody says which it is for.
+    """
+    every = "max_connections" in values
+    workloads = [Workload.MIXED] if every else [Workload.MIXED, Workload.OLAP]
+    return [
+        Question(family=family, workload=each, connections=None, storage=_SOME_STORAGE, every=every)
+        for each in workloads
+    ]
+
+
+def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
+    """The numbers among them; of words only huge_pages matters to memory."""
+    known = parameters(major)
+    return {
+        name: value
+        for name, value in values.items()
+        if name in known and (known[name].vartype in {"integer", "real"} or name == "huge_pages")
+    }
+
+
+def _broken(
+    values: Mapping[str, str], questions: Sequence[Question], machine: Machine
+) -> Size | None:
+    """The group on this class where it breaks the ceiling and is worse than the defaults."""
+    found = None
+    for question in questions:
+        found = _on(values, question, machine.instance_class)
+        if found.budget.fits:
+            return None
+        if found.share <= _on({}, question, machine.instance_class).share + _MORE:
+            return None
+    return found
+
+
+def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Size:
+    """Groups of one file are often alike."""
+    return _size(frozenset(values.items()), question, each)
+
+
+@lru_cache(maxsize=_KEPT)
+def _size(values: frozenset[tuple[str, str]], question: Question, each: InstanceClass) -> Size:
+    return on_class(dict(values), question, each)
+
+
+def _finding(worst: Size, broken: Sequence[str], machines: Sequence[Machine]) -> Finding:
+    where, larger = listed(broken, len(machines)), larger_only(machines, broken)
+    name, share = worst.instance_class.name, float(worst.share * 100)
+    largest = sorted(worst.budget.parts, key=lambda part: part.size, reverse=True)[:2]
+    parts = ", ".join(f"{part.name} {pretty_bytes(part.size)} ({part.how})" for part in largest)
+    return Finding(
+        check="memory-budget",
+        severity=sized_for_larger(larger, broken, machines),
+        parameter=None,
+        what=f"the worst case does not fit the memory of {where}",
+        why=f"{name}: {share:,.0f} % of the memory: {parts}",
+        remedy=larger or "Lower work_mem or max_connections; rdstune show gives values that fit.",
+    )

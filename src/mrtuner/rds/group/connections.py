@@ -1,0 +1,86 @@
+"""Where nobody says how many connections: what holds then, and what a number would buy.
+
+max_connections is never lowered unasked: applications may need every one. RDS's default allows
+thousands, and no useful work_mem is left if all of them sort at the same moment. So the budget is
+one of a stated number of sessions (`Question.reckoned`); beyond them nothing is promised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.rds.group.request import Question, Reckoned
+from mrtuner.tuning.feasibility import Solution
+from mrtuner.units import Bytes, pretty_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """The connections that stay allowed on a class, and the sessions that are reckoned with."""
+
+    allowed: tuple[int, int]  # max_connections in force, at the least and the most of memory
+    reckoned: Reckoned
+    work_mem: Bytes  # what the rule gives then
+    work_mem_then: Bytes  # with --connections, as many as are active
+    worst: Bytes  # the rules' values with the sessions reckoned with
+    worst_then: Bytes
+    kept: str | None  # what the group in force says of max_connections; None: the default does
+
+    @property
+    def promise(self) -> str:
+        """What stays as it is, what holds, and what does not, for people."""
+        whose = "RDS's default" if self.kept is None else f"what its group says, {self.kept}"
+        count = self.reckoned.open
+        opened = "all of them" if count >= self.allowed[0] else f"{count:,} of them"
+        return (
+            f"max_connections keeps {whose}: {self.range} here. The budget holds with {opened} "
+            f"open and {self.reckoned.active} sorting at the same moment, not with more"
+        )
+
+    def buys(self, command: str) -> str:
+        """What a number of connections would buy, and the command that says it."""
+        now, then = pretty_bytes(self.worst), pretty_bytes(self.worst_then)
+        more = ""
+        if self.work_mem_then > self.work_mem:
+            sizes = pretty_bytes(self.work_mem_then), pretty_bytes(self.work_mem)
+            more = ", and work_mem could be up to {} instead of {}".format(*sizes)
+        return (
+            f"With {self.reckoned.active} connections at most, all of them may sort, the worst "
+            f"case takes {then} instead of {now}{more}: {command}"
+        )
+
+    @property
+    def range(self) -> str:
+        """The connections allowed, one number where the memory's estimate makes no difference."""
+        low, high = self.allowed
+        return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def sessions(question: Question, each: InstanceClass) -> Sessions | None:
+    """What is reckoned with on a class; None where somebody said how many connections."""
+    memory = question.memory_of(each)
+    reckoned = question.reckoned(each, memory.low)
+    if reckoned is None:
+        return None
+    now = question.answer(each, memory.low)
+    then = replace(question, connections=reckoned.active, kept=None).answer(each, memory.low)
+    return Sessions(
+        allowed=(_allowed(question, each, memory.low), _allowed(question, each, memory.high)),
+        reckoned=reckoned,
+        work_mem=now.work_mem,
+        work_mem_then=then.work_mem,
+        worst=_worst(now),
+        worst_then=_worst(then),
+        kept=question.kept,
+    )
+
+
+def _worst(answer: Solution) -> Bytes:
+    """The worst case [bytes]; a class has memory, so there is a budget."""
+    return answer.budget.total if answer.budget else Bytes(0)
+
+
+def _allowed(question: Question, each: InstanceClass, memory: Bytes) -> int:
+    running, _ = question.in_force(each, memory)
+    return int(running["max_connections"])

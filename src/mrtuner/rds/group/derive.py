@@ -1,0 +1,376 @@
+"""The main job's rules as a parameter group that stays right on every instance class.
+
+The rules are asked about each class (`mrtuner.rds.group.request`). What scales becomes a formula
+that is at or below the rule's value on every class that counts, at the least, the middle and the
+most of its estimated memory; the rest a literal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
+from mrtuner.catalog.families import Family, FamilyParameter, family
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import Estimate
+from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
+from mrtuner.formula.fit import Sample, exactly, nearest, nearness
+from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
+from mrtuner.rds.group.connections import Sessions, sessions
+from mrtuner.rds.group.request import Question, fixed
+from mrtuner.rds.group.sizes import sizes
+from mrtuner.tuning.advice import Advice
+from mrtuner.tuning.engine import NEAR
+from mrtuner.tuning.feasibility import Solution, refuse_overflow
+from mrtuner.tuning.notices import DEFAULT_WORK_MEM
+from mrtuner.tuning.situation import Workload
+from mrtuner.tuning.verdict import Value
+from mrtuner.units import Bytes, GiB, MiB
+
+#: Of the room under the ceiling that work_mem may fill, tried in turn: the family's defaults and
+#: worker slots beyond the rule's number take some of it too.
+ROOM: Final = (0.97, 0.9, 0.8, 0.6, 0.4)
+#: How much being near the rule on the class asked about counts, against one for every other.
+THIS_CLASS: Final = 300.0
+#: Taken where nobody names the volume's size.
+SOME_STORAGE: Final = Bytes(100 * GiB)
+#: The main job lets WAL take a tenth of the volume; here the volume is AllocatedStorage.
+WAL_SHARE: Final[Mapping[str, Fraction]] = {
+    "max_wal_size": Fraction(1, 10 * MiB),
+    "min_wal_size": Fraction(1, 40 * MiB),
+}
+
+Method = Literal["immediate", "pending-reboot"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One parameter of the group."""
+
+    name: str
+    value: str  # the ParameterValue: a formula, or a literal in the parameter's base unit
+    method: Method
+    reason: str
+    scales: bool  # a formula: right on other classes too
+    share: float = 1.0  # of what the rule gives on the class asked about; a shape may give less
+
+    @property
+    def formula(self) -> Formula | None:
+        """The value as a formula; None for a literal."""
+        return parse(self.value) if is_formula(self.value) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """A parameter group before it exists."""
+
+    question: Question
+    instance_class: InstanceClass
+    memory: Estimate
+    settings: tuple[Setting, ...]
+    advice: Mapping[str, Advice]  # the rules' answers for the class asked about
+    without: Mapping[str, str]  # always set by the main job, and not here: why
+    too_small: tuple[str, ...]  # classes that cannot hold these connections, whatever the values
+    sessions: Sessions | None  # reckoned with on this class; None where somebody said how many
+
+    @property
+    def family(self) -> Family:
+        """The group's family."""
+        return self.question.family
+
+    @property
+    def values(self) -> dict[str, str]:
+        """ParameterValues by name."""
+        return {setting.name: setting.value for setting in self.settings}
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One class with one of its estimated sizes of memory, and the rules' answer there."""
+
+    instance_class: InstanceClass
+    memory: Bytes
+    solution: Solution
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """The machine as the rules name it."""
+        return {"memory": self.memory, "cpus": self.instance_class.vcpus}
+
+
+def design(
+    *,
+    family_name: str,
+    class_name: str,
+    workload: str = "mixed",
+    connections: int | None = None,
+    storage: Bytes | None = None,
+    smallest: str | None = None,
+    kept: str | None = None,
+) -> Design:
+    """A group for one class that holds on every other from `smallest` up (default: all).
+
+    Without `connections` max_connections is left as it is: the class's default, or `kept`, what
+    the group in force says. The budget is then one of a stated number of sessions (`sessions`).
+
+    Raises BadValue for an unknown family or class, DoesNotFit where the class asked about cannot
+    hold the connections.
+    """
+    question = Question(
+        family=family(family_name),
+        workload=Workload(workload),
+        connections=connections,
+        storage=storage or SOME_STORAGE,
+        kept=kept if connections is None else None,
+    )
+    chosen = _offered(class_name, question.family)
+    memory = question.memory_of(chosen)
+    answer = question.answer(chosen, memory.low)
+    refuse_overflow(question.situation(chosen, memory.low), answer)
+    held, too_small = _holding(question, [chosen, *_from(smallest, question.family)])
+    settings, broken = _within_budget(question, chosen, held)
+    return Design(
+        question=question,
+        instance_class=chosen,
+        memory=memory,
+        settings=tuple(settings),
+        advice=question.answer(chosen, memory.value).advice,
+        without=_without(question, answer, settings),
+        too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
+        sessions=sessions(question, chosen),
+    )
+
+
+def _within_budget(
+    question: Question, chosen: InstanceClass, held: Sequence[_Held]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings with as much work_mem as every class can bear; classes that bear none."""
+    settings: list[Setting] = []
+    broken: tuple[str, ...] = ()
+    classes = tuple(dict.fromkeys(each.instance_class for each in held))
+    for room in ROOM:
+        settings = _settings(question, chosen, held, room)
+        values = {setting.name: setting.value for setting in settings}
+        broken = tuple(
+            size.instance_class.name for size in sizes(values, question, classes) if not size.holds
+        )
+        if not broken:
+            return settings, broken
+    rest = [each for each in held if each.instance_class.name not in broken]
+    if chosen.name in broken or not rest:
+        return settings, broken
+    settings, more = _within_budget(question, chosen, rest)  # those held the others down
+    return settings, (*broken, *more)
+
+
+def _offered(class_name: str, group: Family) -> InstanceClass:
+    chosen = instance_class(class_name)
+    if group.engine not in chosen.engines:
+        raise BadValue(
+            f"{class_name} is not offered for {group.engine}",
+            "rdstune evaluate --all-classes lists the classes of an engine.",
+        )
+    return chosen
+
+
+def _by_memory(name: str) -> tuple[int, str]:
+    """The least class first."""
+    return instance_class(name).memory, name
+
+
+def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
+    least = instance_class(smallest).memory if smallest else 0
+    return [each for each in instance_classes(group.engine).values() if each.memory >= least]
+
+
+def _holding(
+    question: Question, classes: Iterable[InstanceClass]
+) -> tuple[list[_Held], tuple[str, ...]]:
+    """Every class at each size its memory may have; those that cannot hold, by name.
+
+    A class that is left less work_mem than PostgreSQL's default would hold every larger one down
+    to it. It counts as too small unless the first class, the one asked about, is no better off.
+    """
+    held: list[_Held] = []
+    too_small: list[str] = []
+    answers: dict[tuple[object, ...], Solution] = {}
+    least: int | None = None
+    for each in dict.fromkeys(classes):
+        memory = question.memory_of(each)
+        sizes = (memory.low, memory.value, memory.high)
+        alike = question.alike(each)
+        for size in sizes:
+            if (size, alike) not in answers:
+                answers[size, alike] = question.answer(each, size)
+        work_mem = min(answers[size, alike].work_mem for size in sizes)
+        least = min(work_mem, DEFAULT_WORK_MEM) if least is None else least
+        if work_mem >= least and all(answers[size, alike].holds for size in sizes):
+            held += [_Held(each, size, answers[size, alike]) for size in sizes]
+        else:
+            too_small.append(each.name)
+    return held, tuple(too_small)
+
+
+def _settings(
+    question: Question, chosen: InstanceClass, held: Sequence[_Held], room: float
+) -> list[Setting]:
+    """A setting for each parameter that changes on this class, or scales and changes elsewhere."""
+    here = next(each for each in held if each.instance_class == chosen)
+    kept = fixed(question.family)
+    settings = []
+    for name, item in here.solution.advice.items():
+        if name in kept or item.rule.suggestion:
+            continue
+        if name == "shared_buffers" and _as_in_force(item, here):
+            continue  # classes too small for so many buffers and sessions are named instead
+        expression = _expression(name, held)
+        if name == "effective_cache_size" and expression is not None:
+            expression = _twentieths(item, here)
+        if expression is not None:
+            samples = [_sample(question, each, name, chosen, room) for each in held]
+            setting = _formula(question.family, item, expression, samples)
+            if setting.scales or item.changes:
+                settings.append(setting)
+        elif item.changes and _takes(question.family.parameters[name], item.target):
+            settings.append(_literal(question.family, item))
+    return [each for each in settings if not _default_already(each, question.family)]
+
+
+def _expression(name: str, held: Sequence[_Held]) -> Expr | None:
+    """The rule's expression in base units where it scales and changes something somewhere."""
+    items = [each.solution.advice[name] for each in held]
+    scaling = [item for item in items if item.changes and item.formula is not None]
+    return scaling[0].expression if scaling else None
+
+
+def _as_in_force(item: Advice, here: _Held) -> bool:
+    """Whether a class has the rule's value already, but for rounding."""
+    value = _value(item, item.asked, here.variables)
+    return isinstance(item.now, int) and NEAR * item.now <= value <= item.now / NEAR
+
+
+def _twentieths(item: Advice, here: _Held) -> Expr:
+    """The rule's value on this class as a share of memory in twentieths: 3/4 is fifteen.
+
+    An estimate that takes no memory: small classes need not hold the others down.
+    """
+    share = Fraction(_value(item, item.asked, here.variables) * (item.unit or 1), here.memory)
+    return (MEMORY * Fraction(max(1, round(share * 20)), 20)).in_unit(item.unit or 1)
+
+
+def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sample]) -> Setting:
+    exact = exactly(expression) if item.name == "effective_cache_size" else None
+    formula = exact or nearest(expression, samples)
+    share = nearness(formula, [sample for sample in samples if sample.weight > 1])
+    within = _within_storage(item.name, formula)
+    return Setting(
+        name=item.name,
+        value=str(within),
+        method=_method(group, item.name),
+        reason=item.reason if within == formula else _beside_the_volume(item.reason),
+        scales=not isinstance(within, Integer),
+        share=share,
+    )
+
+
+def _sample(
+    question: Question, held: _Held, name: str, chosen: InstanceClass, room: float
+) -> Sample:
+    """What the rule gives there, and the most that a formula may."""
+    item = held.solution.advice[name]
+    value = most = _value(item, item.asked, held.variables)
+    if name == "work_mem" and item.asked is not None:
+        most = int(room * _value(item, uncapped(item.asked), held.variables))
+        value = min(value, most)
+    elif name == "max_worker_processes":
+        most = 2 * value  # a slot that nobody uses costs 112 kB, see the budget
+    machine = question.machine(held.instance_class, held.memory)
+    least, most = _bounded(item, question.family.parameters[name], most)
+    weight = THIS_CLASS if held.instance_class == chosen else 1.0
+    return Sample(machine, value, most, least, weight)
+
+
+def _bounded(item: Advice, known: FamilyParameter, most: int) -> tuple[int, int]:
+    """The least and the most that both PostgreSQL and RDS take."""
+    least = item.parameter.min or 0
+    if known.bounds is not None:
+        least, most = max(least, known.bounds[0]), min(most, int(known.bounds[1]))
+    return int(least), most
+
+
+def _value(item: Advice, wanted: Expr | None, machine: Mapping[str, int]) -> int:
+    """In base units, before it is rounded for people, and within the server's bounds."""
+    if wanted is None:
+        return int((item.target if item.changes else item.now) or 0)
+    value = (wanted.in_unit(item.unit) if item.unit else wanted).evaluate(machine)
+    most = item.parameter.max
+    return value if most is None else min(value, int(most))
+
+
+def uncapped(expression: Expr) -> Expr:
+    """Without constants that cap it: a cap is convention, the rest of work_mem is the budget."""
+    match expression:
+        case Extreme(True, parts):
+            return Extreme(True, tuple(part for part in parts if not isinstance(part, Constant)))
+        case Extreme(False, parts):
+            return Extreme(False, tuple(map(uncapped, parts)))
+    return expression
+
+
+def _within_storage(name: str, formula: Formula) -> Formula:
+    """WAL may not fill the volume: one more argument of LEAST."""
+    share = WAL_SHARE.get(name)
+    if share is None:
+        return formula
+    room = braces("AllocatedStorage", share)
+    if isinstance(formula, Function) and formula.name == "LEAST":
+        return Function("LEAST", (*formula.arguments, room))
+    return formula if isinstance(formula, Function) else Function("LEAST", (formula, room))
+
+
+def _beside_the_volume(reason: str) -> str:
+    """The rule does not know the volume; the formula does."""
+    return reason.partition("; the disk")[0] + "; the volume's share at most"
+
+
+def _literal(group: Family, item: Advice) -> Setting:
+    return Setting(
+        name=item.name,
+        value=group.parameters[item.name].literal(item.target or 0),
+        method=_method(group, item.name),
+        reason=item.reason,
+        scales=False,
+    )
+
+
+def _takes(known: FamilyParameter, value: Value | None) -> bool:
+    """Whether RDS would take the literal: it allows less than PostgreSQL for some."""
+    try:
+        known.check(known.literal(value or 0))
+    except BadValue:
+        return False
+    return True
+
+
+def _method(group: Family, name: str) -> Method:
+    return "immediate" if group.parameters[name].apply_type == "dynamic" else "pending-reboot"
+
+
+def _default_already(setting: Setting, group: Family) -> bool:
+    return setting.value == group.parameters[setting.name].default
+
+
+def _without(question: Question, answer: Solution, settings: Sequence[Setting]) -> dict[str, str]:
+    """What the main job sets on every machine and this group does not; sessions apart."""
+    group, reasons = question.family, fixed(question.family)
+    names = {setting.name for setting in settings}
+    if question.connections is None:
+        names.add("max_connections")
+    return {
+        name: reasons.get(name, f"{group.name} has it right: {group.parameters[name].default}")
+        for name, item in answer.advice.items()
+        if item.rule.always and name not in names
+    }

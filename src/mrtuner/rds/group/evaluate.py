@@ -1,0 +1,255 @@
+"""What a formula gives: the integer, its size, its bounds, and whether it can be meant so.
+
+>>> from mrtuner.catalog import parameter
+>>> from mrtuner.formula.class_memory import given
+>>> from mrtuner.units import Bytes, GiB
+>>> found = evaluate(
+...     "{DBInstanceClassMemory/4}", Machine(memory=given(Bytes(16 * GiB))),
+...     parameter=parameter("shared_buffers", 17),
+... )
+>>> [problem.code for problem in found.problems]
+['out-of-range', 'absurd']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import VARIABLE, Estimate
+from mrtuner.formula.grammar import VARIABLES, Braces, Formula, Integer, braces, parse
+from mrtuner.units import Bytes, memory_unit, pretty_bytes
+
+if TYPE_CHECKING:
+    from mrtuner.catalog import Parameter
+    from mrtuner.catalog.families import Family
+
+#: Sizes of memory; other sizes (max_wal_size, temp_file_limit) are of storage and may be larger.
+_OF_MEMORY: Final = frozenset({
+    "effective_cache_size", "gin_pending_list_limit", "min_dynamic_shared_memory",
+    "vacuum_buffer_usage_limit",
+})  # fmt: skip
+#: Nobody means more of the memory than this in bytes; RDS does not start with more shared.
+MOST_MEANT: Final = Fraction(9, 10)
+_OF_MEMORY_TOO: Final = ("_mem", "_buffers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a formula may name, as far as it is known."""
+
+    memory: Estimate | None = None  # DBInstanceClassMemory
+    vcpus: int | None = None
+    storage: Bytes | None = None  # AllocatedStorage
+    port: int | None = None
+    name: str | None = None  # the instance class
+
+    def facts(self, memory: int | None) -> dict[str, int]:
+        """The variables that are known, with this much memory."""
+        known = zip(VARIABLES, (memory, self.vcpus, self.storage, self.port), strict=True)
+        return {name: value for name, value in known if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a value cannot be meant so.
+
+    `code`: not-settable, takes-no-formula, out-of-range (the server's), not-allowed (RDS's own
+    bounds), absurd.
+    """
+
+    code: str
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A formula on one machine. Values count in the parameter's base unit."""
+
+    formula: str  # in canonical form
+    parameter: str | None
+    unit: str | None  # 8kB, kB, MB, ms, …
+    machine: Machine
+    value: int
+    low: int  # over the band of the memory's estimate
+    high: int
+    pretty: str | None  # the value as a size or a duration, for people
+    between: tuple[str, str] | None  # the same of low and high
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def size(self) -> Bytes | None:
+        """The value in bytes; None where it is no size or a special (-1)."""
+        return _size(self.value, self.unit)
+
+
+def evaluate(
+    formula: str,
+    machine: Machine,
+    *,
+    parameter: Parameter | None = None,
+    family: Family | None = None,
+) -> Evaluation:
+    """A formula, or a plain integer, on a machine; as a parameter's value where one is given.
+
+    With a family, also by what RDS lets a group of that family hold.
+    FormulaError for a text that is no formula, MissingMachine where it names what is not known.
+    """
+    parsed = parse(formula)
+    low, value, high = _over_the_band(parsed, machine)
+    return Evaluation(
+        formula=str(parsed),
+        parameter=parameter.name if parameter else None,
+        unit=parameter.unit if parameter else None,
+        machine=machine,
+        value=value,
+        low=low,
+        high=high,
+        pretty=_pretty(value, parameter),
+        between=_between(low, high, parameter),
+        problems=tuple(_problems(parsed, (value, low, high), machine, parameter, family)),
+        notes=tuple(_notes(parsed, machine)),
+    )
+
+
+def _over_the_band(formula: Formula, machine: Machine) -> tuple[int, int, int]:
+    """The least, the likely and the largest value."""
+    memory = machine.memory
+    sizes = (memory.low, memory.value, memory.high) if memory else (None,) * 3
+    values = [formula.evaluate(machine.facts(size)) for size in sizes]
+    return min(values), values[1], max(values)
+
+
+def _size(value: int, unit: str | None) -> Bytes | None:
+    factor = memory_unit(unit) if unit else None
+    return None if factor is None or value < 0 else Bytes(value * factor)
+
+
+def _pretty(value: int, parameter: Parameter | None) -> str | None:
+    if parameter is None or parameter.unit is None:
+        return None
+    size = _size(value, parameter.unit)
+    if size is not None:
+        return pretty_bytes(size)
+    return parameter.show(value) if parameter.vartype == "integer" else None
+
+
+def _between(low: int, high: int, parameter: Parameter | None) -> tuple[str, str] | None:
+    least, largest = _pretty(low, parameter), _pretty(high, parameter)
+    return None if least is None or largest is None else (least, largest)
+
+
+def _problems(
+    formula: Formula,
+    values: tuple[int, int, int],
+    machine: Machine,
+    parameter: Parameter | None,
+    family: Family | None,
+) -> Iterator[Problem]:
+    if parameter is None:
+        return
+    refusal = family.refusal(parameter.name) if family else None
+    if refusal is not None:
+        yield Problem("not-settable", refusal)
+    elif isinstance(formula, Integer) or takes_formulas(parameter):
+        yield from _bounds(values, parameter, family)
+        yield from _sense(formula, values[0], machine, parameter)
+    else:
+        yield Problem(
+            "takes-no-formula",
+            f"{parameter.name} is of type {parameter.vartype} and takes no formula",
+            "RDS evaluates formulas for integer and Boolean parameters only: give the value.",
+        )
+
+
+def takes_formulas(parameter: Parameter) -> bool:
+    """Integers and Booleans; wal_compression, now an enum, still takes on and off."""
+    return parameter.vartype in {"integer", "bool"} or {"on", "off"} <= set(parameter.enum)
+
+
+def _bounds(
+    values: tuple[int, ...], parameter: Parameter, family: Family | None
+) -> Iterator[Problem]:
+    """What the server, else RDS, would say to the first value that it would not take."""
+    for value in values:
+        found = _out_of_range(value, parameter) or _not_allowed(value, parameter, family)
+        if found is not None:
+            yield found
+            return
+
+
+def _out_of_range(value: int, parameter: Parameter) -> Problem | None:
+    whole = parameter.vartype == "integer"
+    try:
+        parameter.check(value if whole else parameter.parse(str(value)))
+    except BadValue as error:
+        return Problem("out-of-range", error.message, error.hint)
+    return None
+
+
+def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Problem | None:
+    """RDS's bounds are about integers; words such as on and off are spelt in other ways."""
+    if family is None or parameter.vartype != "integer":
+        return None
+    try:
+        family.parameter(parameter.name).check(str(value))
+    except BadValue as error:
+        return Problem("not-allowed", error.message, error.hint)
+    return None
+
+
+def is_memory(parameter: Parameter) -> bool:
+    """Whether it is a size of memory, of which there is no more than the machine has."""
+    return parameter.name in _OF_MEMORY or parameter.name.endswith(_OF_MEMORY_TOO)
+
+
+def _sense(
+    formula: Formula, value: int, machine: Machine, parameter: Parameter
+) -> Iterator[Problem]:
+    """Whether a part of the memory is more than the whole."""
+    size, memory = _size(value, parameter.unit), machine.memory
+    if not is_memory(parameter) or size is None or memory is None or size <= memory.value:
+        return
+    times = size / memory.value
+    count = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
+    text = f"{parameter.name} would be {pretty_bytes(size)}, {count} times the memory"
+    unit = memory_unit(parameter.unit or "") or 1
+    if unit == 1 or value > memory.value:
+        yield Problem("absurd", text)
+    else:
+        hint = f"It counts in units of {parameter.unit}{_in_unit(formula, unit)}."
+        yield Problem("absurd", f"{text}: were bytes meant?", hint)
+
+
+def _in_unit(formula: Formula, unit: int) -> str:
+    """The formula that gives in base units what this one gives in bytes."""
+    factor = _factor(formula)
+    return f": write {braces(VARIABLE, factor / unit)}" if factor and factor <= MOST_MEANT else ""
+
+
+def _factor(formula: Formula) -> Fraction | None:
+    """The number by which ``{DBInstanceClassMemory*…/…}`` multiplies the memory."""
+    if not isinstance(formula, Braces) or not formula.documented:
+        return None
+    factor = Fraction(1)
+    for operator, operand in formula.body.steps:
+        if isinstance(operand, int):
+            factor = factor * operand if operator == "*" else factor / operand
+    return factor if formula.body.first == VARIABLE and factor > 0 else None
+
+
+def _notes(formula: Formula, machine: Machine) -> Iterator[str]:
+    if not formula.documented:
+        yield (
+            "AWS documents {V}, {V*I}, {V*I/I} and {V/I}; other shapes are known from its own "
+            "defaults only"
+        )
+    if "log(" in str(formula):
+        yield "log is taken as base 2, rounded to the nearest integer: inferred, not documented"
+    if VARIABLE in formula.variables and machine.memory is not None:
+        yield from machine.memory.notes

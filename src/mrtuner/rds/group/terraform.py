@@ -1,0 +1,345 @@
+"""Parameter groups in Terraform and OpenTofu configurations.
+
+Read are the resources aws_db_parameter_group and aws_rds_cluster_parameter_group, and modules
+that are given a `family` and a list of `parameters`, as terraform-aws-modules/rds is; beside them
+the instances and clusters that are given the group. What refers to a variable is not known here,
+and said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.extras import without
+from mrtuner.rds.group.source import Entry, User, WrittenGroup
+from mrtuner.rds.group.terraform_expressions import (
+    Either,
+    Scope,
+    Unknown,
+    Value,
+    evaluate,
+    texts,
+    written,
+)
+
+if TYPE_CHECKING:
+    from mrtuner.rds.group.terraform_expressions import Node
+
+_RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
+#: Where a `parameter` block says nothing. Source: AWS provider, aws_db_parameter_group.
+_METHOD: Final = "immediate"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """``name = value``"""
+
+    value: Value
+    line: int
+
+    @property
+    def text(self) -> str | None:
+        """The value as a text, None where it is no known scalar."""
+        return written(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``kind "label" { … }``"""
+
+    kind: str
+    labels: tuple[str, ...]
+    body: Node
+    attributes: Mapping[str, tuple[Node, int]]  # not evaluated, and their lines
+    line: int
+    scope: Scope
+
+    def get(self, name: str) -> Attribute | None:
+        """An attribute, evaluated; None where it is absent."""
+        found = self.attributes.get(name)
+        return Attribute(evaluate(found[0], self.scope), found[1]) if found else None
+
+    def value(self, name: str) -> Value:
+        """An attribute's value; None where it is absent."""
+        found = self.get(name)
+        return found.value if found else None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks in it."""
+        return tuple(_blocks(self.body, self.scope))
+
+    def text(self, name: str) -> str | None:
+        """An attribute's text; None where it is absent or not known."""
+        return written(self.value(name))
+
+
+def read(text: str, source: str) -> tuple[WrittenGroup, ...]:
+    """Every group in a configuration. BadValue for text that is none."""
+    try:
+        return tuple(_read(text, source))
+    except RecursionError:
+        raise BadValue(
+            f"{source} is nested too deeply", "Split what is nested into locals."
+        ) from None
+
+
+def _read(text: str, source: str) -> Iterator[WrittenGroup]:
+    blocks = _parsed(text, source)
+    users = _Users(blocks)
+    for block in blocks:
+        match block:
+            case Block("resource", (kind, label)) if kind in _RESOURCES:
+                yield users.given(_resource(block, label, source, cluster=_RESOURCES[kind]), label)
+            case Block("module", (label,)) if {"family", "parameters"} <= block.attributes.keys():
+                yield _module(block, label, source, text.splitlines())
+
+
+def _resource(block: Block, label: str, source: str, *, cluster: bool) -> WrittenGroup:
+    entries: list[Entry] = []
+    unread: list[str] = []
+    for one in block.blocks:
+        if one.kind == "parameter":
+            entries.append(_entry(one))
+        elif one.kind == "dynamic" and one.labels == ("parameter",):
+            found = _dynamic(one)
+            entries += found or ()
+            if found is None:
+                unread.append(f"dynamic parameter blocks in line {one.line}")
+    return WrittenGroup(
+        entries=tuple(entries),
+        source=source,
+        name=block.text("name") or label,
+        family=block.text("family"),
+        cluster=cluster,
+        line=block.line,
+        unread=tuple(unread),
+    )
+
+
+def _dynamic(block: Block) -> list[Entry] | None:
+    """A `parameter` block for each item of a list that is known; None where it is not."""
+    items = _items(block.value("for_each"))
+    content = next((one for one in block.blocks if one.kind == "content"), None)
+    if items is None or content is None:
+        return None
+    named = block.value("iterator")  # a name, without quotes
+    iterator = named.text if isinstance(named, Unknown) else block.labels[0]
+    return [
+        _entry(replace(content, scope=_naming(content.scope, iterator, key, value)))
+        for key, value in items
+    ]
+
+
+def _items(value: Value) -> list[tuple[Value, Value]] | None:
+    match value:
+        case list():
+            return [(Fraction(at), each) for at, each in enumerate(value)]
+        case dict():
+            return list(value.items())
+    return None
+
+
+def _naming(scope: Scope, iterator: str, key: Value, value: Value) -> Scope:
+    return replace(scope, names={**scope.names, iterator: {"key": key, "value": value}})
+
+
+def _entry(block: Block) -> Entry:
+    value = block.get("value")
+    return Entry(
+        name=block.text("name") or "",
+        value=value.text if value else None,
+        method=block.text("apply_method") or _METHOD,
+        line=value.line if value else block.line,
+        unknown="" if value and value.text is not None else _expression(value and value.value),
+        either=_alternatives(value and value.value),
+    )
+
+
+def _module(block: Block, label: str, source: str, rows: list[str]) -> WrittenGroup:
+    found, line = block.value("parameters"), block.attributes["parameters"][1]
+    items = found if isinstance(found, list) else []
+    return WrittenGroup(
+        entries=tuple(_listed(item, line, rows) for item in items if isinstance(item, dict)),
+        source=source,
+        name=block.text("parameter_group_name") or label,
+        family=block.text("family"),
+        line=block.line,
+        unread=() if items or found == [] else (f"parameters in line {line}",),
+        users=(_user(block, f"module.{label}"),),
+    )
+
+
+def _listed(item: dict[str, Any], start: int, rows: list[str]) -> Entry:
+    """One object of a list; where it stands is looked for by its name, from the list on."""
+    name, value = written(item.get("name")) or "", written(item.get("value"))
+    quoted = f'"{name}"'
+    lines = [*range(start, len(rows) + 1), *range(1, start)]
+    return Entry(
+        name=name,
+        value=value,
+        method=written(item.get("apply_method")) or _METHOD,
+        line=next((at for at in lines if quoted in rows[at - 1]), start),
+        unknown="" if value is not None else _expression(item.get("value")),
+        either=_alternatives(item.get("value")),
+    )
+
+
+def _alternatives(value: Value) -> tuple[str, ...]:
+    return texts(value) if isinstance(value, Either) else ()
+
+
+def _expression(value: Value) -> str:
+    match value:
+        case None:
+            return "without a value"
+        case Unknown(text):
+            return text
+        case Either(options):
+            return " or ".join(str(written(option)) for option in options)
+    return "not a text"
+
+
+# Who is given a group.
+
+
+#: Where each kind of resource names the group that it is given, and of which kind that is.
+_GIVEN: Final = {
+    "aws_db_instance": ("parameter_group_name", "aws_db_parameter_group"),
+    "aws_rds_cluster_instance": ("db_parameter_group_name", "aws_db_parameter_group"),
+    "aws_rds_cluster": ("db_cluster_parameter_group_name", "aws_rds_cluster_parameter_group"),
+}
+
+
+class _Users:
+    """The instances and clusters of a configuration, by the group that they are given."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._found: dict[tuple[str, str], list[User]] = {}
+        members = _members(blocks)
+        for block in blocks:
+            match block:
+                case Block("resource", (kind, label)) if kind in _GIVEN:
+                    option, of = _GIVEN[kind]
+                    user = _user(block, label)
+                    if kind == "aws_rds_cluster" and not user.class_names:
+                        user = replace(user, class_names=members.get(label, ()))
+                    for name in _group_named(block.value(option), of):
+                        self._found.setdefault((of, name), []).append(user)
+
+    def given(self, group: WrittenGroup, label: str) -> WrittenGroup:
+        """The group with those who are given it, by its name or by a reference to it."""
+        kind = next(kind for kind, cluster in _RESOURCES.items() if cluster == group.cluster)
+        names = (f"{kind}.{label}", f'"{group.name}"')
+        return replace(
+            group, users=tuple(user for name in names for user in self._found.get((kind, name), ()))
+        )
+
+
+def _group_named(value: Value, kind: str) -> Iterator[str]:
+    """A group as it is named: ``aws_db_parameter_group.app``, or its name in quotes."""
+    if isinstance(value, Unknown):
+        reference = re.search(rf"\b{kind}\.[\w-]+", value.text)
+        if reference:
+            yield reference[0]
+    elif isinstance(value, str):
+        yield f'"{value}"'
+
+
+def _members(blocks: Sequence[Block]) -> dict[str, tuple[str, ...]]:
+    """The classes of each cluster's instances; none where one of them is not known."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for block in blocks:
+        if block.kind == "resource" and block.labels[:1] == ("aws_rds_cluster_instance",):
+            named = block.value("cluster_identifier")
+            text = named.text if isinstance(named, Unknown) else ""
+            cluster = re.fullmatch(r"aws_rds_cluster\.([\w-]+)(\[[^]]*\])?\.\w+", text)
+            if cluster:
+                found.setdefault(cluster[1], []).append(_user(block, "").class_names)
+    return {
+        name: tuple(dict.fromkeys(one for classes in each for one in classes)) if all(each) else ()
+        for name, each in found.items()
+    }
+
+
+def _user(block: Block, name: str) -> User:
+    option = "db_cluster_instance_class"
+    return User(
+        name=name,
+        class_names=texts(
+            block.value("instance_class" if "instance_class" in block.attributes else option)
+        ),
+        engine=block.text("engine"),
+        version=block.text("engine_version"),
+        line=block.line,
+    )
+
+
+# Parsing.
+
+
+def expression(text: str, variables: Mapping[str, Value]) -> Value:
+    """The value of an expression alone, as it stands in a string of Terraform's JSON."""
+    source = f"x = {text}"
+    try:
+        [(node, _)] = _attributes(_tree(source)).values()
+        return evaluate(node, Scope(text=source, names={"local": variables}))
+    except (BadValue, RecursionError, ValueError):
+        return Unknown(text)
+
+
+def _parsed(text: str, source: str) -> tuple[Block, ...]:
+    body = _tree(text, source)
+    plain = Scope(text=text)
+    local = {
+        name: node
+        for block in _blocks(body, plain)
+        if block.kind == "locals"
+        for name, (node, _) in block.attributes.items()
+    }
+    return tuple(_blocks(body, replace(plain, locals=local)))
+
+
+def _tree(text: str, source: str = "") -> Node:
+    try:
+        import hcl2
+    except ImportError:
+        raise without("hcl2") from None
+    from lark.exceptions import LarkError
+
+    try:
+        body: Node = hcl2.parses_to_tree(text).children[0]
+    except LarkError as error:
+        where = getattr(error, "line", None)
+        at = f"{source}:{where}" if isinstance(where, int) and where > 0 else source
+        raise BadValue(f"cannot read {at} as Terraform", "terraform validate says more.") from None
+    return body
+
+
+def _blocks(body: Node, scope: Scope) -> Iterator[Block]:
+    for node in _children(body, "block"):
+        *labels, inner = [each for each in node.children if hasattr(each, "data")]
+        labels = [each for each in labels if each.data != "new_line_or_comment"]
+        kind, *names = (_label(each) for each in labels)
+        yield Block(kind, tuple(names), inner, _attributes(inner), int(node.meta.line), scope)
+
+
+def _label(node: Node) -> str:
+    return "".join(str(token) for token in node.scan_values(lambda _: True)).strip('"')
+
+
+def _attributes(body: Node) -> dict[str, tuple[Node, int]]:
+    found = {}
+    for node in _children(body, "attribute"):
+        name, value = [each for each in node.children if hasattr(each, "data")]
+        found[_label(name)] = (value, int(node.meta.line))
+    return found
+
+
+def _children(body: Node, kind: str) -> Iterator[Node]:
+    return (each for each in body.children if getattr(each, "data", None) == kind)

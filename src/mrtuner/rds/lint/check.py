@@ -1,0 +1,329 @@
+"""Find what is wrong with a parameter group before RDS or the server does.
+
+    for group in files.read(Path("main.tf")):
+        for finding in lint(group):
+            print(finding.location, finding.what, finding.remedy)
+
+Every value is tried on every instance class of the family's engine. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Final
+
+from mrtuner.catalog import MAJORS, parameters
+from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_class, instance_classes
+from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter
+from mrtuner.catalog.families import family as known_family
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import class_memory
+from mrtuner.rds.group.budget import check_budget, keeps_budget
+from mrtuner.rds.group.source import Entry, WrittenGroup
+from mrtuner.rds.lint.any_family import in_every_family, known_names
+from mrtuner.rds.lint.context import MEMORY, Machine, Subject
+from mrtuner.rds.lint.findings import Finding, Severity
+from mrtuner.rds.lint.parameter_checks import check
+from mrtuner.units import GiB, TiB
+
+__all__ = ["Finding", "Severity", "lint"]
+
+#: The smallest volume, a usual one, and the largest. Source: RDS User Guide, DB instance storage.
+_STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
+_PORT: Final = 5432
+_POSTGRES: Final = re.compile(r"(?P<engine>postgres|aurora-postgresql)(?P<major>[0-9]+)(\.[0-9]+)?")
+_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def lint(
+    group: WrittenGroup,
+    *,
+    family: str | None = None,
+    classes: Iterable[InstanceClass] | None = None,
+    smallest: InstanceClass | None = None,
+) -> tuple[Finding, ...]:
+    """What is wrong with a group, in the order of its lines, the worst of a line first.
+
+    `family` stands in for one that the file does not say. Where not every class of the engine
+    counts, `classes` do, and none with less memory than `smallest`; without either, those of the
+    instances in the same file that are given the group. A group of another engine gives one
+    finding that says so. A value that may be one of several is tried with each.
+    """
+    name = group.family or family or _needed(group)
+    other = None if name is None else _other_engine(name)
+    if other is not None:
+        return (_of(group, other),)
+    if name is None and not _is_of_postgresql(group):
+        return (_of(group, _unchecked(_ANY_ENGINE, "Name the family with --family.")),)
+    known, about_family = _family(name)
+    engine = known.engine if known else _engine(name) or POSTGRES
+    if classes is None and smallest is None:
+        classes = _classes_of_users(group)
+    machines = _machines(engine, classes, smallest)
+    found = [*about_family, *_contradictions(group, name), *_of_group(group)]
+    for variant in _variants(group):
+        each = list(_each(variant, known, name, machines))
+        found += [*each, *_budget(_sound(variant, each), known, name, machines)]
+    return tuple(sorted(dict.fromkeys(_of(group, one) for one in found), key=_place))
+
+
+#: In RDS for MySQL and MariaDB, too, with other rules. Source: MySQL, server system variables.
+_OF_OTHERS_TOO: Final = frozenset({"max_connections", "port", "lc_messages"})
+_ANY_ENGINE: Final = (
+    "neither the family nor the engine is said, and nothing in the group is PostgreSQL's alone: "
+    "not checked"
+)
+
+
+def _is_of_postgresql(group: WrittenGroup) -> bool:
+    """Whether a group of no family is one of PostgreSQL, by an engine or a parameter of its own."""
+    if any(user.engine for user in group.users):
+        return any(user.engine in ENGINES for user in group.users)
+    names = {entry.name.lower() for entry in group.entries} - _OF_OTHERS_TOO
+    return not names.isdisjoint(known_names())
+
+
+def _variants(group: WrittenGroup) -> Iterator[WrittenGroup]:
+    """The group with the first of what its values may be, with the second, and so on."""
+    for number in range(max((len(entry.either) for entry in group.entries), default=0) or 1):
+        entries = tuple(_chosen(entry, number) for entry in group.entries)
+        yield replace(group, entries=entries)
+
+
+def _chosen(entry: Entry, number: int) -> Entry:
+    if not entry.either:
+        return entry
+    return replace(entry, value=entry.either[min(number, len(entry.either) - 1)], unknown="")
+
+
+def _budget(
+    values: Mapping[str, str], known: Family | None, name: str | None, machines: Sequence[Machine]
+) -> Iterator[Finding]:
+    """Without a family, what both engines' newest say together."""
+    if known is not None or name is not None:
+        yield from check_budget(values, known or _nearest(name or ""), machines)
+        return
+    first, *others = (
+        list(check_budget(values, known_family(f"{engine}{LAST}"), machines)) for engine in ENGINES
+    )
+    if all(others):
+        yield from first
+
+
+def _nearest(name: str) -> Family:
+    """The known family whose version is nearest to one that is not known."""
+    major = _POSTGRES.fullmatch(name)
+    number = min(max(int(major["major"]), FIRST), LAST) if major else LAST
+    return known_family(f"{_engine(name) or POSTGRES}{number}")
+
+
+# What the file says of those who are given the group.
+
+
+def _needed(group: WrittenGroup) -> str | None:
+    """The family that everybody who is given the group needs."""
+    needed = {user.family for user in group.users}
+    return needed.pop() if len(needed) == 1 else None
+
+
+def _engine(name: str | None) -> str | None:
+    found = _POSTGRES.fullmatch(name or "")
+    return found["engine"] if found else None
+
+
+def _classes_of_users(group: WrittenGroup) -> list[InstanceClass] | None:
+    """Their classes; None where there are none, or one is not known."""
+    if not group.users or not all(user.class_names for user in group.users):
+        return None
+    names = dict.fromkeys(name for user in group.users for name in user.class_names)
+    try:
+        return [instance_class(name) for name in names]
+    except BadValue:
+        return None
+
+
+def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
+    """An instance of the file that cannot have the group: it runs another engine or major."""
+    for user in group.users:
+        needs = user.family or user.engine
+        if name is None or needs is None or needs in {name, _engine(name)}:
+            continue
+        if user.family is None and user.engine == _engine(name):
+            continue
+        yield Finding(
+            check="family-mismatch",
+            severity=Severity.ERROR,
+            parameter=None,
+            what=f"of family {name}, yet {user.name} is given it and runs {needs}",
+            why="RDS refuses a group of another family than the instance's",
+            remedy=f"Make it one of family {needs}." if user.family else "",
+            line=user.line,
+        )
+
+
+def _place(finding: Finding) -> tuple[int, int]:
+    return finding.line or 0, _ORDER[finding.severity]
+
+
+def _of(group: WrittenGroup, finding: Finding) -> Finding:
+    """With its place: what is about the group stands at the group's own line."""
+    return replace(finding, source=group.source, line=finding.line or group.line)
+
+
+def _other_engine(name: str) -> Finding | None:
+    if _POSTGRES.fullmatch(name):
+        return None
+    return Finding(
+        check="other-engine",
+        severity=Severity.INFO,
+        parameter=None,
+        what=f"{name} is no family of PostgreSQL: not checked",
+    )
+
+
+def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
+    """The family, or why names and bounds are not checked."""
+    if name is None:
+        why = "the family is not said: judged by what every family that is known agrees on"
+        return None, [_unchecked(why, "Name it with --family.")]
+    try:
+        return known_family(name), []
+    except BadValue as error:
+        why = f"{error.message}, so names, kinds and RDS's own bounds are not checked"
+        return None, [_unchecked(why, error.hint or "")]
+
+
+def _unchecked(what: str, remedy: str) -> Finding:
+    return Finding(
+        check="family-unknown",
+        severity=Severity.INFO,
+        parameter=None,
+        what=what,
+        remedy=remedy,
+    )
+
+
+def _of_group(group: WrittenGroup) -> Iterator[Finding]:
+    for what in group.unread:
+        yield Finding(
+            check="not-known",
+            severity=Severity.INFO,
+            parameter=None,
+            what=f"not known before the program runs: {what}",
+        )
+    times = Counter(entry.name.lower() for entry in group.entries)
+    seen: set[str] = set()
+    for entry in group.entries:
+        if times[entry.name.lower()] > 1 and entry.name.lower() in seen:
+            yield _duplicate(entry)
+        seen.add(entry.name.lower())
+
+
+def _duplicate(entry: Entry) -> Finding:
+    return Finding(
+        check="duplicate",
+        severity=Severity.ERROR,
+        parameter=entry.name,
+        what="set twice in this group",
+        why="which one wins is nobody's promise",
+        remedy="Keep one.",
+        line=entry.line,
+    )
+
+
+def _each(
+    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[Machine]
+) -> Iterator[Finding]:
+    ours = parameters(_major(name))
+    for entry in group.entries:
+        lower = entry.name.lower()
+        yield from check(
+            Subject(
+                entry=entry,
+                family=family,
+                known=_known(entry, family, anyone=name is None),
+                parameter=ours.get(_CASED.get(lower, lower)),
+                machines=machines,
+                cluster=group.cluster,
+                nowhere=name is None and "." not in lower and lower not in known_names(),
+                safe=partial(keeps_budget, group, entry, family, machines),
+            )
+        )
+
+
+#: RDS writes every name in lower case; PostgreSQL shows two that are not.
+_CASED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+
+
+def _major(name: str | None) -> int:
+    """The major of a family, the newest that is released where it is not known."""
+    found = _POSTGRES.fullmatch(name or "")
+    major = int(found["major"]) if found else 0
+    return major if major in MAJORS else MAJORS[-2]
+
+
+def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
+    """What the family knows, overruled by what AWS itself said of the parameter.
+
+    `anyone`: nobody said a family, so what all of them agree on will do.
+    """
+    agreed = in_every_family() if anyone else {}
+    known = (family.parameters if family else agreed).get(entry.name.lower())
+    if known is None:
+        return None
+    said: dict[str, Any] = {
+        "apply_type": entry.apply_type,
+        "allowed": entry.allowed,
+        "modifiable": entry.modifiable,
+    }
+    said = {field: value for field, value in said.items() if value is not None}
+    return replace(known, **said, evidence="AWS's own answer") if said else known
+
+
+def _machines(
+    engine: str, classes: Iterable[InstanceClass] | None, smallest: InstanceClass | None
+) -> Sequence[Machine]:
+    machines = _every(engine) if classes is None else _each_machine(classes, engine)
+    least = smallest.memory if smallest else 0
+    return [machine for machine in machines if machine.instance_class.memory >= least]
+
+
+@cache
+def _every(engine: str) -> Sequence[Machine]:
+    return _each_machine(instance_classes(engine).values(), engine)
+
+
+def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Machine]:
+    """One machine for each class, the smallest first."""
+    return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
+
+
+def _machine(each: InstanceClass, engine: str) -> Machine:
+    memory = class_memory(each, engine)
+    points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
+    return Machine(
+        instance_class=each,
+        points=tuple(
+            {
+                MEMORY: size,
+                "DBInstanceVCPU": each.vcpus,
+                "AllocatedStorage": storage,
+                "EndPointPort": _PORT,
+            }
+            for size, storage in points
+        ),
+    )
+
+
+def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
+    """The values that can be reckoned with: known, and without an error."""
+    wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
+    return {
+        entry.name: entry.value
+        for entry in group.entries
+        if entry.value is not None and entry.name not in wrong
+    }

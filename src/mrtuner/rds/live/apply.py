@@ -1,0 +1,314 @@
+"""Put a plan into force on RDS, take it back, and clean up after an interruption.
+
+The three verbs share one transaction (transaction.py) and the journal of the main job. Each
+reaches its target or leaves what was there, and says which. `plan.make` shows what `apply` would
+do; `undo` is in undo.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.steps import Observer, unseen
+from mrtuner.errors import ApplyError, MrTunerError, Refused
+from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
+from mrtuner.rds.live.repair import refuse_other_group
+from mrtuner.rds.live.replica_minimums import refuse_floors
+from mrtuner.rds.live.rollback import roll_back
+from mrtuner.rds.live.target import Target, read_target, users
+from mrtuner.rds.live.transaction import Transaction, reboot_waiting
+from mrtuner.rds.live.wait import USUAL, Pace
+
+__all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
+
+#: never and window reboot nothing; they differ in what the user is told to wait for.
+Reboot = Literal["never", "window", "now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has become of a change."""
+
+    did: Literal["nothing", "rebooted", "applied", "undone", "finished", "reverted"]
+    target: str
+    group: str
+    change: int | None = None  # its number in the journal
+    changed: tuple[str, ...] = ()
+    calls: int = 0  # Modify and Reset calls, each at most 20 parameters
+    waiting: tuple[str, ...] = ()  # instances that wait for a reboot
+    of_undo: bool = False  # what was finished or reverted had been an undo itself
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the last change is gone by what became of an interrupted one."""
+        return self.did == ("finished" if self.of_undo else "reverted")
+
+
+def apply(
+    client: Any,
+    plan: Plan,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    shared: bool = False,
+    pace: Pace = USUAL,
+    at: Observer = unseen,
+) -> Outcome:
+    """Carry a plan out: write in journalled calls, attach, wait, reboot if allowed, verify.
+
+    An earlier change that was interrupted is cleaned up first. Raises Refused before anything is
+    touched: a group that others use (without `shared`), an instance that is modifying, anything
+    changed since the plan was made. ApplyError afterwards, when everything is back as it was, or
+    when its message says otherwise.
+    """
+    _refuse_shared(plan, shared)
+    recover(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
+    if plan.nothing:
+        return _only_reboot(client, plan, journal, reboot, pace, at)
+    with held(journal, plan.target, plan.group):
+        target = read_target(client, plan.target.identifier)
+        refuse_other_group(target, plan.group)
+        if not target.incompatible:  # then it is repaired
+            refuse_busy(target)
+        _refuse_stale(client, plan, target)
+        refuse_floors(client, plan, reboot)
+        draft = _draft(plan, target, reboot)
+        transaction = begin(client, journal, draft, pace, at, reboot)
+        carry_out(transaction)
+    return outcome("applied", transaction)
+
+
+def _only_reboot(
+    client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
+) -> Outcome:
+    """Nothing to write: reboot what waits for it, if this run may. Needs no journal."""
+    target = read_target(client, plan.target.identifier)
+    waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
+    did: Literal["nothing", "rebooted"] = "nothing"
+    if reboot == "now" and waiting:
+        with held(journal, target, target.group):
+            refuse_busy(target)
+            for name in waiting:
+                at(f"reboot {name}")
+                reboot_waiting(client, name, pace)
+        did, waiting = "rebooted", ()
+    return Outcome(did=did, target=target.identifier, group=target.group, waiting=waiting)
+
+
+def recover(
+    client: Any,
+    identifier: str,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    pace: Pace = USUAL,
+    at: Observer = unseen,
+) -> Outcome | None:
+    """Finish or revert the change of this instance that was interrupted; None if there is none.
+
+    A change whose group is as wanted, where it was wanted, is finished (and rebooted, if this
+    run may); any other is put back. ApplyError when it could not be finished and was put back.
+    """
+    target = read_target(client, identifier)
+    found = journal.unfinished(target.arn)
+    if found is None:
+        return None
+    with held(journal, target, found.group.name if found.group else target.group):
+        change = journal.unfinished(target.arn)
+        if change is None:
+            return None
+        transaction = Transaction(client, journal, change, pace, at, reboot == "now")
+        if change.state is not State.REVERTING and transaction.at_target():
+            carry_out(transaction, transaction.complete)
+            return outcome("finished", transaction)
+        waiting = roll_back(transaction)
+    return outcome("reverted", transaction, waiting=waiting)
+
+
+# Refusals.
+
+
+def _refuse_shared(plan: Plan, shared: bool) -> None:
+    if plan.shared and not shared and not plan.nothing:
+        raise Refused(
+            f"group {plan.group} is also used by {', '.join(plan.shared)}",
+            "Say --shared to change them all, or --group NAME for a group of its own.",
+        )
+
+
+def refuse_busy(target: Target) -> None:
+    """An instance that is modifying, stopped or broken is left alone."""
+    if target.incompatible:
+        raise Refused(
+            f"{', '.join(target.incompatible)} does not start with its parameters"
+            " (incompatible-parameters)",
+            "rdstune diff names what keeps it from starting, rdstune apply repairs its group.",
+        )
+    if not target.changeable:
+        raise Refused(
+            f"{target} is {target.busy or target.writer.status}, not available",
+            "Wait until it is available, then run again.",
+        )
+
+
+def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
+    """Refuse when somebody has changed what the plan was made from."""
+    changed = [*_changed_target(plan.target, target), *_changed_group(client, plan)]
+    if changed:
+        raise Refused(
+            f"changed since the plan was made: {', '.join(changed)}",
+            "Run again to plan with what is there now.",
+        )
+
+
+def _changed_target(then: Target, now: Target) -> Iterator[str]:
+    if now.group != then.group:
+        yield f"{now} uses group {now.group} instead of {then.group}"
+    if now.class_name != then.class_name:
+        yield f"its class is {now.class_name} instead of {then.class_name}"
+    if now.family != then.family:
+        yield f"its version needs family {now.family} instead of {then.family}"
+
+
+def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
+    scope = plan.target.scope
+    try:
+        now = user_values(rds.parameters(client, plan.group, scope, source="user"))
+    except AwsError as error:
+        if error.not_found and plan.creates:
+            return
+        raise
+    if plan.creates:
+        yield f"group {plan.group} exists"
+        return
+    yield from differing(plan.user_values, now)
+    if new := set(users(client, plan.group, scope)) - {plan.target.identifier, *plan.shared}:
+        yield f"group {plan.group} is now used by {', '.join(sorted(new))} too"
+
+
+def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """The parameters whose user-set value is another, with both."""
+    for name in sorted(then.keys() | now.keys()):
+        if then.get(name) != now.get(name):
+            yield f"{name} (now {now.get(name, 'not set')}, was {then.get(name, 'not set')})"
+
+
+# What will be written.
+
+
+def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
+    reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
+    if not plan.steps and reboot == "now":
+        reboots = reboot_order(target)  # another group is attached as it is
+    if target.incompatible:
+        reboots = ()  # what is down is rebooted as soon as its group is written, unasked
+    return Change(
+        server=target.arn,
+        address=f"{target.region}/{target.identifier}",
+        method="parameter group",
+        entries=tuple(_entry(step) for step in plan.steps),
+        restarts=bool(reboots),
+        group=GroupChange(
+            region=target.region,
+            scope=target.scope.value,
+            identifier=target.identifier,
+            name=plan.group,
+            family=plan.family,
+            attached_before=target.group,
+            attached_after=plan.group,
+            creates=plan.creates,
+            reboots=reboots,
+        ),
+    )
+
+
+def _entry(step: Step) -> Entry:
+    return Entry(
+        name=step.name,
+        before=step.before,
+        after=step.value,
+        restart=step.static,
+        in_force=step.shown or "",
+    )
+
+
+def reboot_order(target: Target) -> tuple[str, ...]:
+    """Readers before the writer: a standby must not have less than its primary."""
+    if target.restarts_as_one:
+        return (target.identifier,)
+    return tuple(one.identifier for one in reversed(target.members))
+
+
+# Carrying out, and what follows a failure.
+
+
+@contextmanager
+def held(journal: Journal, target: Target, group: str) -> Iterator[None]:
+    """Keep every other MrTuner of this journal away from an instance and from a group."""
+    account = ":".join(target.arn.split(":")[3:5])
+    with journal.hold(target.arn), journal.hold(f"{target.scope} group {account} {group}"):
+        yield
+
+
+def begin(
+    client: Any, journal: Journal, draft: Change, pace: Pace, at: Observer, reboot: Reboot
+) -> Transaction:
+    """The transaction of a change that is now written down."""
+    return Transaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
+
+
+def carry_out(transaction: Transaction, steps: Callable[[], None] | None = None) -> None:
+    """Forward to the target, or only the last steps to it; or back with the reason why."""
+    try:
+        if steps is None:
+            transaction.at("planned")
+        (steps or transaction.forward)()
+    except BaseException as error:
+        waiting = roll_back(transaction, _reason(error))
+        if not isinstance(error, Exception):
+            raise  # interrupted by the user; everything is back
+        raise _undone(error, waiting) from error
+    transaction.at("verified")
+
+
+def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:
+    hint = error.hint if isinstance(error, MrTunerError) else None
+    state = "the group is as it was before"
+    if waiting:
+        state += f", and {', '.join(waiting)} will be after a reboot"
+    return ApplyError(f"{_reason(error)}; {state}", hint)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MrTunerError):
+        return error.message
+    return str(error) or type(error).__name__
+
+
+def outcome(
+    did: Literal["applied", "undone", "finished", "reverted"],
+    transaction: Transaction,
+    waiting: Sequence[str] | None = None,
+) -> Outcome:
+    """The outcome of a finished transaction; `waiting` is looked up unless it is given."""
+    change, group = transaction.change, transaction.group
+    if waiting is None:
+        waiting = read_target(transaction.client, group.identifier).waiting
+    steps = transaction.journal.steps(change)
+    return Outcome(
+        did=did,
+        target=group.identifier,
+        group=group.name,
+        change=change.id,
+        changed=tuple(one.name for one in change.entries),
+        calls=sum(step.startswith(("set (", "reset (")) for step in steps),
+        waiting=tuple(waiting),
+        of_undo=change.undoes is not None,
+    )

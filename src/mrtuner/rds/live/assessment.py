@@ -1,0 +1,127 @@
+"""What a parameter group comes to on an instance: what memory risks, what we would advise instead.
+
+Nothing is asked of AWS or of the server: the group's values are evaluated for the class, whose
+memory is estimated (`mrtuner.formula.class_memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, TypeGuard
+
+from mrtuner.catalog import Value
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import family
+from mrtuner.errors import MrTunerError
+from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.sizes import on_class
+from mrtuner.tuning.feasibility import solve
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import Bytes
+
+#: A group that holds on every class gives less than the rules would on some, and values are rounded
+#: for people: only a difference beyond this factor is worth a word.
+FAR: Final = 2
+
+#: Judgements kept. A fleet has as many as it has groups times classes times volumes.
+_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A group's values on one class."""
+
+    worst: Bytes | None = None  # of shared memory and every session together
+    memory: Bytes | None = None  # DBInstanceClassMemory, where its estimate leaves least over
+    holds: bool = True  # within the ceiling
+    outside: tuple[str, ...] = ()  # values that the server would refuse
+    drift: tuple[str, ...] = ()  # parameters for which we would advise quite another value
+    unknown: str | None = None  # why there is no judgement
+
+    @property
+    def share(self) -> float | None:
+        """The worst case as a share of memory; None where it is not known."""
+        return self.worst / self.memory if self.worst and self.memory else None
+
+
+def judge(
+    values: Mapping[str, str],
+    *,
+    family_name: str,
+    each: InstanceClass,
+    storage: Bytes,
+    workload: Workload = Workload.MIXED,
+) -> Judgement:
+    """A group's user-set `values` (ParameterValues by name) on an instance of a class.
+
+    What is not known, a family or a formula that cannot be read, is said in `unknown`; nothing is
+    raised, so that one instance does not hide the others.
+    """
+    return _judged(frozenset(values.items()), family_name, each, storage, workload)
+
+
+@lru_cache(maxsize=_KEPT)
+def _judged(
+    values: frozenset[tuple[str, str]],
+    family_name: str,
+    each: InstanceClass,
+    storage: Bytes,
+    workload: Workload,
+) -> Judgement:
+    named = dict(values)
+    try:
+        question = Question(
+            family=family(family_name),
+            workload=workload,
+            connections=_connections(named),
+            storage=storage,
+            every="max_connections" in named,
+        )
+        return _on(named, question, each)
+    except MrTunerError as error:
+        return Judgement(unknown=error.message)
+
+
+def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Judgement:
+    size = on_class(values, question, each)
+    return Judgement(
+        worst=Bytes(size.budget.total),
+        memory=size.budget.memory,
+        holds=size.budget.fits,
+        outside=size.outside,
+        drift=tuple(_drift(values, question, each)),
+    )
+
+
+def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
+    """What the rules would change by much, if they found the group in force."""
+    memory = question.memory_of(each).value
+    running, origins = question.in_force(each, memory, values)
+    asked = question.situation(each, memory)
+    if question.reckoned(each, memory) is not None:
+        running["max_connections"] = asked.running["max_connections"]
+    situation = replace(asked, running=running, origins=origins)
+    for name, advice in solve(situation).advice.items():
+        if advice.changes and far(advice.now, advice.target):
+            yield name
+
+
+def far(now: Value | None, advised: Value | None) -> bool:
+    """Whether a value is another one, or a number beyond FAR times or below 1/FAR of the advice."""
+    if not _positive(now) or not _positive(advised):
+        return now != advised
+    return not Fraction(1, FAR) <= Fraction(now) / Fraction(advised) <= FAR
+
+
+def _positive(value: Value | None) -> TypeGuard[int | float]:
+    """-1 and 0 often mean something else than their size."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _connections(values: Mapping[str, str]) -> int | None:
+    """As many as somebody wanted; the family's default is nobody's wish."""
+    text = values.get("max_connections", "")
+    return int(text) if text.isdigit() else None

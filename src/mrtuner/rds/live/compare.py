@@ -1,0 +1,207 @@
+"""What a group's values come to on an instance, and what its server runs.
+
+A formula over memory gives a range as wide as what is known of DBInstanceClassMemory; a server
+that shows its settings narrows it to kilobytes first (`memory.calibrated`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import TELLING, VARIABLE, Estimate, calibrated
+from mrtuner.formula.grammar import FormulaError, MissingMachine, is_formula, parse
+from mrtuner.units import GiB
+
+if TYPE_CHECKING:
+    from mrtuner.aws.rds import GroupParameter, Instance
+    from mrtuner.change.settings.live import InForce
+
+
+class Verdict(StrEnum):
+    """How a parameter of the group and the server compare."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    WAITS = "waits for a reboot"
+    FIXED = "set by RDS"  # otherwise than the group says, where nobody can change it
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The integer, or the least and the most, that a value gives in the parameter's base unit."""
+
+    low: str
+    high: str
+
+    def __str__(self) -> str:
+        return self.low if self.low == self.high else f"{self.low} to {self.high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One parameter: what the group says, what that is here, what runs, what we advise."""
+
+    name: str
+    value: str | None  # the group's text
+    source: str  # user, system, engine-default
+    expected: Expected | None
+    running: str | None = None  # pg_settings.setting, in base units
+    unit: str | None = None
+    verdict: Verdict = Verdict.UNKNOWN
+    advised: str | None = None
+    advised_gives: Expected | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One instance as formulas see it."""
+
+    memory: Estimate
+    vcpus: int
+    storage: int  # bytes
+    port: int
+
+    def variables(self, memory: int) -> dict[str, int]:
+        """By the names of formulas."""
+        return {
+            VARIABLE: memory,
+            "DBInstanceVCPU": self.vcpus,
+            "AllocatedStorage": self.storage,
+            "EndPointPort": self.port,
+        }
+
+    def at_its_middle(self) -> Machine:
+        """The same with its most likely memory taken as known."""
+        middle = self.memory.value
+        return replace(self, memory=replace(self.memory, low=middle, high=middle))
+
+
+def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
+    """An instance's machine."""
+    return Machine(
+        memory=memory,
+        vcpus=vcpus,
+        storage=instance.allocated_storage * GiB,
+        port=instance.port or 5432,
+    )
+
+
+def expected(value: str | None, of: Machine) -> Expected | None:
+    """What a group's value gives on a machine; None where that cannot be known."""
+    if value is None:
+        return None
+    if not is_formula(value):
+        return Expected(low=value.strip(), high=value.strip())
+    try:
+        formula = parse(value)
+        ends = [formula.evaluate(of.variables(size)) for size in (of.memory.low, of.memory.high)]
+    except (FormulaError, MissingMachine):
+        return None
+    return Expected(low=str(min(ends)), high=str(max(ends)))
+
+
+def measured(
+    parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: Machine
+) -> Estimate:
+    """The instance's memory as its settings show it; the class's estimate where they tell nothing.
+
+    Only what has been in force since a start counts: a static parameter that waits does not.
+    """
+    formulas = {
+        row.name: row.value
+        for row in parameters
+        if row.name in TELLING and row.value and is_formula(row.value)
+    }
+    values = {
+        name: int(rows[name].setting)
+        for name in formulas
+        if name in rows and not rows[name].pending_restart and rows[name].setting.isdigit()
+    }
+    try:
+        return calibrated(values, formulas, machine=of.variables(0), within=of.memory)
+    except BadValue:
+        return of.memory
+
+
+def compare(
+    parameters: Iterable[GroupParameter],
+    of: Machine,
+    rows: Mapping[str, InForce] | None = None,
+    advised: Mapping[str, str] | None = None,
+    waiting: bool = False,
+    newly: bool = False,
+) -> tuple[Line, ...]:
+    """A line for each parameter that the group says something about, or that we advise.
+
+    `rows` is the server's pg_settings; `waiting` whether the instance waits for a reboot, `newly`
+    whether because the group was newly attached: dynamic parameters wait then, too.
+    """
+    advised = advised or {}
+
+    def waits(row: GroupParameter) -> bool:
+        return waiting and (newly or row.apply_type == "static")
+
+    return tuple(
+        _line(row, of, (rows or {}).get(row.name), advised.get(row.name), waits(row))
+        for row in parameters
+        if row.value is not None or row.name in advised
+    )
+
+
+def _line(
+    row: GroupParameter, of: Machine, live: InForce | None, advised: str | None, waiting: bool
+) -> Line:
+    wanted = expected(row.value, of)
+    return Line(
+        name=row.name,
+        value=row.value,
+        source=row.source,
+        expected=wanted,
+        running=live.setting if live else None,
+        unit=live.unit if live else None,
+        verdict=_verdict(wanted, live, waiting) if row.modifiable else _fixed(wanted, live),
+        advised=advised,
+        advised_gives=expected(advised, of),
+    )
+
+
+def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> Verdict:
+    if wanted is None or live is None or live.hidden:
+        return Verdict.UNKNOWN
+    if _within(wanted, live):
+        return Verdict.AGREES
+    return Verdict.WAITS if waiting or live.pending_restart else Verdict.DIFFERS
+
+
+def _fixed(wanted: Expected | None, live: InForce | None) -> Verdict:
+    """Of a parameter that RDS alone sets: what differs is no one's to mend."""
+    found = _verdict(wanted, live, waiting=False)
+    return found if found in {Verdict.AGREES, Verdict.UNKNOWN} else Verdict.FIXED
+
+
+def _within(wanted: Expected, live: InForce) -> bool:
+    if wanted.low == wanted.high:
+        return live.gives(wanted.low) or _spelled(wanted.low) == _spelled(live.setting)
+    try:
+        return int(wanted.low) <= int(live.setting) <= int(wanted.high)
+    except ValueError:
+        return False
+
+
+_WORDS: Final = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
+
+
+def _spelled(text: str) -> str:
+    """The same for 1 and on, and for lists with and without spaces."""
+    lower = text.strip().lower()
+    return _WORDS.get(lower, ",".join(part.strip() for part in lower.split(",")))
+
+
+def differences(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Those where the server runs something else than the group says."""
+    return tuple(line for line in lines if line.verdict is Verdict.DIFFERS)

@@ -1,0 +1,111 @@
+"""A live instance: what its group says, what that gives, what the server runs, what we advise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mrtuner.aws import rds
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import family
+from mrtuner.change.settings.live import InForce, in_force
+from mrtuner.formula.class_memory import TELLING, class_memory
+from mrtuner.postgres.connect import connect
+from mrtuner.rds.live.compare import Line, Machine, Verdict, compare, machine, measured
+from mrtuner.rds.live.plan import same_value, user_values
+from mrtuner.rds.live.repair import culprits
+from mrtuner.rds.live.target import Target
+
+if TYPE_CHECKING:
+    from mrtuner.aws.rds import GroupParameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Every parameter that anybody says something about, and the machine behind it."""
+
+    target: Target
+    group: str
+    machine: Machine
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
+
+    @property
+    def down(self) -> bool:
+        """Whether an instance does not start with its parameters."""
+        return bool(self.target.incompatible)
+
+    @property
+    def differing(self) -> tuple[Line, ...]:
+        """Where the server runs something else than the group says, and waits for no reboot."""
+        return tuple(line for line in self.lines if line.verdict is Verdict.DIFFERS)
+
+    @property
+    def waiting(self) -> tuple[Line, ...]:
+        """What comes into force with the next reboot."""
+        return tuple(line for line in self.lines if line.verdict is Verdict.WAITS)
+
+    @property
+    def advised(self) -> tuple[Line, ...]:
+        """What we would change."""
+        return tuple(line for line in self.lines if line.advised is not None)
+
+
+def diff(
+    client: Any,
+    target: Target,
+    instance_class: InstanceClass,
+    *,
+    against: str | None = None,
+    dsn: str | None = None,
+    advised: Mapping[str, str] | None = None,
+) -> Diff:
+    """Compare a target's group, or the group `against`, with its server and with our advice.
+
+    With a connection string the instance's memory is calibrated from its settings.
+    """
+    group = against or target.group
+    parameters = rds.parameters(client, group, target.scope)
+    rows = None if dsn is None else read_settings(dsn, [row.name for row in parameters])
+    here = machine_of(client, target, instance_class, dsn)
+    waiting = bool(target.waiting) and group == target.group
+    lines = compare(parameters, here, rows, _changes(parameters, advised or {}), waiting)
+    found: tuple[str, ...] = ()
+    if target.incompatible:
+        found = culprits(user_values(parameters), family(target.family), instance_class)
+    return Diff(
+        target=target,
+        group=group,
+        machine=here,
+        lines=lines,
+        notes=here.memory.notes,
+        culprits=found,
+    )
+
+
+def machine_of(
+    client: Any, target: Target, known: InstanceClass, dsn: str | None = None
+) -> Machine:
+    """A target as formulas see it; with a connection string its memory is read off its settings."""
+    found = machine(target.writer, class_memory(known, target.engine), known.vcpus)
+    if dsn is None:
+        return found
+    attached = rds.parameters(client, target.group, target.scope)
+    return replace(found, memory=measured(attached, read_settings(dsn, list(TELLING)), found))
+
+
+def _changes(parameters: Sequence[GroupParameter], advised: Mapping[str, str]) -> dict[str, str]:
+    """The advice that is not so already."""
+    return {
+        row.name: advised[row.name]
+        for row in parameters
+        if row.name in advised and not same_value(row, row.value, advised[row.name])
+    }
+
+
+def read_settings(dsn: str, names: Sequence[str]) -> dict[str, InForce]:
+    """The server's pg_settings rows of these names, as a new session sees them."""
+    with connect(dsn) as conn:
+        return in_force(conn, names)

@@ -1,0 +1,122 @@
+"""What keeps an instance in incompatible-parameters, and what would let it start.
+
+RDS neither says which parameter it was nor lets such an instance be modified: it can be rebooted
+or deleted (AWS Knowledge Center, "incompatible-parameters"). So the attached group is repaired
+where it stands and the instance rebooted; another group cannot be attached before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.catalog import parameters
+from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.families import Family, family
+from mrtuner.errors import Refused
+from mrtuner.rds.group.request import Question
+from mrtuner.rds.group.sizes import on_class
+from mrtuner.rds.live.plan import Wanted, user_values
+from mrtuner.rds.live.target import Target
+from mrtuner.tuning.engine import INITDB
+from mrtuner.tuning.rules.sessions import RESERVED
+from mrtuner.tuning.situation import Workload
+from mrtuner.units import Bytes, GiB
+
+_SOME_STORAGE: Final = Bytes(100 * GiB)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A parameter put back to its default so that the instance starts."""
+
+    name: str
+    value: str
+    reason: str
+
+
+def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> bool:
+    """Whether PostgreSQL and RDS would start with a group's user-set values on a class."""
+    question = Question(
+        family=group, workload=Workload.MIXED, connections=None, storage=_SOME_STORAGE, every=True
+    )
+    known = {name: text for name, text in values.items() if name in parameters(group.major)}
+    return on_class(known, question, each).starts and _sessions_left(known, question, each)
+
+
+def _sessions_left(values: Mapping[str, str], question: Question, each: InstanceClass) -> bool:
+    """The server wants more connections than are reserved. Source: postmaster.c, PostmasterMain."""
+    running, _ = question.in_force(each, question.memory_of(each).low, values)
+    reserved = sum(int(running[name]) for name in RESERVED if name in running)
+    return int(running["max_connections"]) > reserved
+
+
+def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> tuple[str, ...]:
+    """The user-set parameters without which the instance would start, as far as we can tell.
+
+    One that is enough by itself if there is such a one, else several; none where we see nothing
+    that would keep it from starting.
+    """
+    if starts(values, group, each):
+        return ()
+    alone = [name for name in values if starts(_without(values, [name]), group, each)]
+    if alone:
+        return tuple(alone)
+    found: list[str] = []
+    for name in values:
+        found.append(name)
+        if starts(_without(values, found), group, each):
+            break
+    needed = list(found)
+    for name in found:
+        rest = [one for one in needed if one != name]
+        if starts(_without(values, rest), group, each):
+            needed = rest
+    return tuple(needed)
+
+
+def of_target(
+    client: Any, target: Target, wanted: Sequence[Wanted], each: InstanceClass
+) -> tuple[Repair, ...]:
+    """Defaults for what would keep an instance that is down from starting, settings or not."""
+    if not target.incompatible:
+        return ()
+    values = user_values(rds.parameters(client, target.group, target.scope, source="user"))
+    return repairs(values, wanted, family(target.family), each)
+
+
+def repairs(
+    values: Mapping[str, str], wanted: Iterable[Wanted], group: Family, each: InstanceClass
+) -> tuple[Repair, ...]:
+    """Defaults for what would still keep the instance from starting with the wanted settings."""
+    after = {**values, **{one.name: one.value for one in wanted}}
+    return tuple(
+        Repair(name, _default(name, group), "its default: it keeps the instance from starting")
+        for name in culprits(after, group, each)
+    )
+
+
+def refuse_other_group(target: Target, group: str) -> None:
+    """RDS attaches no group to an instance in incompatible-parameters."""
+    if target.incompatible and group != target.group:
+        raise Refused(
+            f"{', '.join(target.incompatible)} is in incompatible-parameters, where RDS attaches no"
+            " other group",
+            f"Repair the attached one first: rdstune apply {target.identifier}.",
+        )
+
+
+def _without(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    gone = set(names)
+    return {name: text for name, text in values.items() if name not in gone}
+
+
+def _default(name: str, group: Family) -> str:
+    """The family's default, else PostgreSQL's, as a ParameterValue."""
+    default = group.parameters[name].default if name in group.parameters else None
+    if default is None:
+        known = parameters(group.major)[name].default
+        default = str(INITDB.get(name, known))
+    return default

@@ -1,0 +1,126 @@
+"""Read replicas: raise them first, lower the primary first.
+
+A standby needs at least its primary's value of five parameters, or it stops replaying; RDS
+overrides values of a replica that would keep it from starting (RDS User Guide), which hides the
+mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rds import Instance, Scope
+from mrtuner.catalog.classes import instance_class
+from mrtuner.change.settings.plan import STANDBY_FLOOR
+from mrtuner.errors import BadValue, Refused
+from mrtuner.formula.class_memory import class_memory
+from mrtuner.rds.live.compare import Machine, expected, machine
+from mrtuner.rds.live.plan import Plan, Step
+
+
+def refuse_floors(client: Any, plan: Plan, reboot: Literal["never", "window", "now"]) -> None:
+    """Refuse a change that would leave a replica below its primary; say which comes first."""
+    steps = [step for step in plan.steps if step.name in STANDBY_FLOOR]
+    if not steps or plan.target.scope is not Scope.INSTANCE:
+        return
+    here = plan.target.writer
+    for name in here.replicas:
+        replica = _instance(client, name)
+        if replica is not None:
+            _refuse_primary(client, plan, steps, replica, reboot)
+    primary = _instance(client, here.replica_of) if here.replica_of else None
+    if primary is not None:
+        _refuse_replica(client, plan, steps, primary)
+
+
+def _instance(client: Any, name: str) -> Instance | None:
+    """An instance of this region; None for one elsewhere, which is named by its ARN."""
+    if ":" in name:
+        return None
+    try:
+        return rds.instance(client, name)
+    except AwsError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def _refuse_primary(
+    client: Any, plan: Plan, steps: list[Step], replica: Instance, reboot: str
+) -> None:
+    raised = [step for step in steps if _raises(plan, step)]
+    if any(use.name == plan.group for use in replica.groups):
+        if raised and reboot == "now":
+            raise Refused(
+                f"replica {replica.identifier} uses the same group and must be rebooted first:"
+                f" {', '.join(step.name for step in raised)} would be higher on the primary",
+                f"Apply with --reboot never, then rdstune apply {replica.identifier} --reboot now,"
+                " then this again.",
+            )
+        return
+    here, there = _machine(plan.target.writer), _machine(replica)
+    pairs = _pairs(raised, here, _values(client, replica), there)
+    _refuse(
+        replica.identifier,
+        [f"{name} {theirs} of {ours}" for name, ours, theirs in pairs if theirs < ours],
+        f"Raise it there first: rdstune apply {replica.identifier}.",
+    )
+
+
+def _raises(plan: Plan, step: Step) -> bool:
+    here = _machine(plan.target.writer)
+    before, after = number(step.shown, here), number(step.value, here)
+    return before is None or after is None or after > before
+
+
+def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instance) -> None:
+    lowered = [step for step in steps if not _raises(plan, step)]
+    here, there = _machine(plan.target.writer), _machine(primary)
+    pairs = _pairs(lowered, here, _values(client, primary), there)
+    _refuse(
+        plan.target.identifier,
+        [f"{name} {ours} of {theirs}" for name, ours, theirs in pairs if ours < theirs],
+        f"Lower the primary first: rdstune apply {primary.identifier}.",
+    )
+
+
+def _pairs(
+    steps: list[Step], here: Machine | None, values: Mapping[str, str], there: Machine | None
+) -> Iterator[tuple[str, int, int]]:
+    """What each step gives here, and what the other side has."""
+    for step in steps:
+        ours, theirs = number(step.value, here), number(values.get(step.name), there)
+        if ours is not None and theirs is not None:
+            yield step.name, ours, theirs
+
+
+def _refuse(replica: str, gaps: list[str], hint: str) -> None:
+    if gaps:
+        raise Refused(
+            f"replica {replica} would have less than its primary: {', '.join(gaps)}", hint
+        )
+
+
+def _values(client: Any, instance: Instance) -> dict[str, str]:
+    rows = rds.parameters(client, instance.groups[0].name)
+    return {row.name: row.value for row in rows if row.value is not None}
+
+
+def _machine(instance: Instance) -> Machine | None:
+    """None for a class that we do not know: what cannot be known is not refused."""
+    try:
+        known = instance_class(instance.class_name)
+    except BadValue:
+        return None
+    return machine(instance, class_memory(known, instance.engine), known.vcpus)
+
+
+def number(value: str | None, of: Machine | None) -> int | None:
+    """The integer that a value gives on a machine, by the middle of its estimated memory."""
+    if value is None or of is None:
+        return None
+    found = expected(value, of.at_its_middle())
+    return int(found.low) if found and found.low.lstrip("-").isdigit() else None

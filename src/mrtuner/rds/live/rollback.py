@@ -1,0 +1,85 @@
+"""Take a change back; where that fails, say what is in force and which command repairs it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.change.journal import journal_directory
+from mrtuner.change.record import Entry
+from mrtuner.errors import ApplyError, MrTunerError
+from mrtuner.rds.live.plan import user_values
+from mrtuner.rds.live.target import Target, read_target
+from mrtuner.rds.live.transaction import Transaction
+
+#: Names of parameters in a message; the journal has them all.
+_NAMED: Final = 8
+
+
+def roll_back(transaction: Transaction, why: str = "") -> tuple[str, ...]:
+    """Put everything back; the parameters that keep our value until a reboot.
+
+    ApplyError where that fails: `why` it was tried, why it failed, what the group holds and what
+    is attached now, and in the hint the command that goes on putting it back.
+    """
+    try:
+        return transaction.back()
+    except MrTunerError as error:
+        reasons = [why, f"the old values could not be put back: {error.message}"]
+        message = "; ".join([*filter(None, reasons), *_now(transaction)])
+        raise ApplyError(message, _hint(transaction, error)) from error
+
+
+def _now(transaction: Transaction) -> Iterator[str]:
+    """What is in force, as far as AWS can still be asked."""
+    group = transaction.group
+    try:
+        target = read_target(transaction.client, group.identifier)
+    except MrTunerError as error:
+        yield f"what is in force now cannot be read: {error.message}"
+        return
+    yield f"now {', '.join(_members(target))}"
+    try:
+        rows = rds.parameters(transaction.client, group.name, transaction.scope, source="user")
+    except AwsError as error:
+        gone = f"there is no group {group.name}"
+        unread = f"what group {group.name} holds cannot be read: {error.message}"
+        yield gone if error.not_found else unread
+        return
+    yield from _held(transaction, user_values(rows), attached=target.group == group.name)
+
+
+def _members(target: Target) -> Iterator[str]:
+    for one in target.members:
+        status = target.statuses.get(one.identifier)
+        yield f"{one.identifier} is {one.status} with group {target.group} ({status})"
+
+
+def _held(transaction: Transaction, now: Mapping[str, str], *, attached: bool) -> Iterator[str]:
+    """Which of the parameters have our value, and which the one from before."""
+    name, entries = transaction.group.name, transaction.change.entries
+    ours = [one for one in entries if now.get(one.name) == one.after != one.before]
+    back = [one for one in entries if now.get(one.name) == one.before != one.after]
+    if ours:
+        waits = ", not attached" if not attached else ""
+        yield f"group {name}{waits} holds the new value of {_named(ours)}"
+    if back:
+        yield f"and the old value of {_named(back)}" if ours else f"group {name} is as before"
+
+
+def _named(entries: list[Entry]) -> str:
+    names = ", ".join(one.name for one in entries[:_NAMED])
+    return names if len(entries) <= _NAMED else f"{names} and {len(entries) - _NAMED} more"
+
+
+def _hint(transaction: Transaction, error: MrTunerError) -> str:
+    """What kept it from being put back first, then the command that does it."""
+    group, directory = transaction.group, transaction.journal.directory
+    words = ["rdstune", "undo", group.identifier, "--region", group.region]
+    if directory != journal_directory():
+        words += ["--journal", str(directory)]
+    first = f"{error.hint} Then put" if error.hint else "Put"
+    return f"{first} the old values back with: {shlex.join(words)}"

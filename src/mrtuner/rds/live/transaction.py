@@ -1,0 +1,325 @@
+"""One journalled change of a parameter group: forward to its target, or back to its start.
+
+Each call is noted before it is made. Calls are not atomic with one another: in a group that is
+attached, dynamic parameters come into force call by call. So static parameters go first, a
+failure puts everything back, and what a kill leaves is finished or put back by the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rds import Scope
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.steps import Observer, Steps
+from mrtuner.errors import ApplyError
+from mrtuner.rds.live.batches import Direction, batches, send, value
+from mrtuner.rds.live.plan import user_values
+from mrtuner.rds.live.target import CHANGEABLE, INCOMPATIBLE, Target, read_target, users
+from mrtuner.rds.live.wait import Pace, refuse_failure, wait
+
+_APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
+#: Noted once the call was taken: a reboot that was only meant has changed nothing.
+_REBOOTING: Final = "{} is rebooting"
+#: How often a group that was just taken off is tried to be deleted; RDS needs a moment.
+_DELETIONS: Final = 10
+
+
+@dataclass(slots=True)
+class Transaction(Steps):
+    """A change under way. `may_reboot`: whether this run may reboot, on the way back too."""
+
+    client: Any
+    journal: Journal
+    change: Change
+    pace: Pace
+    at: Observer
+    may_reboot: bool
+
+    @property
+    def group(self) -> GroupChange:
+        """The group side of the change."""
+        if self.change.group is None:
+            raise ApplyError("the journal's change is not one of a parameter group")
+        return self.change.group
+
+    @property
+    def scope(self) -> Scope:
+        """Instance or cluster group."""
+        return Scope(self.group.scope)
+
+    # Forward.
+
+    def forward(self) -> None:
+        """Take every step to the target, and verify it. Whatever is raised, call `back`."""
+        if self.group.creates:
+            with self._step(State.WRITING, f"create group {self.group.name}"):
+                self._create()
+        broken = read_target(self.client, self.group.identifier)
+        if not self.group.removes or broken.incompatible:
+            self._write("after", State.WRITING)
+            with self._step(State.WRITTEN, "check the group"):
+                self._check_values("after")
+        if broken.incompatible:
+            self._revive(broken, State.RESTARTING)
+        if self.group.attached_before != self.group.attached_after:
+            with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
+                self._attach(self.group.attached_after)
+        with self._step(State.RELOADING, "wait until RDS has taken it"):
+            self._settle(self.group.attached_after, revived=bool(broken.incompatible))
+        self.complete()
+
+    def complete(self) -> None:
+        """The steps after the group is as wanted: reboots, the last look, clearing up."""
+        begun = self._begun()
+        for name in self.group.reboots if self.may_reboot else ():
+            with self._step(State.RESTARTING, f"reboot {name}"):
+                note = partial(self._note, State.RESTARTING, _REBOOTING.format(name))
+                always = name not in begun  # whatever RDS says of the group
+                reboot_waiting(self.client, name, self.pace, always=always, begun=note)
+        with self._step(State.RELOADED, "verify"):
+            self._verify()
+        if self.group.removes:
+            with self._step(State.RELOADED, f"delete group {self.group.name}"):
+                self._delete()
+        self._note(State.VERIFIED, "verified")
+
+    def at_target(self) -> bool:
+        """Whether the group says what was wanted where it was wanted, and nothing has failed."""
+        target = self._settled_somehow()
+        if target.incompatible or target.group != self.group.attached_after:
+            return False
+        if self.group.removes:
+            return True
+        now = self._values()
+        return now is not None and not self._differing("after", now)
+
+    # Back.
+
+    def back(self) -> tuple[str, ...]:
+        """Put everything back; the parameters that keep our value until a reboot.
+
+        What somebody else has changed meanwhile is theirs and stays. Raises ApplyError when it
+        cannot be done; the journal then remembers, and the next run goes on.
+        """
+        target = self._settled_somehow()
+        if self._must_put_back(target):
+            self._write("before", State.REVERTING, self._to_put_back())
+            target = self._settled_somehow()
+        if target.incompatible:
+            target = self._revive(target)
+        if target.group == self.group.attached_after != self.group.attached_before:
+            with self._step(State.REVERTING, f"attach group {self.group.attached_before} again"):
+                self._attach(self.group.attached_before)
+                self._settle(self.group.attached_before)
+        waiting = self._reboot_back()
+        if self.group.creates:
+            self._remove_ours()
+        self._note(State.REVERTED, "reverted")
+        return waiting
+
+    def _must_put_back(self, target: Target) -> bool:
+        """A group that will be deleted is not worth it, unless an instance waits for it."""
+        return not self.group.creates or bool(target.incompatible)
+
+    def _to_put_back(self) -> tuple[Entry, ...]:
+        """Ours that are not back yet. What somebody else has written since is left to them."""
+        now = self._values()
+        if now is None:
+            return ()
+        keep = [one for one in self.change.entries if now.get(one.name) in (one.before, one.after)]
+        self.change = replace(self.change, entries=tuple(keep))
+        return tuple(one for one in keep if now.get(one.name) != one.before)
+
+    def _revive(self, target: Target, state: State = State.REVERTING) -> Target:
+        """Reboot what does not start; it is down, so that needs nobody's leave."""
+        for name in target.incompatible:
+            with self._step(state, f"reboot {name} with its old values"):
+                self._restart_failed(name)
+        return self._settled_somehow()
+
+    def _restart_failed(self, name: str) -> None:
+        try:
+            rds.reboot(self.client, name)
+        except AwsError as error:
+            if error.code != "InvalidDBInstanceState":
+                raise
+            # RDS is trying by itself already.
+        began = self.pace.clock()
+
+        def up_or_down_again(target: Target) -> bool:
+            """A moment passes before a status is the one after the reboot."""
+            late = self.pace.clock() - began > self.pace.grace
+            status = target.member(name).status
+            return status in CHANGEABLE or (late and status == INCOMPATIBLE)
+
+        wait(self.client, name, up_or_down_again, self.pace, strict=False)
+
+    def _reboot_back(self) -> tuple[str, ...]:
+        """Reboot again what was rebooted with our values, if this run may."""
+        rebooted = self._begun()
+        waiting = [one.name for one in self.change.entries if one.restart]
+        target = read_target(self.client, self.group.identifier)
+        if not rebooted or not target.waiting:
+            return ()
+        if not self.may_reboot:
+            return tuple(waiting)
+        for name in rebooted:
+            with self._step(State.REVERTING, f"reboot {name} with its old values"):
+                reboot_waiting(self.client, name, self.pace)
+        return ()
+
+    def _begun(self) -> tuple[str, ...]:
+        """The instances whose reboot RDS has taken, in this run or one before."""
+        done = set(self.journal.steps(self.change))
+        return tuple(name for name in self.group.reboots if _REBOOTING.format(name) in done)
+
+    def _remove_ours(self) -> None:
+        """Delete the group that this change made, unless somebody has taken it up already."""
+        name = self.group.name
+        try:
+            found = rds.group(self.client, name, self.scope)
+        except AwsError as error:
+            if error.not_found:
+                return
+            raise
+        if found.description != self._description():
+            return  # somebody else's of the same name
+        with self._step(State.REVERTING, f"delete group {name}"):
+            if not users(self.client, name, self.scope):
+                self._delete()
+
+    # Single steps.
+
+    def _create(self) -> None:
+        group = self.group
+        rds.create_group(self.client, group.name, group.family, self._description(), self.scope)
+
+    def _description(self) -> str:
+        """Tells the group of this change from any other of the same name."""
+        return f"MrTuner for {self.group.identifier}, {self.change.began}"
+
+    def _write(
+        self, direction: Direction, state: State, entries: Sequence[Entry] | None = None
+    ) -> None:
+        todo = self.change.entries if entries is None else entries
+        for batch in batches(todo, direction):
+            with self._step(state, str(batch)):
+                send(self.client, self.group.name, self.scope, batch)
+
+    def _check_values(self, direction: Direction) -> None:
+        now = self._values()
+        wrong = self._differing(direction, now or {})
+        if now is None or wrong:
+            raise ApplyError(
+                f"group {self.group.name} does not hold what was written: {', '.join(wrong)}",
+                "Somebody else may be changing it; run again when they are done.",
+            )
+
+    def _differing(self, direction: Direction, now: Mapping[str, str]) -> list[str]:
+        return [
+            one.name for one in self.change.entries if now.get(one.name) != value(one, direction)
+        ]
+
+    def _values(self) -> dict[str, str] | None:
+        """What is set in the group; None when there is no such group."""
+        try:
+            rows = rds.parameters(self.client, self.group.name, self.scope, source="user")
+        except AwsError as error:
+            if error.not_found:
+                return None
+            raise
+        return user_values(rows)
+
+    def _attach(self, name: str) -> None:
+        if self.scope is Scope.CLUSTER:
+            rds.attach_cluster_group(self.client, self.group.identifier, name)
+        else:
+            rds.attach_group(self.client, self.group.identifier, name)
+
+    def _settle(self, attached: str, *, revived: bool = False) -> Target:
+        """Until RDS has taken the group's values as far as it does without a reboot.
+
+        `revived`: the instance was down and has been rebooted with them already.
+        """
+        static = any(one.restart for one in self.change.entries)
+        waits = attached != self.group.attached_before or (static and not revived)
+        began = self.pace.clock()
+
+        def done(target: Target) -> bool:
+            taken = target.changeable and target.group == attached
+            statuses = set(target.statuses.values())
+            late = self.pace.clock() - began > self.pace.grace
+            if waits and not late:
+                return taken and statuses == {"pending-reboot"}
+            return taken and statuses <= _APPLIED
+
+        return wait(self.client, self.group.identifier, done, self.pace)
+
+    def _settled_somehow(self) -> Target:
+        """Whatever it came to, once nothing is under way any more."""
+        return wait(
+            self.client,
+            self.group.identifier,
+            lambda one: one.busy is None and "applying" not in one.statuses.values(),
+            self.pace,
+            strict=False,
+        )
+
+    def _verify(self) -> None:
+        target = read_target(self.client, self.group.identifier)
+        refuse_failure(target)
+        if target.group != self.group.attached_after:
+            raise ApplyError(
+                f"{target} uses group {target.group}, not {self.group.attached_after}",
+                "Somebody else may have attached another; run again.",
+            )
+        if not self.group.removes:
+            self._check_values("after")
+
+    def _delete(self) -> None:
+        """Delete the group; RDS may hold on to it for a moment after it was taken off."""
+        for attempt in range(1, _DELETIONS + 1):
+            try:
+                rds.delete_group(self.client, self.group.name, self.scope)
+            except AwsError as error:
+                if error.not_found:
+                    return
+                if "ParameterGroupState" not in error.code or attempt == _DELETIONS:
+                    raise
+                self.pace.sleep(self.pace.first)
+            else:
+                return
+
+
+def _untold() -> None:
+    """Tell nobody."""
+
+
+def reboot_waiting(
+    client: Any,
+    name: str,
+    pace: Pace,
+    *,
+    always: bool = False,
+    begun: Callable[[], None] = _untold,
+) -> None:
+    """Reboot an instance or a Multi-AZ DB cluster, and wait until it runs the group's values.
+
+    `always`: even when RDS says that it is in sync. `begun` is called once RDS has taken the
+    call. DoesNotStart when it does not start.
+    """
+    ready = wait(client, name, lambda one: one.up(name), pace)
+    if always or not ready.runs_group(name):
+        if ready.restarts_as_one and name == ready.identifier:
+            rds.reboot_cluster(client, name)
+        else:
+            rds.reboot(client, name)
+        begun()
+        wait(client, name, lambda one: one.runs_group(name), pace)

@@ -1,0 +1,146 @@
+"""Take the latest change of an instance's parameter group back, exactly.
+
+What somebody had set gets that value again, everything else is reset; the group that was attached
+is attached again, and one that we made is deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mrtuner.aws import rds
+from mrtuner.aws.errors import AwsError
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, Entry, GroupChange
+from mrtuner.change.steps import Observer, unseen
+from mrtuner.errors import Refused, UsageError
+from mrtuner.rds.live.apply import (
+    Outcome,
+    Reboot,
+    begin,
+    carry_out,
+    held,
+    outcome,
+    reboot_order,
+    recover,
+    refuse_busy,
+)
+from mrtuner.rds.live.plan import user_values
+from mrtuner.rds.live.target import Target, read_target, users
+from mrtuner.rds.live.wait import USUAL, Pace
+
+
+def undo(
+    client: Any,
+    identifier: str,
+    journal: Journal,
+    *,
+    reboot: Reboot = "never",
+    force: bool = False,
+    pace: Pace = USUAL,
+    at: Observer = unseen,
+) -> Outcome:
+    """Take back the latest change of this instance or cluster.
+
+    Refused, with the names, when somebody has changed one of its parameters or attached another
+    group since, unless `force`. UsageError when the journal knows of no change. One that was
+    interrupted counts: when that is gone now, the change before it stays.
+    """
+    recovered = recover(client, identifier, journal, reboot=reboot, pace=pace, at=at)
+    if recovered is not None and recovered.taken_back:
+        return recovered
+    target = read_target(client, identifier)
+    done = last(journal, target)
+    with held(journal, target, _group(done).name):
+        target = read_target(client, identifier)
+        if not target.incompatible:  # that is one reason to undo
+            refuse_busy(target)
+        draft = _draft(client, target, done, reboot, force)
+        transaction = begin(client, journal, draft, pace, at, reboot)
+        carry_out(transaction)
+    found = outcome("undone", transaction)
+    return replace(found, change=done.id, changed=tuple(one.name for one in done.entries))
+
+
+def last(journal: Journal, target: Target) -> Change:
+    """The change that an undo would take back. UsageError when there is none."""
+    done = journal.last(target.arn)
+    if done is None:
+        raise UsageError(
+            f"there is nothing to undo: the journal knows no change of {target}",
+            "If it was made with another journal, name that with --journal.",
+        )
+    return done
+
+
+def _group(done: Change) -> GroupChange:
+    assert done.group is not None  # noqa: S101 - found by the ARN of an RDS instance
+    return done.group
+
+
+def _draft(client: Any, target: Target, done: Change, reboot: Reboot, force: bool) -> Change:
+    group = _group(done)
+    now = _values(client, group, target)
+    if not force:
+        _refuse_changed(target, done, now)
+    others = set(users(client, group.name, target.scope)) - {target.identifier}
+    removes = group.creates and not others
+    # A group that we made and others have taken up is theirs: only ours is taken off it.
+    entries = () if group.creates and others else _turned(done, now)
+    moves = group.attached_before != group.attached_after
+    reboots = reboot_order(target) if reboot == "now" and (moves or _static(entries)) else ()
+    return replace(
+        done,
+        entries=entries,
+        restarts=bool(reboots),
+        undoes=done.id,
+        group=replace(
+            group,
+            attached_before=target.group,
+            attached_after=group.attached_before,
+            creates=False,
+            removes=removes,
+            reboots=reboots,
+        ),
+    )
+
+
+def _values(client: Any, group: GroupChange, target: Target) -> dict[str, str]:
+    try:
+        return user_values(rds.parameters(client, group.name, target.scope, source="user"))
+    except AwsError as error:
+        if error.not_found:
+            raise Refused(
+                f"group {group.name} is no longer there",
+                f"Attach {group.attached_before} to {target} by hand.",
+            ) from None
+        raise
+
+
+def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
+    group = _group(done)
+    changed = [
+        f"{one.name} (now {now.get(one.name, 'not set')}, by us {one.after or 'not set'})"
+        for one in done.entries
+        if now.get(one.name) != one.after
+    ]
+    if target.group != group.attached_after:
+        changed.append(f"{target} uses group {target.group}")
+    if changed:
+        raise Refused(
+            f"somebody has changed it since: {', '.join(changed)}",
+            "Put that back first, or overwrite it with --force.",
+        )
+
+
+def _turned(done: Change, now: dict[str, str]) -> tuple[Entry, ...]:
+    """The entries from what is there now to what was there before the change."""
+    return tuple(
+        replace(one, before=now.get(one.name), after=one.before, in_force=now.get(one.name, ""))
+        for one in done.entries
+    )
+
+
+def _static(entries: tuple[Entry, ...]) -> bool:
+    return any(one.restart for one in entries)

@@ -1,0 +1,1 @@
+"""Let a server go away, and time the outage from the client's side."""

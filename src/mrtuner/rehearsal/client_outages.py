@@ -1,0 +1,82 @@
+"""What each kind of client met: its gaps taken together, counted from the trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mrtuner.rehearsal.observation import Gap, Kind, Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What one kind of client met, in seconds from the moment it was set off.
+
+    `least` and `most` bound the time without an answer, all its gaps together; `most` is None
+    when it was still without one at the end.
+    """
+
+    kind: Kind
+    last_success: float | None
+    first_failure: float | None  # None: it only waited
+    first_success: float | None
+    least: float
+    most: float | None
+    gaps: int
+    failed: int
+    late: int
+    errors: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "kind": str(self.kind),
+            "words": self.kind.words,
+            "last_success": _rounded(self.last_success),
+            "first_failure": _rounded(self.first_failure),
+            "first_success": _rounded(self.first_success),
+            "least": _rounded(self.least),
+            "most": _rounded(self.most),
+            "gaps": self.gaps,
+            "failed": self.failed,
+            "late": self.late,
+            "errors": list(self.errors),
+        }
+
+
+def outlooks(seen: Observation, asked: float) -> tuple[Outlook, ...]:
+    """Of the kinds that noticed anything; `asked` is when it was set off [s]."""
+    found = (_outlook(seen.gaps(kind), asked) for kind in seen.kinds)
+    return tuple(one for one in found if one is not None)
+
+
+def _outlook(gaps: Sequence[Gap], asked: float) -> Outlook | None:
+    if not gaps:
+        return None
+    first, last = gaps[0], gaps[-1]
+    most = [gap.most for gap in gaps]
+    return Outlook(
+        kind=first.kind,
+        last_success=_since(first.last_answer, asked),
+        first_failure=min((_at(gap, asked) for gap in gaps if gap.failed), default=None),
+        first_success=_since(last.answer, asked),
+        least=sum(gap.least for gap in gaps),
+        most=None if None in most else sum(one for one in most if one is not None),
+        gaps=len(gaps),
+        failed=sum(gap.failed for gap in gaps),
+        late=sum(gap.late for gap in gaps),
+        errors=tuple(dict.fromkeys(error for gap in gaps for error in gap.errors)),
+    )
+
+
+def _at(gap: Gap, asked: float) -> float:
+    return (gap.began if gap.first_failure is None else gap.first_failure) - asked
+
+
+def _since(moment: float | None, asked: float) -> float | None:
+    return None if moment is None else moment - asked
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

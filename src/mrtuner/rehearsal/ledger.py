@@ -1,0 +1,74 @@
+"""The table that probes write to: made before, counted and dropped afterwards.
+
+It lies in a schema of its own with a name that nobody else has. Its rows have no primary key: a
+write that arrives twice is to be seen, not refused.
+"""
+
+from __future__ import annotations
+
+import secrets
+from itertools import count
+from typing import Any, Final, LiteralString
+
+from mrtuner.errors import ConnectError
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.rehearsal.observation import Ledger, balanced
+
+SCHEMA_PREFIX: Final = "mrtuner_probe_"
+
+
+class Book:
+    """One ledger: its table, the numbers sent to it, and those that were acknowledged."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.schema = SCHEMA_PREFIX + secrets.token_hex(4)
+        self.sent = 0
+        self._numbers = count(1)
+        self._acknowledged: set[int] = set()
+        self._made = False
+
+    def make(self) -> None:
+        """Create the schema. ConnectError where that is not allowed."""
+        with connect(self.dsn, through_pooler=True) as conn, translated():
+            conn.execute(self.named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int NOT NULL)"))
+            self._made = True
+
+    def number(self) -> int:
+        """The next write's."""
+        return next(self._numbers)
+
+    def acknowledge(self, number: int) -> None:
+        """The server said that it has committed this one."""
+        self._acknowledged.add(number)
+
+    def close(self) -> tuple[Ledger | None, str | None]:
+        """The count, if it could be taken, and the schema's name, if it is still there."""
+        ledger = None
+        try:
+            ledger = self._counted() if self._made else None
+            self.drop()
+        except ConnectError:
+            return ledger, self.schema
+        return ledger, None
+
+    def _counted(self) -> Ledger:
+        with connect(self.dsn, through_pooler=True) as conn, translated():
+            rows = conn.execute(self.named("SELECT id FROM {table}")).fetchall()
+        return balanced(self.sent, self._acknowledged, [row[0] for row in rows])
+
+    def drop(self) -> None:
+        """Remove the schema, if it was made and is not removed yet."""
+        if not self._made:
+            return
+        with connect(self.dsn, through_pooler=True) as conn, translated():
+            conn.execute(self.named("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+        self._made = False
+
+    def named(self, statement: LiteralString) -> Any:
+        """A statement on {schema} or {table}."""
+        from psycopg.sql import SQL, Identifier
+
+        return SQL(statement).format(
+            schema=Identifier(self.schema), table=Identifier(self.schema, "ledger")
+        )

@@ -1,0 +1,344 @@
+"""Open-loop probes of a PostgreSQL server: what a client sees while the server goes away.
+
+Each kind of probe has a schedule of its own that does not wait for answers: a server that hangs
+for a minute is seen to hang by every client that came in that minute, not by one. The connection
+string is the user's own and is used as it is, so that what is measured is what its settings give;
+only `Schedule.timeout` bounds an attempt from outside. Nothing here knows how or why the server
+goes away.
+
+Writes go into a table in a schema of our own, each row numbered, and what was acknowledged is
+counted again at the end. The schema is dropped afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from math import ceil
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
+
+from mrtuner.errors import MrTunerError
+from mrtuner.postgres.connect import connect
+from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, Book
+from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, steady
+from mrtuner.rehearsal.server_identity import Who, permitted, server
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+
+__all__ = ["APPLICATION_NAME", "SCHEMA_PREFIX", "Probes", "Schedule"]
+
+APPLICATION_NAME: Final = "mrtuner-probe"
+
+#: How long the end of a probe may take beyond its timeout [s].
+_GRACE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How often, how patiently and in which ways to ask."""
+
+    interval: float = 0.2  # s between two attempts of one kind
+    timeout: float = 10.0  # s after which an attempt is given up and counts as failed
+    kinds: tuple[Kind, ...] = USUAL
+    held: int = 1  # connections that each held kind keeps open and asks in turn
+    flight: float = 1.0  # s that a query in flight takes when all is well
+    #: Unanswered attempts of one kind at once. More are left out and counted: a server that
+    #: comes back must not find every slot of max_connections taken by probes.
+    at_once: int = 20
+
+    def most(self, kind: Kind) -> int:
+        """Sessions of one kind at once; queries in flight have some when all is well."""
+        if kind.held:
+            return self.held
+        owed = ceil(self.flight / self.interval) if kind is Kind.FLIGHT else 0
+        return self.at_once + owed
+
+    @property
+    def sessions(self) -> int:
+        """The most at once, of every kind together."""
+        return sum(self.most(kind) for kind in self.kinds)
+
+
+class Probes:
+    """Probes that run from entering the block until `finish`, in a thread of their own.
+
+    Entering raises ConnectError or UsageError when the server cannot be reached or the table for
+    writes cannot be made: nothing is worth starting then. Leaving the block stops the probes and
+    drops the schema, whatever happened.
+    """
+
+    def __init__(self, dsn: str, schedule: Schedule | None = None) -> None:
+        self.dsn = dsn
+        self.schedule = schedule or Schedule()
+        self.book = Book(dsn)
+        self._loop: asyncio.AbstractEventLoop | None = None  # while the thread runs
+        self._stop = asyncio.Event()
+        self._thread: threading.Thread | None = None
+        self._began, self._began_at = time.monotonic(), datetime.now(UTC)
+        self._attempts: list[Attempt] = []
+        self._skipped = 0
+        self._held: dict[Kind, deque[Connection | None]] = {
+            kind: deque([None] * self.schedule.held) for kind in Kind if kind.held
+        }
+        self._who = Who()
+        self._broken: BaseException | None = None
+
+    def __enter__(self) -> Probes:
+        self._prepare()
+        self._loop = asyncio.new_event_loop()
+        self._began, self._began_at = time.monotonic(), datetime.now(UTC)
+        self._thread = threading.Thread(target=self._work, args=(self._loop,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._halt()
+        with suppress(MrTunerError):
+            self.book.drop()
+
+    def _prepare(self) -> None:
+        with connect(self.dsn, through_pooler=True) as conn:
+            self._who = permitted(conn)
+        if any(kind.writes for kind in self.schedule.kinds):
+            self.book.make()
+
+    def now(self) -> float:
+        """Seconds since the probes began."""
+        return time.monotonic() - self._began
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Those that have ended so far. Raises what broke the probes themselves, if anything."""
+        if self._broken is not None:
+            raise self._broken
+        return tuple(self._attempts)
+
+    def wait_until_steady(self, seconds: float, *, patience: float) -> bool:
+        """Wait until every kind was well answered for so long; False when patience [s] ends."""
+        end = self.now() + patience
+        while not self._steady_for(seconds):
+            if self.now() >= end:
+                return False
+            time.sleep(min(0.05, self.schedule.interval))
+        return True
+
+    def _steady_for(self, seconds: float) -> bool:
+        since = self.now() - seconds
+        return since >= 0 and steady(self.attempts(), self.schedule.kinds, since=since)
+
+    def finish(self) -> Observation:
+        """Stop, count the ledger, drop the schema, and give everything that was seen."""
+        self._halt()
+        seconds = self.now()
+        ledger, left_behind = self.book.close()
+        return Observation(
+            began=self._began_at,
+            seconds=seconds,
+            interval=self.schedule.interval,
+            timeout=self.schedule.timeout,
+            kinds=self.schedule.kinds,
+            attempts=tuple(sorted(self.attempts(), key=lambda one: (one.due, one.kind))),
+            skipped=self._skipped,
+            ledger=ledger,
+            left_behind=left_behind,
+        )
+
+    # The thread.
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_until_complete(self._probe())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        except BaseException as error:  # the caller's thread raises it again
+            self._broken = error
+        finally:
+            loop.close()
+
+    def _halt(self) -> None:
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            return
+        with suppress(RuntimeError):  # it ended by itself just now
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(2 * self.schedule.timeout + _GRACE)
+
+    async def _probe(self) -> None:
+        """Until told to stop; then wait for the attempts under way."""
+        kinds = self.schedule.kinds
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, kind in enumerate(kinds):
+                    offset = self.schedule.interval * place / len(kinds)
+                    group.create_task(self._ask_regularly(kind, offset, group))
+        finally:
+            await self._let_go()
+
+    async def _ask_regularly(self, kind: Kind, offset: float, group: asyncio.TaskGroup) -> None:
+        """Keep the schedule of one kind: attempt n is due at offset + n * interval."""
+        limit = self.schedule.most(kind)
+        under_way: Counter[Kind] = Counter()
+        for number in count():
+            due = offset + number * self.schedule.interval
+            if await self._stopped_before(due):
+                return
+            if under_way[kind] >= limit:
+                self._skipped += not kind.held  # one session can ask one thing at a time
+                continue
+            under_way[kind] += 1
+            task = group.create_task(self._attempt(kind, due))
+            task.add_done_callback(lambda _: under_way.subtract([kind]))
+
+    async def _stopped_before(self, due: float) -> bool:
+        """Sleep until `due`; True as soon as the probes are to stop."""
+        try:
+            async with asyncio.timeout(max(0.0, due - self.now())):
+                await self._stop.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _attempt(self, kind: Kind, due: float) -> None:
+        import psycopg
+
+        one = _Asking(sent=self.now())
+        error, sqlstate, given_up = None, None, False
+        try:
+            await self._ask(kind, one)
+        except TimeoutError:
+            error, given_up = f"no answer within {self.schedule.timeout:g} s", True
+        except (psycopg.Error, OSError) as problem:
+            error, sqlstate = _said(problem), getattr(problem, "sqlstate", None)
+        self._attempts.append(
+            Attempt(
+                kind=kind, due=due + self._owed(kind), sent=one.sent, asked=one.asked,
+                ended=self.now(), error=error, server=one.server, sqlstate=sqlstate,
+                given_up=given_up, fresh=one.fresh,
+            )
+        )  # fmt: skip
+
+    def _owed(self, kind: Kind) -> float:
+        """Seconds that the query takes when all is well."""
+        return self.schedule.flight if kind is Kind.FLIGHT else 0.0
+
+    async def _ask(self, kind: Kind, one: _Asking) -> None:
+        """Connect if need be, ask, and note on `one` how far it came."""
+        if kind.held:
+            async with self._lent(kind, one) as conn:
+                await self._put(kind, conn, one)
+            return
+        conn = await self._connect()
+        try:
+            await self._put(kind, conn, one)
+        finally:
+            await conn.close()
+
+    @asynccontextmanager
+    async def _lent(self, kind: Kind, one: _Asking) -> AsyncIterator[Connection]:
+        """As a pool without a check would: only a failure makes it connect anew."""
+        pool = self._held[kind]
+        conn = pool.popleft()
+        one.fresh = conn is None
+        try:
+            conn = conn or await self._connect()
+            yield conn
+        except BaseException:
+            if conn is not None:
+                await conn.close()
+            conn = None
+            raise
+        finally:
+            pool.append(conn)
+
+    async def _put(self, kind: Kind, conn: Connection, one: _Asking) -> None:
+        """The question of this kind, over a connection."""
+        one.asked = self.now()
+        columns = self._who.columns
+        if kind.writes:
+            number = self.book.number()
+            insert: LiteralString = "INSERT INTO {table} VALUES (%s) RETURNING "
+            statement = self.book.named(insert + columns)
+            self.book.sent += 1
+            one.server = await self._query(conn, statement, (number,))
+            self.book.acknowledge(number)
+        elif kind is Kind.FLIGHT:
+            asleep = f"SELECT {columns} FROM pg_sleep(%s)"  # noqa: S608 - columns are ours
+            owed = self.schedule.flight
+            one.server = await self._query(conn, asleep, (owed,), owed=owed)
+        else:
+            one.server = await self._query(conn, "SELECT " + columns)
+
+    async def _let_go(self) -> None:
+        for pool in self._held.values():
+            while pool:
+                if (conn := pool.popleft()) is not None:
+                    await conn.close()
+
+    async def _connect(self) -> Connection:
+        from psycopg import AsyncConnection
+
+        async with asyncio.timeout(self.schedule.timeout):
+            return await AsyncConnection.connect(
+                self.dsn, autocommit=True, prepare_threshold=None,
+                application_name=APPLICATION_NAME,
+            )  # fmt: skip
+
+    async def _query(
+        self,
+        conn: Connection,
+        statement: Any,
+        values: tuple[Any, ...] = (),
+        *,
+        owed: float = 0.0,
+    ) -> Server:
+        """One answer. Patience ends by hanging up: a cancel would wait for the server again."""
+        import psycopg
+
+        began, patience = self.now(), self.schedule.timeout + owed
+        guard = asyncio.get_running_loop().call_later(patience, _hang_up, conn)
+        try:
+            row = await (await conn.execute(statement, values or None)).fetchone()
+        except psycopg.Error:
+            if self.now() - began >= patience:
+                raise TimeoutError from None
+            raise
+        finally:
+            guard.cancel()
+        return server(row, conn.info.hostaddr or None)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """How far an attempt has come."""
+
+    sent: float
+    fresh: bool = True
+    asked: float | None = None
+    server: Server | None = None
+
+
+def _hang_up(conn: Connection) -> None:
+    """Shut the socket down, so that whoever waits for an answer on it is told at once."""
+    with suppress(OSError), socket.socket(fileno=os.dup(conn.fileno())) as ours:
+        ours.shutdown(socket.SHUT_RDWR)
+
+
+def _said(error: Exception) -> str:
+    """The first line of what libpq or the server says; it never holds a password."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

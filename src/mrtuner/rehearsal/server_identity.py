@@ -1,0 +1,73 @@
+"""Which server answers: one SELECT list that goes with every probe.
+
+A new primary differs from the old one in its start time, address and timeline. A role may not ask
+for all of that everywhere, so what is refused once is left out from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+from mrtuner.rehearsal.observation import Server
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+_ALWAYS: Final[LiteralString] = (
+    "pg_postmaster_start_time(), pg_is_in_recovery(),"
+    " host(inet_server_addr()) || ':' || inet_server_port()"
+)
+#: pg_control_checkpoint() would tell the timeline too, but only after the checkpoint that follows
+#: a promotion. Source: xlogfuncs.c, pg_walfile_name.
+_TIMELINE: Final[LiteralString] = (
+    "CASE WHEN NOT pg_is_in_recovery()"
+    " THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END"
+)
+_SYSTEM: Final[LiteralString] = "(SELECT system_identifier FROM pg_control_system())"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What may be asked; `columns` is a SELECT list, or what follows RETURNING."""
+
+    timeline: bool = False
+    system: bool = False
+
+    @property
+    def columns(self) -> LiteralString:
+        """Five columns, as `server` takes them."""
+        timeline: LiteralString = _TIMELINE if self.timeline else "NULL"
+        system: LiteralString = _SYSTEM if self.system else "NULL"
+        return f"{_ALWAYS}, {timeline}, {system}"
+
+
+def permitted(session: Connection) -> Who:
+    """What this role may ask here."""
+    return Who(timeline=_answers(session, _TIMELINE), system=_answers(session, _SYSTEM))
+
+
+def _answers(session: Connection, column: LiteralString) -> bool:
+    import psycopg
+
+    try:
+        session.execute(f"SELECT {column}")
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error:
+        return False
+    return True
+
+
+def server(row: tuple[Any, ...] | None, address: str | None) -> Server:
+    """The row of `Who.columns` as a record; `address` is the one that the client spoke to."""
+    started, standby, own, timeline, system = (row or (datetime.min, None, None, None, None))[:5]
+    return Server(
+        started=started,
+        standby=bool(standby),
+        address=address,
+        own=own,
+        timeline=timeline,
+        system=system,
+    )

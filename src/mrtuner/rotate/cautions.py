@@ -1,0 +1,71 @@
+"""What a user should know of this server before a rotation, and again after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrtuner.rotate.equalize import owned_elsewhere
+from mrtuner.rotate.model import Group
+from mrtuner.rotate.statements import rows
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+
+def doubts(conn: Connection, group: Group, old: str | None, replicas: int) -> tuple[str, ...]:
+    """Everything that is doubtful of rotating away from a role, in words."""
+    found = (
+        _socket(conn),
+        _old_clients(conn),
+        _unseen_replicas(conn, replicas),
+        _expiry(conn, old),
+        *(_left_over(conn, role, group) for role in (group.blue, group.green)),
+    )
+    return tuple(words for words in found if words)
+
+
+def _socket(conn: Connection) -> str:
+    if not conn.info.host.startswith("/"):
+        return ""
+    return (
+        f"we are connected over a socket, so a new secret names {conn.info.host} as host: connect "
+        "over TCP, as applications do"
+    )
+
+
+def _old_clients(conn: Connection) -> str:
+    """Source: PostgreSQL 10 release notes; pgjdbc's changelog, 42.2.0."""
+    if rows(conn, "SHOW password_encryption")[0][0] == "scram-sha-256":
+        return ""
+    return (
+        "this server makes md5 passwords and this one is SCRAM-SHA-256: clients older than "
+        "libpq 10 or pgjdbc 42.2 cannot log in with it"
+    )
+
+
+def _unseen_replicas(conn: Connection, named: int) -> str:
+    """Source: pg_stat_replication, whose rows everybody sees (a backup and a subscriber too)."""
+    count = int(rows(conn, "SELECT count(*) FROM pg_stat_replication")[0][0])
+    if count <= named:
+        return ""
+    return (
+        f"replication: {count} receive{'s' * (count == 1)} from this server, {named} named by "
+        "--replica: sessions on the others are not seen"
+    )
+
+
+def _expiry(conn: Connection, role: str | None) -> str:
+    query = (
+        "SELECT rolvaliduntil::text FROM pg_roles WHERE rolname = %s AND isfinite(rolvaliduntil)"
+    )
+    found = rows(conn, query, [role])
+    return f"{role} is valid until {found[0][0]}; the new password does not expire" if found else ""
+
+
+def _left_over(conn: Connection, role: str, group: Group) -> str:
+    if not (where := owned_elsewhere(conn, role)):
+        return ""
+    return (
+        f"{role} itself owns something in: {', '.join(where)}; give it to the group there: "
+        f"REASSIGN OWNED BY {role} TO {group.name}"
+    )

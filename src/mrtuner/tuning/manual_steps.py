@@ -1,0 +1,256 @@
+"""What only a person with the machine in hand can do: pages, kernel settings, checksums.
+
+Each step is a function of what is known, and says nothing where there is nothing to gain. Sysctls
+are written for the running kernel; the same lines in a file of /etc/sysctl.d survive a reboot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.tuning.advice import Step
+from mrtuner.tuning.budget import Budget, Chosen
+from mrtuner.tuning.feasibility import Solution, pages_for
+from mrtuner.tuning.situation import Situation, Workload
+from mrtuner.units import GiB, MiB, pretty_bytes
+
+if TYPE_CHECKING:
+    from mrtuner.host.model import Host, VirtualMemory
+    from mrtuner.postgres.model import Server
+
+#: From here on pages of 2 MB are so many that pages of 1 GB spare a level of the tables.
+LARGE_SHARED: Final = 64 * GiB
+#: Dirty pages that the kernel may gather before it writes, where the volume's pace is unknown.
+DIRTY: Final = 256 * MiB
+#: Of the kernel's default, 10 % of memory, this much makes a burst that is felt.
+BURST: Final = GiB
+USUAL_RATIO: Final = 10
+SWAPPINESS: Final = 10
+#: Share of RAM that may be promised; the rest is the kernel's.
+COMMIT: Final = 90
+#: Every sysctl step ends so.
+KEEP: Final = "  # also in a file of /etc/sysctl.d/"
+
+
+def steps(
+    situation: Situation,
+    chosen: Chosen,
+    budget: Budget | None,
+    host: Host | None,
+    server: Server | None,
+    *,
+    reserved: Solution | None = None,
+) -> Iterator[Step]:
+    """Everything for this machine; nothing where a provider has it in hand.
+
+    `reserved` is the solution with huge pages reserved, where they are not proved.
+    """
+    if server and not server.platform.alter_system:
+        return
+    vm = host.vm.value if host and host.vm else None
+    yield from huge_pages(situation, chosen, budget, host, reserved)
+    if not chosen.plain.get("backend_flush_after"):  # that bounds the same
+        yield from dirty_pages(situation, vm)
+    if vm and situation.workload is not Workload.DESKTOP:
+        yield from overcommit(vm, host)
+        yield from swapping(vm, host)
+        yield from transparent_pages(host)
+        yield from numa(vm, budget)
+    yield from checksums(situation, server)
+
+
+def huge_pages(
+    situation: Situation,
+    chosen: Chosen,
+    budget: Budget | None,
+    host: Host | None,
+    with_them: Solution | None,
+) -> Iterator[Step]:
+    """Pages to reserve for shared memory: of 2 MB, of 1 GB where it is very large."""
+    gain = _gain(chosen, budget, with_them)
+    if with_them is not None:
+        budget = with_them.budget
+    if budget is None or budget.shared < GiB or "huge_pages" in situation.fixed:
+        return
+    proved = situation.huge_pages
+    if proved and proved.covers is not None and proved.hold(budget.shared):
+        return
+    pages = pages_for(budget)
+    reserved = host.huge_pages.value.reserved if host and host.huge_pages else None
+    if reserved is not None and reserved >= pages:
+        return
+    commands = [f"sysctl -w vm.nr_hugepages={pages}{KEEP}"]
+    if situation.major >= 15:
+        commands.append(
+            'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact number, stopped'
+        )
+    yield Step(
+        f"reserve {pages} huge pages of 2 MB for shared memory, so that huge_pages = try "
+        f"takes effect{gain}",
+        tuple(commands),
+        now="" if reserved is None else f"{reserved} reserved",
+        risk="reserved memory serves nothing else, also while the server is down",
+    )
+    if situation.major >= 14 and budget.shared >= LARGE_SHARED:
+        yield _gigantic(budget, host)
+
+
+def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:
+    """What the settings gain with huge pages; cached reads gain besides."""
+    if with_them is None or budget is None or not budget.page_tables:
+        return " (worth most for cached reads)"
+    gains = []
+    for name in ("shared_buffers", "work_mem"):
+        before = chosen.settled().size(name).evaluate({})
+        after = with_them.chosen.settled().size(name).evaluate({})
+        if after != before:
+            gains.append(f"{name} {pretty_bytes(after)} instead of {pretty_bytes(before)}")
+    saved = f": no {pretty_bytes(budget.page_tables)} of page tables at worst"
+    return f"{saved}; then --huge-pages gives {' and '.join(gains)}" if gains else saved
+
+
+def _gigantic(budget: Budget, host: Host | None) -> Step:
+    pages = -(-budget.shared // GiB)
+    vm = host.vm.value if host and host.vm else None
+    reserved = vm.gigantic if vm else None
+    return Step(
+        f"or {pages} pages of 1 GB instead: shared memory is large enough for them",
+        (
+            f"# on the kernel's command line: hugepagesz=1G hugepages={pages}",
+            "ALTER SYSTEM SET huge_page_size = '1GB';  -- then restart",
+        ),
+        now="" if reserved is None else f"{reserved} reserved",
+        risk="contiguous memory is there at boot only; not every CPU has such pages",
+    )
+
+
+def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step]:
+    """A bound on what the kernel gathers before it writes, where backend_flush_after has none."""
+    if situation.memory is None or situation.workload in {Workload.OLAP, Workload.DESKTOP}:
+        return
+    if vm and vm.dirty_background_bytes:
+        return
+    ratio = USUAL_RATIO if vm is None else vm.dirty_background_ratio
+    memory = situation.memory.size if vm is None or vm.ram is None else vm.ram
+    if ratio is None or memory * ratio // 100 < BURST:
+        return
+    least = _a_second_of_writing(situation)
+    yield Step(
+        f"let the kernel start writing at {pretty_bytes(least)} of dirty pages instead of "
+        f"{ratio} % of memory ({pretty_bytes(memory * ratio // 100)}): shorter bursts, behind "
+        "which commits wait",
+        (f"sysctl -w vm.dirty_background_bytes={least}{KEEP}",),
+        now="" if vm is None else f"vm.dirty_background_ratio = {ratio}",
+        risk="pages that are changed again soon are written more often, by every program",
+    )
+    if vm and not vm.dirty_bytes and vm.dirty_ratio is not None:
+        yield Step(
+            f"and make writers wait at {pretty_bytes(8 * least)} instead of {vm.dirty_ratio} % of "
+            "memory: a shorter wait, but sooner",
+            (f"sysctl -w vm.dirty_bytes={8 * least}{KEEP}",),
+            now=f"vm.dirty_ratio = {vm.dirty_ratio}",
+            risk="bulk loads and backups are slowed down to the volume's pace earlier",
+        )
+
+
+def _a_second_of_writing(situation: Situation) -> int:
+    """What the volume writes in a second, in whole MB, where that is known."""
+    known = situation.throughput
+    if known is None or known.bandwidth is None:
+        return DIRTY
+    return max(64 * MiB, min(DIRTY * 4, known.bandwidth // MiB * MiB))
+
+
+def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
+    """No promise of memory that is not there, on a machine of its own.
+
+    Source: PostgreSQL documentation, Linux Memory Overcommit. Below a memory limit of a cgroup
+    the limit kills all the same, and where more is promised already programs would fail.
+    """
+    if vm.overcommit_memory in {None, 2} or vm.ram is None or vm.committed is None:
+        return
+    swap = host.swap.value if host and host.swap else 0
+    limited = host is not None and host.memory is not None and host.memory.value < vm.ram
+    if limited or vm.committed > vm.ram * COMMIT // 100 + swap:
+        return
+    yield Step(
+        "let the kernel refuse memory that it does not have: a statement fails, instead of the "
+        "out-of-memory killer ending the server (on a machine for PostgreSQL alone)",
+        (f"sysctl -w vm.overcommit_ratio={COMMIT} vm.overcommit_memory=2{KEEP}",),
+        now=f"vm.overcommit_memory = {vm.overcommit_memory}, "
+        f"{pretty_bytes(vm.committed)} of {pretty_bytes(vm.ram)} promised",
+        risk="other programs that reserve much and use little cannot start; huge pages do not "
+        "count towards the share",
+    )
+
+
+def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
+    """Cache before programs when memory is short, where there is swap."""
+    swap = host.swap.value if host and host.swap else 0
+    if not swap or vm.swappiness is None or vm.swappiness <= SWAPPINESS:
+        return
+    yield Step(
+        "let the kernel give up cache before it swaps out sessions",
+        (f"sysctl -w vm.swappiness={SWAPPINESS}{KEEP}",),
+        now=f"vm.swappiness = {vm.swappiness}, {pretty_bytes(swap)} of swap",
+        risk="memory that nobody uses stays in RAM, and leaves less to the cache",
+    )
+
+
+def transparent_pages(host: Host | None) -> Iterator[Step]:
+    """Not `always`. Source: PostgreSQL documentation, huge_pages: its use is discouraged."""
+    pages = host.huge_pages.value if host and host.huge_pages else None
+    if pages is None or pages.transparent != "always":
+        return
+    yield Step(
+        "let programs ask for transparent huge pages instead of giving them to all: the kernel "
+        "stops sessions to put pages together",
+        (
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+            "  # and transparent_hugepage=madvise on the kernel's command line",
+        ),
+        now="always",
+        risk="programs that gain by them and do not ask for them become slower",
+    )
+
+
+def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
+    """Shared memory over all nodes, where it is more than half of one node's share."""
+    if vm.nodes < 2 or vm.ram is None or budget is None:
+        return
+    if vm.zone_reclaim_mode:
+        yield Step(
+            "let a node borrow memory of another before it gives up cache",
+            (f"sysctl -w vm.zone_reclaim_mode=0{KEEP}",),
+            now=f"vm.zone_reclaim_mode = {vm.zone_reclaim_mode}",
+            risk="some reads come from the other node",
+        )
+    if budget.shared > vm.ram // vm.nodes // 2:
+        yield Step(
+            f"spread shared memory over the {vm.nodes} NUMA nodes: one of them would fill up",
+            (
+                'numactl --interleave=all pg_ctl start -D "$PGDATA"',
+                "# or in the unit of systemd: NUMAPolicy=interleave, NUMAMask=all",
+            ),
+            now=f"{vm.nodes} nodes of {pretty_bytes(vm.ram // vm.nodes)}",
+            risk="every session pays the average way to memory; a restart",
+        )
+
+
+def checksums(situation: Situation, server: Server | None) -> Iterator[Step]:
+    """Data checksums, where a server runs without them."""
+    if server is None or situation.running.get("data_checksums") != "off":
+        return
+    size = sum(server.databases.values())
+    yield Step(
+        "switch data checksums on: without them a page that storage has damaged is not noticed",
+        (
+            'pg_ctl stop -D "$PGDATA"',
+            'pg_checksums --enable --progress -D "$PGDATA"',
+            'pg_ctl start -D "$PGDATA"',
+        ),
+        now="data_checksums = off",
+        risk=f"the server is down while {pretty_bytes(size)} are read and written; standbys need "
+        "the same; then hint bits are logged, and WAL grows",
+    )

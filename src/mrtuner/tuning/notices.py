@@ -1,0 +1,172 @@
+"""What belongs to a finished tuning beside the values: notices and recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
+from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.feasibility import Solution, if_all_sorted, most_sessions_with, pages_for, solve
+from mrtuner.tuning.recovery import replay
+from mrtuner.tuning.rules.wal import FEW
+from mrtuner.tuning.situation import Situation, Wal
+from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.model import Override, Server
+
+#: Sorts below the server's default work_mem are a sign of too many connections.
+DEFAULT_WORK_MEM: Final = 4 * MiB
+
+
+def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:
+    """The price of long checkpoint intervals: how much WAL a crash may leave to replay."""
+    size, timeout = advice["max_wal_size"].target, advice["checkpoint_timeout"].target
+    if not isinstance(size, int) or not isinstance(timeout, int):
+        return None
+    wal, how = size * MiB, "all of max_wal_size"
+    if situation.wal and situation.wal.representative and not _hides_peaks(situation.wal):
+        # The redo point may lie a whole interval and a spread checkpoint back.
+        by_rate = int(situation.wal.peak_rate * timeout * 1.9)
+        if by_rate < wal:
+            wal, how = by_rate, "1.9 intervals at the measured peak rate"
+    pace = replay(situation.throughput)
+    return Recovery(wal=wal, fast=wal / pace.fast, slow=wal / pace.slow, how=how, pace=pace.how)
+
+
+def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
+    """A recovery that may take longer than allowed, whatever bounds it."""
+    if situation.rto is not None and recovery is not None:
+        allowed, slow = situation.rto.seconds, recovery.slow
+        if slow > allowed * 1.02:  # what is rounded for people is no excess
+            yield _warn(
+                f"crash recovery may take {pretty_duration(slow)}, more than the "
+                f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
+            )
+
+
+def _hides_peaks(wal: Wal) -> bool:
+    """Whether an average rate lies below what forced so many checkpoints."""
+    total = wal.timed + wal.requested
+    return not wal.watched and wal.requested > FEW * total
+
+
+def notices(
+    situation: Situation, solution: Solution, reserved: Solution | None, server: Server | None
+) -> Iterator[Notice]:
+    """What a careful colleague would add."""
+    chosen = solution.chosen
+    if solution.budget is not None:
+        yield from _too_many_connections(chosen)
+        yield from _page_tables(situation, solution, reserved)
+        yield from _all_at_once(situation, solution)
+        yield from _fewer_active(situation, solution)
+    if situation.storage == "overlay":
+        yield _warn("the data lie in a container's image layer: use a volume")
+    if server is not None:
+        yield from _server_notices(server, chosen)
+
+
+def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
+    work_mem = chosen.settled().size("work_mem").evaluate({})
+    sessions = chosen.count("max_connections")
+    if work_mem < DEFAULT_WORK_MEM:
+        yield _warn(
+            f"{sessions} connections leave each {pretty_bytes(work_mem)} of work_mem, less than "
+            "the server's default: use a pooler (pgbouncer) and fewer connections"
+        )
+    elif sessions > 500:
+        yield _warn(f"{sessions} connections: a pooler (pgbouncer) serves as many with fewer")
+
+
+def _page_tables(
+    situation: Situation, solution: Solution, reserved: Solution | None
+) -> Iterator[Notice]:
+    """Where page tables cost much, both ways out with their numbers."""
+    budget = solution.budget
+    if budget is None or reserved is None or not budget.page_tables:
+        return
+    full = reserved.chosen.settled().size("shared_buffers").evaluate({})
+    held = solution.chosen.settled().size("shared_buffers").evaluate({})
+    if held >= full and budget.page_tables < budget.memory // 4:
+        return
+    sessions = solution.chosen.count("max_connections")
+    ways = []
+    if reserved.budget and reserved.holds and "huge_pages" not in situation.fixed:
+        left = pretty_bytes(reserved.work_mem)
+        ways.append(
+            f"reserve {pages_for(reserved.budget)} huge pages and say --huge-pages (leaves "
+            f"{pretty_bytes(full)} of shared_buffers, {left} of work_mem)"
+        )
+    if held < full:
+        fewer = most_sessions_with(situation, Bytes(full), sessions)
+        ways.append(f"have at most {fewer} --connections, which need not hold buffers back")
+    way = ", or ".join(ways) or "fewer connections leave more to sorts"
+    yield _warn(
+        f"page tables of {sessions} sessions may take {pretty_bytes(budget.page_tables)} of the "
+        f"budget, since huge pages are not proved: {way}"
+    )
+
+
+def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """What --active trusts: the worst case if every session sorted after all."""
+    sessions = solution.chosen.count("max_connections")
+    said = situation.connections.active
+    if said is None or said >= sessions:
+        return
+    everybody = if_all_sorted(situation, solution)
+    if everybody is not None and not everybody.fits:
+        share = everybody.total / everybody.memory
+        yield _warn(
+            f"--active {said} is trusted: if all {sessions} sessions sorted at the same moment, "
+            f"they would need {pretty_bytes(everybody.total)}, {share:.0%} of memory"
+        )
+
+
+def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """What a live server's counters would allow if somebody vouched for them."""
+    seen, said = situation.connections.seen_active, situation.connections.active
+    if seen is None or said is not None:
+        return
+    vouched = solve(replace(situation, connections=replace(situation.connections, active=seen)))
+    if vouched.work_mem > solution.work_mem:
+        yield Notice(
+            Level.INFO,
+            f"no more than {seen} sessions were seen active at the same moment: if there never are "
+            f"more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of work_mem instead of "
+            f"{pretty_bytes(solution.work_mem)}",
+        )
+
+
+def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
+    yield Notice(Level.INFO, f"{server.platform.name} ({server.platform.evidence})")
+    if not server.platform.alter_system:
+        yield _warn(server.platform.how)
+    if server.standby:
+        yield _warn("this is a standby: what must match the primary is left alone")
+    for item in server.overrides:
+        if item.name in chosen.plain:  # others are no matter of ours, and may hold secrets
+            yield _warn(
+                f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
+            )
+    for problem in server.file_problems:
+        name = problem.name or "a line"
+        yield _warn(f"{problem.where}: {name} cannot be used: {problem.error}")
+    for setting in server.settings.values():
+        if setting.pending_restart:
+            yield _warn(f"{setting.name} was changed and waits for a restart")
+
+
+def _who(item: Override) -> str:
+    named = [
+        f"{kind} {name}"
+        for kind, name in (("role", item.role), ("database", item.database))
+        if name
+    ]
+    return " and ".join(named) or "every role"
+
+
+def _warn(text: str) -> Notice:
+    return Notice(Level.WARNING, text)

@@ -1,0 +1,140 @@
+"""What a live server's own counters suggest for one table, role or slot; never applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.tuning.advice import Level, Notice, Step
+from mrtuner.tuning.rules.sorts import one_merge_pass
+from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.vacuum.commands import identifier
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Server, Slot
+    from mrtuner.tuning.budget import Budget, Chosen
+
+#: Fewer updates than this say nothing of a table.
+SOME_UPDATES: Final = 100_000
+#: Where so large a share of updates had to go to another page, room on the old one is worth having.
+CROWDED: Final = 0.2
+#: A share of HOT updates below this is low; before 16 nothing says why.
+FEW_HOT: Final = 0.5
+#: Room for one page in ten to be updated in place; more would cost reads.
+FILLFACTOR: Final = 90
+
+#: A role's work_mem is worth setting apart from this multiple of everybody's.
+MUCH_MORE: Final = 2
+
+
+def notices(server: Server) -> Iterator[Notice]:
+    """Tables whose updates find no room on their page, and WAL that is kept for nobody."""
+    for relation in server.relations:
+        if text := _crowded(relation):
+            yield Notice(Level.INFO, text)
+    usual = _usual_wal(server)
+    for slot in server.slots:
+        if text := _kept(slot, usual):
+            yield Notice(Level.WARNING, text)
+    if server.archiver and (text := _late(server.archiver, usual)):
+        yield Notice(Level.WARNING, text)
+
+
+def _usual_wal(server: Server) -> int:
+    """What checkpoints alone would keep: anything above is the doing of a slot or the archiver."""
+    setting = server.settings.get("max_wal_size")
+    return int(setting.setting) * MiB if setting else GiB
+
+
+def _kept(slot: Slot, usual: int) -> str | None:
+    """What is wrong with a slot, and the way out; None where nothing is."""
+    drop = f"SELECT pg_drop_replication_slot('{slot.name}')"
+    if slot.status == "lost":
+        return (
+            f"replication slot {slot.name} has lost WAL that its consumer needs: set the consumer "
+            f"up again, and drop the slot: {drop}"
+        )
+    if slot.retained is None or slot.retained <= usual:
+        return None
+    size = pretty_bytes(slot.retained)
+    if slot.active:
+        return (
+            f"the consumer of replication slot {slot.name} is {size} of WAL behind, which the "
+            "server keeps for it until the disk is full"
+        )
+    return (
+        f"replication slot {slot.name} is not in use and keeps {size} of WAL, until the disk is "
+        f"full: start its consumer, or drop the slot: {drop}"
+    )
+
+
+def _late(archiver: Archiver, usual: int) -> str | None:
+    """What is wrong with the archive; None where nothing is."""
+    behind = archiver.behind or 0
+    if not archiver.failing and behind <= usual:
+        return None
+    waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
+    if archiver.failing:
+        return (
+            f"archiving fails (the last try, and {archiver.failed:,} in all): {waits} until the "
+            "disk is full; the server's log has the command's error"
+        )
+    return f"archiving is late: {waits} to be archived"
+
+
+def _crowded(relation: Relation) -> str | None:
+    """Why a lower fillfactor would help a table, or None."""
+    if relation.updated < SOME_UPDATES or _fillfactor(relation) <= FILLFACTOR:
+        return None
+    name = f"{relation.schema}.{relation.name}"
+    quoted = f"{identifier(relation.schema)}.{identifier(relation.name)}"
+    command = f"ALTER TABLE {quoted} SET (fillfactor = {FILLFACTOR})"
+    of = f"of {relation.updated:,} updates"
+    if relation.newpage_updated is not None:
+        crowded = relation.newpage_updated / relation.updated
+        if crowded < CROWDED:
+            return None
+        return (
+            f"{name}: {crowded:.0%} {of} found no room on their page: {command} leaves some on new "
+            "pages"
+        )
+    hot = relation.hot_updated / relation.updated
+    if hot >= FEW_HOT:
+        return None
+    return (
+        f"{name}: {hot:.0%} {of} were HOT; if no index covers what changes, room on new pages "
+        f"helps: {command}"
+    )
+
+
+def _fillfactor(relation: Relation) -> int:
+    options = dict(option.partition("=")[::2] for option in relation.options)
+    return int(options.get("fillfactor", 100))
+
+
+def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Step]:
+    """More work_mem for the roles whose statements write temporary files, within the budget."""
+    if budget is None or "work_mem" not in chosen.actual:
+        return
+    everyone = chosen.settled().size("work_mem").evaluate({})
+    room = budget.ceiling - budget.total
+    for spills in server.role_spills:
+        value = one_merge_pass(spills.largest)
+        more = int((value - everyone) * max(1, spills.sessions) * chosen.hash_factor)
+        if value >= everyone * MUCH_MORE and more <= room and spills.role.isprintable():
+            room -= more
+            yield _for_role(spills, value)
+
+
+def _for_role(spills: RoleSpills, value: int) -> Step:
+    role, size = identifier(spills.role), f"{value // MiB}MB"
+    return Step(
+        f"role {spills.role} wrote {pretty_bytes(spills.size)} of temporary files in "
+        f"{spills.calls:,} calls, up to {pretty_bytes(spills.largest)} in one: with {size} of "
+        "work_mem such a sort takes one merge pass, and the budget holds it for the sessions that "
+        "the role has open; time it in a session first, since hashes gain little",
+        (
+            f"ALTER ROLE {role} SET work_mem = '{size}';",
+            f"ALTER ROLE {role} RESET work_mem;  -- takes it back",
+        ),
+    )

@@ -1,0 +1,250 @@
+"""From what was read to what is said: `vacuum` on a server, `judge` on a picture of one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from mrtuner.errors import UsageError
+from mrtuner.vacuum.classify import classify, lifetime
+from mrtuner.vacuum.model import (
+    Kind,
+    Picture,
+    Rates,
+    Setting,
+    Table,
+    TableReport,
+    Work,
+    Wraparound,
+)
+from mrtuner.vacuum.pace import work_of, work_of_toast
+from mrtuner.vacuum.rates import since_reset, watched
+from mrtuner.vacuum.sample import TableProof, Verdict, prove, settled, take, unproven
+from mrtuner.vacuum.server import LIMIT, Capacity, capacity
+from mrtuner.vacuum.settings import advise, options_after, toast_options_after
+from mrtuner.vacuum.toast import amplification
+from mrtuner.vacuum.wraparound import wraparound
+
+SCHEMA: Final = "mrtuner.vacuum/1"
+
+#: Below this share of HOT updates a table's indexes grow with every update.
+_LITTLE_HOT: Final = 0.5
+_OFTEN: Final = 1.0  # updates a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuum:
+    """What `mrtuner vacuum` found in one database."""
+
+    picture: Picture
+    watched: float | None  # [s]; None: rates since the last reset of statistics
+    tables: tuple[TableReport, ...]
+    settings: tuple[Setting, ...]
+    capacity: Capacity
+    wraparound: tuple[Wraparound, ...]
+    proofs: tuple[TableProof, ...] = ()  # of the tables whose rows were compared
+
+    @property
+    def to_do(self) -> bool:
+        """Whether there is anything to set, to remove, or to change in an application."""
+        serious = any(one.serious for one in self.picture.blockers)
+        waste = any(
+            column.verdict is Verdict.REWRITTEN for one in self.proofs for column in one.columns
+        )
+        advice = any(one.advice for one in self.tables)
+        return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as one plain document, ``mrtuner.vacuum/1``."""
+        return _document(self)
+
+    def as_sql(self) -> str:
+        """The advice as commands, with reasons as comments."""
+        from mrtuner.vacuum.commands import commands
+
+        return commands(self)
+
+    def as_conf(self) -> str:
+        """The advice for the server alone, as a configuration file for `mrtuner apply --from`."""
+        from mrtuner.vacuum.commands import conf
+
+        return conf(self)
+
+
+def vacuum(
+    dsn: str,
+    *,
+    watch: float | None = None,
+    sample: Sequence[str] = (),
+    sleep: Callable[[float], None] = time.sleep,
+) -> Vacuum:
+    """Advise autovacuum settings for the database behind `dsn`, from rates.
+
+    With `watch` [s] rates are measured over that time; without, they are averages since the
+    last reset of statistics. Reads only. It takes no lock on a table but those in `sample`,
+    written as in SQL: of these, rows with large values are read before and after the watch and
+    compared; name them on their owner's consent only. A server that goes during the watch ends
+    it: `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for
+    a string or a table that cannot be read.
+    """
+    from mrtuner.postgres.connect import connect
+    from mrtuner.vacuum.read import read
+
+    if sample and watch is None:
+        raise UsageError(
+            "rows are compared before and after a watch, and none was asked for",
+            "Add one, such as --watch 5min (Python: watch=300).",
+        )
+    with connect(dsn) as conn:
+        taken = [take(conn, table) for table in sample]
+        found = judge(read(conn, watch, sleep=sleep))
+        if found.picture.lost is not None:
+            why = "the session with the server was lost before they were read again"
+            return _compared(found, tuple(unproven(one, why) for one in taken))
+        again = {one.table.oid: one.amplification.rewritten
+                 for one in found.tables if one.amplification}  # fmt: skip
+        return _compared(found, tuple(prove(conn, one, again) for one in taken))
+
+
+def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
+    """The verdict with what comparing rows has settled."""
+    by_oid = {one.oid: one for one in proofs}
+
+    def told(one: TableReport) -> TableReport:
+        proof = by_oid.get(one.table.oid)
+        if proof is None or one.amplification is None:
+            return one
+        return replace(one, amplification=settled(one.amplification, proof))
+
+    return replace(found, proofs=proofs, tables=tuple(map(told, found.tables)))
+
+
+def judge(picture: Picture) -> Vacuum:
+    """What a picture of a database means; nothing is read or asked here.
+
+    Where the server's cost limit is to be raised, tables are judged again under the new one: then
+    vacuum may come sooner than the old one allowed.
+    """
+    first = _judged(picture, picture.settings)
+    raised = next((one for one in first.settings if one.name == LIMIT), None)
+    if raised is None:
+        return first
+    second = _judged(picture, {**picture.settings, LIMIT: raised.value})
+    return second if second.capacity.keeps_up or not first.capacity.keeps_up else first
+
+
+def _judged(picture: Picture, planned: Mapping[str, str]) -> Vacuum:
+    """The verdict if the server's settings become as planned."""
+    samples = picture.samples
+    rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
+    reports = tuple(
+        _report(picture, table, rates[table.oid], planned) for table in samples[-1].tables
+    )
+    toast_then = [
+        work
+        for one in reports
+        if (work := _toast_then(one, planned)) is not None and work.produce is not None
+    ]
+    found, settings = capacity(reports, toast_then, picture.settings)
+    seconds = samples[-1].moment.at - samples[0].moment.at
+    return Vacuum(
+        picture=picture,
+        watched=seconds if len(samples) > 1 else None,
+        tables=tuple(sorted(reports, key=_weight, reverse=True)),
+        settings=settings,
+        capacity=found,
+        wraparound=wraparound(picture),
+    )
+
+
+def _report(
+    picture: Picture, table: Table, rates: Rates, planned: Mapping[str, str]
+) -> TableReport:
+    kind, because = classify(table, rates)
+    advice = advise(table, rates, kind, planned)
+    return TableReport(
+        table=table,
+        rates=rates,
+        kind=kind,
+        because=because,
+        advice=advice,
+        hints=tuple(_hints(picture, table, rates, kind)),
+        now=work_of(table, rates, picture.settings),
+        then=work_of(table, rates, planned, options_after(table, advice)),
+        toast_now=work_of_toast(table, rates, picture.settings),
+        amplification=amplification(table, rates),
+    )
+
+
+def _toast_then(one: TableReport, planned: Mapping[str, str]) -> Work | None:
+    options = toast_options_after(one.table, one.advice)
+    return work_of_toast(one.table, one.rates, planned, options)
+
+
+def _weight(one: TableReport) -> tuple[bool, float, int]:
+    """What is to be done first, then what makes the most dead rows, then the largest."""
+    return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
+
+
+def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator[str]:
+    if not table.pages and table.live:
+        yield "never vacuumed or analysed: its size, and so the time to vacuum it, is not known"
+    yield from _fillfactor(table, rates)
+    if kind is Kind.RELOADED:
+        yield "end each load with VACUUM (ANALYZE): queries need not wait for autovacuum then"
+    forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
+    if kind is Kind.STATIC and table.age > forced / 2 and table.pages:
+        yield "nothing changes here: VACUUM (FREEZE) in a quiet hour spares the forced one"
+
+
+def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:
+    """A hint only: it counts for new pages, and costs space."""
+    if rates.hot_share is None or rates.hot_share >= _LITTLE_HOT or rates.updates < _OFTEN:
+        return
+    if "fillfactor" in table.options or not table.indexes:
+        return
+    if rates.newpage_share is None:
+        yield (
+            f"only {rates.hot_share:.0%} of updates are HOT: fillfactor 90 helps if pages are "
+            "full, not if indexed columns change"
+        )
+    elif rates.newpage_share >= _LITTLE_HOT:
+        yield (
+            f"{rates.newpage_share:.0%} of updates find no room in their page: fillfactor 90 "
+            "leaves some (for new pages; old ones after VACUUM FULL or pg_repack)"
+        )
+    else:
+        yield (
+            f"only {rates.hot_share:.0%} of updates are HOT and there is room: indexed columns "
+            "change; is every index needed?"
+        )
+
+
+def _document(found: Vacuum) -> dict[str, Any]:
+    picture = found.picture
+    return {
+        "schema": SCHEMA,
+        "database": picture.database,
+        "version_num": picture.version_num,
+        "watched": found.watched,
+        "chunk": picture.chunk,
+        "capacity": asdict(found.capacity),
+        "settings": [asdict(one) for one in found.settings],
+        "tables": [_table(one) for one in found.tables],
+        "blockers": [asdict(one) for one in picture.blockers],
+        "wraparound": [asdict(one) for one in found.wraparound],
+        "proofs": [asdict(one) for one in found.proofs],
+        "missing": [asdict(one) for one in picture.missing],
+    }
+
+
+def _table(one: TableReport) -> dict[str, Any]:
+    told = asdict(one)
+    table = told.pop("table")
+    for work in ("now", "then", "toast_now"):
+        if (round_ := getattr(one, work)) is not None:
+            told[work]["busy"] = round_.busy
+    told["rates"]["dead"] = one.rates.dead
+    return {**table, "lifetime": lifetime(one.table, one.rates), **told}

@@ -1,0 +1,108 @@
+"""The advice as commands that a person reads before running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mrtuner.escape import printable
+from mrtuner.vacuum.model import Table, TableReport
+
+if TYPE_CHECKING:
+    from mrtuner.vacuum.assess import Vacuum
+
+
+def identifier(name: str) -> str:
+    """A quoted name.
+
+    >>> identifier('odd"name')
+    '"odd""name"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def qualified(table: Table) -> str:
+    """A table's name with its schema, quoted."""
+    return f"{identifier(table.schema)}.{identifier(table.name)}"
+
+
+def literal(text: str) -> str:
+    """A quoted string; one with characters that cannot be shown has their code points instead.
+
+    >>> literal("it's"), literal("a\\nb")
+    ("'it''s'", "E'a\\\\u000ab'")
+    """
+    quoted = text.replace("'", "''")
+    if printable(text) == text:
+        return f"'{quoted}'"
+    return "E'" + _by_code(quoted.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
+
+
+def _shown(table: Table) -> str:
+    """A table's name as `qualified` has it, for the eye: the same name to the server."""
+    return f"{_shown_identifier(table.schema)}.{_shown_identifier(table.name)}"
+
+
+def _shown_identifier(name: str) -> str:
+    r"""A quoted name; one with characters that cannot be shown has their code points instead.
+
+    >>> _shown_identifier("a\nb")
+    'U&"a\\000Ab"'
+    """
+    if printable(name) == name:
+        return identifier(name)
+    return "U&" + _by_code(identifier(name.replace("\\", "\\\\")), "\\{:04X}", "\\+{:06X}")
+
+
+def _by_code(text: str, short: str, long: str) -> str:
+    return "".join(
+        one if printable(one) == one else (short if one <= "\uffff" else long).format(ord(one))
+        for one in text
+    )
+
+
+def commands(found: Vacuum) -> str:
+    """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; text ends in a newline.
+
+    ALTER TABLE … SET takes a SHARE UPDATE EXCLUSIVE lock: it waits for a running vacuum and
+    for other ALTERs, not for readers and writers.
+    """
+    return "\n".join(_lines(found)) + "\n"
+
+
+def conf(found: Vacuum) -> str:
+    """The server's settings alone, as lines of a configuration file (`mrtuner apply --from`)."""
+    lines = [
+        _comment(f"Autovacuum settings of the server, from database {found.picture.database}", "#")
+    ]
+    for one in found.settings:
+        lines += [_comment(one.because, "#"), f"{one.name} = '{one.value}'"]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(found: Vacuum) -> Iterator[str]:
+    yield _comment(f"Autovacuum settings for database {found.picture.database}")
+    yield "SET lock_timeout = '5s';"
+    for one in found.tables:
+        if one.advice:
+            yield from _alter(one)
+    for setting in found.settings:
+        yield ""
+        yield _comment(setting.because + ("; needs a restart" if setting.restart else ""))
+        yield f"ALTER SYSTEM SET {setting.name} = '{setting.value}';"
+    if any(not setting.restart for setting in found.settings):
+        yield "SELECT pg_reload_conf();"
+
+
+def _alter(one: TableReport) -> Iterator[str]:
+    yield ""
+    yield _comment(f"{one.kind}: {one.because}")
+    for because in dict.fromkeys(item.because for item in one.advice):
+        yield _comment(because)
+    body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
+    yield f"ALTER TABLE {_shown(one.table)} SET ({body});"
+
+
+def _comment(text: str, mark: str = "--") -> str:
+    """One line whatever the text holds: a table's name may hold a line break, and SQL after it."""
+    return f"{mark} {printable(' '.join(text.split()))}"

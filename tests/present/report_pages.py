@@ -1,0 +1,101 @@
+"""One page of each kind, from data of the documentation or made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import report_data as data
+from test_report_vacuum import table, told
+
+from bench_grids import a_grid
+from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.report import document, rehearsed
+from mrtuner.limits import limits
+from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.present import (
+    bench_page,
+    cpu,
+    failover_lab,
+    failover_rehearsal,
+    html,
+    parameter_group,
+    rds_rehearsal,
+    vacuum,
+)
+from mrtuner.present import limits as limits_page
+from mrtuner.rds.group.derive import design
+from mrtuner.rds.group.sizes import on_class, sizes
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.run import Run
+from servers import ROOT
+
+
+def _document(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    return read
+
+
+def _proof() -> str:
+    return html.page(
+        data.tuning(),
+        data.better().to_dict(),
+        commands=[("take it back", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
+    )
+
+
+def _group() -> str:
+    made = design(family_name="postgres17", class_name="db.r6g.xlarge", workload="oltp")
+    here = on_class(made.values, made.question, made.instance_class)
+    return parameter_group.page(made, here, sizes(made.values, made.question))
+
+
+def _limits() -> str:
+    return limits_page.page(limits(story(), class_name=CLASS, storage=STORAGE))
+
+
+def _vacuum() -> str:
+    return vacuum.page(told(table(), table(name="queue", oid=2, kind="short-lived rows")))
+
+
+def _failover() -> str:
+    """Reads failed for three seconds, then another server answered."""
+    old, new = (
+        Server(datetime(2026, 1, day, tzinfo=UTC), False, "10.0.0.9", f"10.0.0.{day}:5432", day, 7)
+        for day in (1, 2)
+    )
+    attempts = [
+        Attempt(kind=Kind.READ, due=at, sent=at, asked=at, ended=at + 0.1, server=server)
+        for at, server in ((1.0, old), (7.0, new))
+    ]
+    failed = Attempt(kind=Kind.READ, due=3.0, sent=3.0, ended=6.0, error="refused")
+    seen = Observation(
+        began=datetime(2026, 1, 1, tzinfo=UTC), seconds=20, interval=1, timeout=30,
+        kinds=tuple(Kind), attempts=(attempts[0], failed, attempts[1]), skipped=0,
+        ledger=balanced(3, {1, 2, 3}, [1, 2, 3]),
+    )  # fmt: skip
+    way = Way(
+        dsn="", place="db.example.com:5432/shop", parameters={}, between=None, standby=False,
+        may_create=True, free=100, predictions=(),
+    )  # fmt: skip
+    run = Run(asked=2.0, accepted=2.1, settled=True, observation=seen, marks=())
+    judged = rehearsed("direct", way, run)
+    return failover_rehearsal.page(document([judged], trigger="run it", within=20.0))
+
+
+#: Kind of page: what makes it.
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "proof": _proof,
+    "limits": _limits,
+    "vacuum": _vacuum,
+    "cpu": lambda: cpu.page(_document("cpu.json")),
+    "bench": lambda: bench_page.page(a_grid([1.3, 1.0, 0.8, 1.0])),
+    "failover-lab": lambda: failover_lab.page(
+        {"scenarios": _document("failover-measured.json")["scenarios"][:2]}
+    ),
+    "failover": _failover,
+    "rehearsal": lambda: rds_rehearsal.page(_document("rehearsal.json")),
+    "group": _group,
+}

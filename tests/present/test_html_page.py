@@ -1,0 +1,451 @@
+"""The page: what it says, that it stands alone, and that nothing in its data can break it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import report_data as data
+
+from mrtuner.bench.record import Record
+from mrtuner.errors import BadValue
+from mrtuner.present.html import count, duration, page, percent, ratio, without_secrets
+
+VOID = {"meta", "link", "br"}
+
+
+class Reader(HTMLParser):
+    """A page as its tags and words; fails where tags do not nest."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+            if "td" in self.open or "th" in self.open:
+                self.rows[-1][-1] += data
+
+    @property
+    def text(self) -> str:
+        """All words, single spaces."""
+        return " ".join("".join(self.words).split())
+
+    def row(self, *starts: str) -> list[str]:
+        """The first row whose cells begin so."""
+        for row in self.rows:
+            cells = [" ".join(cell.split()) for cell in row]
+            if tuple(cells[: len(starts)]) == starts:
+                return cells
+        raise AssertionError(f"no row {starts}")
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def judged(record: Record, **rest: Any) -> Reader:
+    return Reader(page(data.tuning(), record.to_dict(), **rest))
+
+
+@pytest.fixture(scope="module")
+def tuning() -> dict[str, Any]:
+    return data.tuning()
+
+
+@pytest.fixture(scope="module")
+def html(tuning: dict[str, Any]) -> str:
+    return page(
+        tuning,
+        data.better().to_dict(),
+        commands=[
+            ("apply it", "mrtuner apply postgresql://app:hunter2@db/shop --restart ask"),
+            ("take it back", "mrtuner undo postgresql://app:hunter2@db/shop"),
+        ],
+        applied={
+            "steps": [
+                {"name": "work_mem", "value": "19MB", "before": "4MB", "restart": False}
+            ],
+            "left_alone": [
+                {"name": "wal_buffers", "value": "16MB", "why": "it is set on the command line"}
+            ],
+            "method": "ALTER SYSTEM",
+            "restarted": True,
+        },
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seen(html: str) -> Reader:
+    return Reader(html)
+
+
+# The verdict
+
+
+def test_a_gain_stands_at_the_top_in_words(seen: Reader) -> None:
+    """By hand: ln 1.42 +- 2.3646 x 0.08 x sqrt(8/7) / sqrt(8) = 0.3507 +- 0.0715."""
+    assert "Better: advised against current 1.42 times the throughput" in seen.text
+    assert seen.text.index("95 % interval 1.32 to 1.53, 8 pairs") < seen.text.index("Facts")
+
+
+def test_the_gain_with_the_writing_paid_for_stands_beside_it(seen: Reader) -> None:
+    """By hand: 60 s + 3 s for A, 60 s + 6 s for B: 1.42 x 63 / 66 = 1.355."""
+    assert "charged to it: 1.36 times (95 % interval 1.26 to 1.46, 8 pairs), better" in seen.text
+
+
+def test_a_loss_is_called_worse() -> None:
+    worse = judged(data.record(data.compared(1000, data.swinging(0.7, 8))))
+    assert "Worse: advised against current 0.700 times the throughput" in worse.text
+
+
+def test_no_difference_that_matters_is_said_so() -> None:
+    nothing = judged(data.record(data.compared(1000, [1.001, 0.999] * 4, debt=3.0)))
+    assert "Equivalent: advised against current No difference that matters" in nothing.text
+    assert "the whole interval lies within 3 % of no difference" in nothing.text
+
+
+def test_an_open_question_names_the_blocks_still_needed() -> None:
+    """By hand: six blocks are the fewest for a proof, two were run."""
+    few = judged(data.record(data.compared(1000, [1.1, 0.95])))
+    assert "Undecided" in few.text
+    assert "2 of at least 3 pairs" in few.text
+    assert "Some 4 more blocks would decide" in few.text
+
+
+def test_a_difference_that_cannot_be_found_here_is_called_out_of_reach() -> None:
+    """By hand: spread ln 1.5 x sqrt(6/5) = 0.444; 7.85 x (0.444 / ln 1.03)^2 = 1,771 blocks."""
+    noisy = judged(data.record(data.compared(1000, [1.5, 1 / 1.5] * 3, debt=3.0)))
+    assert "So small a difference is out of reach on this machine." in noisy.text
+    assert "more blocks would decide" not in noisy.text
+
+
+def test_an_undecided_proof_never_shouts_a_ratio() -> None:
+    noisy = judged(data.record(data.compared(1000, [1.6, 0.9] * 3, debt=3.0)))
+    assert noisy.text.startswith("No difference shown: MrTuner report")
+
+
+def test_how_busy_others_kept_the_machine_is_said(seen: Reader) -> None:
+    assert "other processes used at most 1.2 % of the CPU time, and 0.1 % was stolen" in seen.text
+
+
+def test_a_plan_that_repeats_nothing_says_so() -> None:
+    plain = data.record(data.compared(1000, [1.4] * 6))
+    lenient = replace(plain, plan=replace(plain.plan, steal_limit=1.0, foreign_limit=1.0))
+    assert "no block was repeated, however busy" in judged(lenient).text
+
+
+def test_a_gain_that_was_only_put_off_is_undecided() -> None:
+    """By hand: 1.1 x (60 + 3) / (60 + 17) = 0.9."""
+    put_off = judged(data.record(data.compared(1000, [1.101, 1.099] * 4, debt=17.0)))
+    assert "Undecided" in put_off.text
+    assert "not with the writing paid for" in put_off.text
+    assert "charged to it: 0.900 times" in put_off.text
+
+
+def test_one_pair_has_no_interval() -> None:
+    one = judged(data.record(data.compared(1000, [1.5])))
+    assert "no interval, 1 pair;" in one.text
+
+
+def test_without_a_proof_the_page_says_so(tuning: dict[str, Any]) -> None:
+    plain = Reader(page(tuning))
+    assert "Not measured Advice without a proof run" in plain.text
+    assert "No proof was run" in plain.text
+    assert "How it was measured" not in plain.text
+
+
+def test_a_proof_without_a_finished_block_still_makes_a_page() -> None:
+    lost = judged(data.record([data.sample("current", 1, 1, 900, rejected="ended by the user")]))
+    assert "The proof has no finished block" in lost.text
+    assert "ended by the user" in lost.text
+
+
+# The numbers
+
+
+def test_every_advice_is_in_a_row_as_it_was_given(seen: Reader, tuning: dict[str, Any]) -> None:
+    for item in tuning["advice"]:
+        row = seen.row(item["name"])
+        nothing = "not known" if item["origin"] == "hidden" else "empty"
+        assert row[1].startswith(item["now"] or nothing)
+        if item["verdict"] == "change":
+            assert row[2] == item["value"]
+            assert row[3].startswith(item["reason"])
+            assert f"Source: {item['source']}" in row[3]
+            assert row[4:6] == [item["basis"], item["risk"]]
+            if not item["suggestion"]:
+                assert row[6] == ("restart" if item["restart"] else "reload")
+        else:
+            assert row[2:] == [item["reason"], item["source"]]
+
+
+def test_suggestions_stand_apart_from_what_would_be_applied(seen: Reader) -> None:
+    text = seen.text
+    assert text.index("Suggestions: for a person to decide") < text.index("statement_timeout")
+
+
+def test_facts_stand_with_their_sources(seen: Reader) -> None:
+    assert seen.row("memory", "16 GB")[2] == "--memory"
+    assert seen.row("storage", "ssd")[2] == "--storage"
+
+
+def test_the_budget_table_has_every_part(seen: Reader, tuning: dict[str, Any]) -> None:
+    for part in tuning["budget"]["parts"]:
+        assert seen.row(part["name"])[3] == part["how"]
+    assert seen.row("Memory", "16 GB")[2] == "100 %"
+    assert seen.row("Ceiling", "14.4 GB")[2] == "90 %"
+
+
+def test_every_block_is_in_the_table_beside_the_picture(seen: Reader) -> None:
+    """By hand: B = 1000 x 1.42 x e^-0.08 = 1310.8; charged x 60/63 and x 60/66."""
+    assert seen.row("1", "A") == ["1", "A", "1,000", "1,311", "1.31", "952", "1,192", "1.25"]
+    assert seen.row("2", "B")[2:4] == ["1,000", "1,538"]
+
+
+def test_latencies_and_the_checkpoint_are_judged_too(seen: Reader) -> None:
+    assert seen.row("latency, p99") == [
+        "latency, p99", "20", "9", "ms", "0.450", "0.450 to 0.450", "better",
+    ]  # fmt: skip
+    assert seen.row("CHECKPOINT after the run")[1:5] == ["3", "6", "s", "2.00"]
+    assert seen.row("worst second")[1] == "750"
+
+
+def test_the_smallest_difference_that_can_be_found_is_said(seen: Reader) -> None:
+    """By hand: (2.3646 + 0.8960) x 0.0855 / sqrt(8) = 0.0986, and e^0.0986 = 1.104."""
+    assert "so many pairs find with 80 % power is 10 %" in seen.text
+
+
+def test_calibration_is_told_in_words_and_numbers(seen: Reader) -> None:
+    """By hand: mean of ln(1.01, .99, 1.02, .98) = -0.000125, sd 0.0183, t(3) 3.182: 0.0291."""
+    assert "4 blocks measured current twice (A/A)" in seen.text
+    assert "The ratio was 1.000, 95 % interval 0.971 to 1.029, 4 pairs" in seen.text
+    assert "spread by 1.8 %" in seen.text
+
+
+def test_without_calibration_its_want_is_a_limit() -> None:
+    bare = judged(data.record(data.compared(1000, [1.4] * 6)))
+    assert "No A/A calibration was run" in bare.text
+    assert "The machine was not calibrated" in bare.text
+
+
+def test_rejected_runs_are_shown_with_their_reason(seen: Reader) -> None:
+    assert seen.row("comparison", "3", "current", "777")[4] == (
+        "block repeated: steal 2.1 %, limit 1 %"
+    )
+
+
+def test_the_price_of_a_crash_is_shown(seen: Reader, tuning: dict[str, Any]) -> None:
+    assert "4 GB of WAL are replayed" in seen.text
+    assert f"about {tuning['recovery']['seconds_fast']} s on a fast machine" in seen.text
+
+
+def test_how_it_was_measured_can_be_repeated(seen: Reader) -> None:
+    for words in ("seed 20260701", "Linux 6.12.1", "pgbench 18.6", "scale 50", "8 clients",
+                  "2026-07-01 12:00 UTC to 2026-07-01 12:40 UTC"):  # fmt: skip
+        assert words in seen.text
+    assert seen.row("huge pages")[1] == "size 2 MB, reserved 0, free 0, transparent madvise"
+
+
+def test_settings_that_differed_are_shown_as_a_person_writes_them(seen: Reader) -> None:
+    assert seen.row("shared_buffers", "128MB", "4GB")
+    assert seen.row("checkpoint_timeout", "5min", "15min")
+
+
+def test_what_was_written_and_what_was_left_alone_is_told(seen: Reader) -> None:
+    assert "1 setting written (ALTER SYSTEM); the server was restarted" in seen.text
+    assert seen.row("wal_buffers", "16MB")[2] == "it is set on the command line"
+
+
+def test_a_load_without_a_log_has_no_latencies() -> None:
+    silent = [
+        replace(one, run=replace(one.run, latency=None, per_second=()))
+        for one in data.compared(1000, [1.4] * 6)
+    ]
+    bare = judged(data.record(silent))
+    with pytest.raises(AssertionError, match="no row"):
+        bare.row("latency, p99")
+
+
+def test_a_stalled_second_has_a_median_but_no_ratio() -> None:
+    stalled = [
+        replace(one, run=replace(one.run, per_second=(0, 5))) if one.arm == "current" else one
+        for one in data.compared(1000, [1.4] * 6)
+    ]
+    row = judged(data.record(stalled)).row("worst second")
+    assert (row[1], row[6]) == ("0", "no ratio: a value is zero")
+
+
+def test_unknown_memory_leaves_the_budget_out(tuning: dict[str, Any]) -> None:
+    unknown = Reader(page({**tuning, "budget": None, "recovery": None}))
+    assert "The memory is not known" in unknown.text
+
+
+# The frame
+
+
+def test_the_same_data_give_the_same_page_also_after_json(tuning: dict[str, Any]) -> None:
+    record = data.better().to_dict()
+    again = json.loads(json.dumps([tuning, record]))
+    assert page(tuning, record) == page(*again)
+
+
+def test_ids_are_unique_and_every_reference_is_met(seen: Reader) -> None:
+    ids = [attrs["id"] for _, attrs in seen.tags if "id" in attrs]
+    assert len(set(ids)) == len(ids)
+    for _, attrs in seen.tags:
+        asked = (attrs.get("aria-labelledby") or "").split()
+        href = attrs.get("href") or ""
+        asked += [href[1:]] if href.startswith("#") else []
+        assert set(asked) <= set(ids)
+
+
+def test_three_sides_make_two_comparisons_that_do_not_collide() -> None:
+    two = data.better()
+    third = [
+        replace(one, label="theirs", arm="theirs", position=3)
+        for one in two.accepted()
+        if one.arm == "advised"
+    ]
+    three = replace(
+        two,
+        arms=(*two.arms, replace(two.arms[1], name="theirs")),
+        samples=(*two.samples, *third),
+    )
+    both = judged(three)
+    assert "theirs against current" in both.text
+    assert len(both.all("h1")) == 1
+    ids = [attrs["id"] for _, attrs in both.tags if "id" in attrs]
+    assert len(set(ids)) == len(ids)
+
+
+def test_headings_go_down_one_level_at_a_time(seen: Reader) -> None:
+    levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+def test_tables_have_captions_and_scoped_headings(seen: Reader) -> None:
+    assert len(seen.all("table")) == len(seen.all("caption"))
+    assert all(
+        attrs.get("scope") in ("col", "row", "rowgroup") for attrs in seen.all("th")
+    )  # fmt: skip
+
+
+def test_the_page_names_its_language_and_lets_one_skip_to_the_content(seen: Reader) -> None:
+    assert seen.all("html") == [{"lang": "en"}]
+    assert seen.all("a")[0] == {"class": "skip", "href": "#content"}
+    assert {"id": "content"} in seen.all("main")
+
+
+def test_every_picture_is_well_formed_and_has_a_table_beside_it(html: str) -> None:
+    from xml.etree import ElementTree
+
+    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    assert len(pictures) == 2 * 2  # for wide and for narrow screens
+    for picture in pictures:
+        ElementTree.fromstring(picture)
+    for after in html.split("</figure>")[1:]:
+        assert after.index("<table") < after.index("<h2")
+
+
+def test_nothing_is_loaded_from_anywhere(seen: Reader, html: str) -> None:
+    assert not seen.all("script")
+    assert not seen.all("img")
+    loads = [attrs.get(name) for _, attrs in seen.tags for name in ("src", "href", "data")]
+    assert all(where.startswith(("#", "data:")) for where in loads if where)
+    assert all(where.startswith("#") for where in re.findall(r"url\(([^)]*)\)", html))
+    assert "@import" not in html
+
+
+def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: dict[str, Any]) -> None:
+    nasty = "<script>alert('1')</script>"
+    given = [{"name": nasty, "value": nasty, "source": nasty}]
+    notices = [{"level": "warning", "text": f"relation {nasty} is big"}]
+    steps = [{"purpose": nasty, "commands": [nasty]}]
+    html = page(
+        {**tuning, "given": given, "notices": notices, "steps": steps},
+        replace(data.better(), notes=(nasty,), kernel=nasty).to_dict(),
+        commands=[(nasty, nasty)],
+    )
+    assert not Reader(html).all("script")
+    assert html.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;") == 10
+
+
+def test_no_password_is_in_the_page(tuning: dict[str, Any]) -> None:
+    leak = "host=db password='hunter 2' user=app; postgresql://app:hunter2@db/shop"
+    html = page(
+        {**tuning, "notices": [{"level": "info", "text": leak}]},
+        replace(data.better(), notes=(leak,)).to_dict(),
+        commands=[("apply", f"mrtuner apply '{leak}'")],
+        applied={"undo": f"PGPASSWORD=hunter2 mrtuner undo {leak}"},
+    )
+    assert "hunter" not in html
+    assert "postgresql://app:***@db/shop" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mrtuner tune 'postgresql://u:p@ss@h/d'", "mrtuner tune 'postgresql://u:***@h/d'"),
+        ("postgresql://h/d?password=x&sslmode=require", "postgresql://h/d?password=***&sslmode=require"),
+        ("x 'host=h password='\"'\"'a b'\"'\"' dbname=d'", "x 'host=h password=*** dbname=d'"),
+        ("PGPASSWORD=geheim psql", "PGPASSWORD=*** psql"),
+        ('"host=h password=x"', '"host=h password=***"'),
+        ("host=h password = 'it\\'s me' user=u", "host=h password = *** user=u"),
+        ("password_encryption = scram-sha-256", "password_encryption = scram-sha-256"),
+        ("postgresql://USER@HOST/DATABASE", "postgresql://USER@HOST/DATABASE"),
+    ],
+)  # fmt: skip
+def test_passwords_are_masked_wherever_they_stand(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def test_other_documents_are_refused(tuning: dict[str, Any]) -> None:
+    with pytest.raises(BadValue, match="not a tuning"):
+        page({"schema": "mrtuner.tune/9"})
+    with pytest.raises(BadValue, match="not a record of a proof"):
+        page(tuning, {"schema": "x"})
+
+
+@pytest.mark.parametrize(
+    ("shown", "meant"),
+    [
+        (ratio(1.424), "1.42"), (ratio(0.9784), "0.978"), (ratio(1.0314), "1.031"),
+        (ratio(12.34), "12.3"),
+        (ratio(0.0123), "0.0123"), (count(1234.4), "1,234"), (count(9.25), "9.25"),
+        (count(None), "–"), (percent(0.0312), "3.1 %"), (percent(None), "–"),
+        (percent(1.0), "100 %"),
+        (percent(float("inf")), "–"), (duration(45), "45 s"), (duration(410), "6.83 min"),
+        (duration(9000), "2.5 h"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_for_people(shown: str, meant: str) -> None:
+    assert shown == meant

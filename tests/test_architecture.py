@@ -1,0 +1,32 @@
+"""The floor plan names every room, and what it says is where it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOUSE = ROOT / "src" / "mrtuner"
+PLAN = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_every_room_is_on_the_plan() -> None:
+    rooms = {path.parent.name for path in HOUSE.glob("*/__init__.py")}
+    assert rooms
+    assert {room for room in rooms if f"{room}/" not in PLAN} == set()
+
+
+def test_every_module_of_the_ground_floor_is_on_the_plan() -> None:
+    modules = {path.stem for path in HOUSE.glob("*.py")} - {"__init__"}
+    assert modules
+    assert {name for name in modules if f"`{name}`" not in PLAN} == set()
+
+
+def test_nothing_is_on_the_plan_that_is_not_there() -> None:
+    """Folders in code marks, and the places that the table of questions gives."""
+    folders = re.findall(r"\*\*`([a-z/]+)/`\*\*", PLAN)
+    places = re.findall(r"^\|.*\| `([\w./]+)` \|$", PLAN, re.MULTILINE)
+    assert len(folders) > 10
+    assert len(places) >= 20
+    assert [name for name in folders if not (HOUSE / name).is_dir()] == []
+    assert [name for name in places if not (HOUSE / name).is_file()] == []
