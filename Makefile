@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo clean
+.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo clean
 
 install: $(STAMP)
 
@@ -34,6 +34,10 @@ test: install
 test-slow: install
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/python -m pytest -m slow
+
+# A wheel and a source distribution, into dist.
+dist: install
+	$(BIN)/python -m build --outdir dist .
 
 lint: install
 	$(BIN)/ruff check --fix .

@@ -44,7 +44,7 @@ class Refused(MrTunerError):
 
 
 class DoesNotFit(Refused):
-    """The worst case does not fit the memory; the hint names which input must give."""
+    """The worst case does not fit the memory; the hint names which input has to change."""
 
 
 class ConnectError(MrTunerError):

@@ -144,8 +144,8 @@ def test_colours_are_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_line_for_people_leaves_by_one_door() -> None:
-    """Past `terminal.say` and `talk` go only texts for programs and bars, both with `nl`, and what
-    names nothing: our own help."""
+    """Past `terminal.print_line` and `print_note` go only texts for programs and bars, both with
+    `nl`, and what names nothing: our own help."""
     past = [
         f"{path.relative_to(CLI)}:{call.lineno}"
         for path in CLI.rglob("*.py")

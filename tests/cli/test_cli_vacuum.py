@@ -160,7 +160,8 @@ def test_an_undo_that_was_killed_is_undone_once_by_the_next(
     sql(neglected, f"ALTER TABLE account SET (fillfactor = {90 if committed else 80})")
     done = run(neglected, "--undo", *journal)
     assert done.exit_code == 0, done.output
-    assert f"an interrupted undo was found, {'' if committed else 'not '}done" in done.stderr
+    became = "finished" if committed else "reverted"
+    assert f"an interrupted undo was found and {became}: " in done.stderr
     assert set(options(neglected)) == {"fillfactor=90", "autovacuum_enabled=true"}
 
 

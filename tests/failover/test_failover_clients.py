@@ -11,7 +11,7 @@ from failover_stacks import Hang, door, hangs, python_programs
 
 from mrtuner.failover.predict.cases import SLACK
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.predict.timer_trace import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
 
 pytestmark = pytest.mark.timed
@@ -29,7 +29,9 @@ DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))
 
 @pytest.fixture(scope="module")
 def advice() -> dict[str, Settings]:
-    return {name: settings(name, WITHIN, local(), Way(), longest_query=1) for name in STACKS}
+    return {
+        name: settings(name, WITHIN, local(), NetworkPath(), longest_query=1) for name in STACKS
+    }
 
 
 @pytest.fixture

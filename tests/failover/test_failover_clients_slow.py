@@ -12,7 +12,7 @@ from failover_clients import FAULTS
 from failover_stacks import CASES, Hang, door, hangs
 
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.predict.timer_trace import Path as NetworkPath
 from mrtuner.failover.settings.advice import Settings, settings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ ON_MYSQL: dict[str, Callable[[Settings, Path], list[str]]] = {
 
 def made(stack: str, longest_query: float | None = None) -> Settings:
     within = WITHIN.get(stack, 10.0)
-    return settings(stack, within, local(), Way(), longest_query=longest_query)
+    return settings(stack, within, local(), NetworkPath(), longest_query=longest_query)
 
 
 def held(

@@ -16,7 +16,7 @@ from mrtuner.failover.predict.cases import Case, Prediction
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.rehearse.dns import Names, of
 from mrtuner.failover.rehearse.hangs import hangs, longest
-from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import (
     Rehearsed,
     document,
@@ -68,7 +68,7 @@ def judged(observation: Observation, *, settled: bool = True) -> Rehearsed:
     prediction = Prediction(
         case=Case.CONNECT, span=Span.exactly(3), decided_by="connect_timeout = 3", steps=()
     )
-    way = Way(
+    way = ClientPath(
         dsn="", place="db:5432/shop", parameters={}, between=None, standby=False, may_create=True,
         free=100, predictions=(prediction,),
     )  # fmt: skip

@@ -207,7 +207,7 @@ def test_a_virtio_disk_that_claims_to_rotate_proves_nothing(tmp_path: Path) -> N
     assert host.storage is None
     assert Missing(
         "storage",
-        "vda is virtual, and virtual disks say that they rotate whatever they are",
+        "vda is virtual, and virtual disks report being rotational whatever they are",
         "--storage",
     ) in host.missing  # fmt: skip
 

@@ -11,7 +11,7 @@ import report_data as data
 from test_report_vacuum import table, told
 
 from bench_grids import a_grid
-from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, story
@@ -76,7 +76,7 @@ def _failover() -> str:
         kinds=tuple(Kind), attempts=(attempts[0], failed, attempts[1]), skipped=0,
         ledger=balanced(3, {1, 2, 3}, [1, 2, 3]),
     )  # fmt: skip
-    way = Way(
+    way = ClientPath(
         dsn="", place="db.example.com:5432/shop", parameters={}, between=None, standby=False,
         may_create=True, free=100, predictions=(),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from rds_flows import FEW, MANY, everything, new_group, new_instance, wanted
+from rds_flows import MANY, everything, new_group, new_instance, wanted
 
 from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
@@ -104,48 +104,6 @@ def begin(client: Any, lab: Lab, custom: bool) -> dict[str, Any]:
         new_group(client, work_mem="8192", log_temp_files="0", max_connections="120")
     new_instance(client, lab, group="shop" if custom else None)
     return now(client, lab)
-
-
-@pytest.mark.parametrize("custom", [False, True], ids=["new group", "custom group"])
-@pytest.mark.parametrize("verb", ["apply", "undo"])
-def test_killed_at_every_step_it_ends_at_its_start_or_its_target(
-    fast: Lab, client: Any, tmp_path: Path, verb: Verb, custom: bool
-) -> None:
-    seen = set()
-    for killed_at in count(1):
-        state = tmp_path / str(killed_at)
-        start = begin(client, fast, custom)
-        plan = planned(client, MANY) if custom else planned(client, FEW)
-        if verb == "undo":
-            with Journal(state) as journal:
-                apply(client, plan, journal, reboot="now", pace=PACE)
-        from_, to = ends(client, fast, verb, start)
-        task = Task(fast.endpoint_url, state, killed_at, plan if verb == "apply" else None)
-        was_killed = run(task)
-        with Journal(state) as journal:
-            recover(client, "db1", journal, reboot="now", pace=PACE)
-            assert all(change.finished for change in journal.changes())
-        after = now(client, fast)
-        assert after == from_ or is_target(after, to, plan), killed_at
-        seen.add(after != from_)
-        if not was_killed:
-            break
-    assert killed_at > 10
-    assert seen == {True, False}
-
-
-def ends(
-    client: Any, lab: Lab, verb: Verb, start: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """From what to what; the target of an apply is told by its values alone."""
-    return (start, None) if verb == "apply" else (now(client, lab), start)
-
-
-def is_target(after: dict[str, Any], to: dict[str, Any] | None, plan: Plan) -> bool:
-    if to is not None:
-        return after == to
-    group = after["groups"][after["attached"]["db1"]]
-    return all(group[one.name] == after["running"][one.name] == one.value for one in plan.steps)
 
 
 def planned(client: Any, settings: Sequence[Wanted]) -> Plan:

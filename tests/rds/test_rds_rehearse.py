@@ -54,8 +54,8 @@ def test_a_reboot_is_timed_from_the_clients_side(multi_az: tuple[Lab, Any]) -> N
     assert run.settled
     assert run.observation.restarted
     figures = rehearsal_report.phases(run)
-    assert {one.kind for one in figures.outlooks} == set(USUAL)
-    for one in figures.outlooks:
+    assert {one.kind for one in figures.outages_by_client} == set(USUAL)
+    for one in figures.outages_by_client:
         assert one.most is not None
         assert 0.2 < one.most < 15
         assert one.first_success is not None
@@ -219,7 +219,7 @@ def test_the_figures_of_a_run_count_from_the_request() -> None:
     figures = rehearsal_report.phases(run({5, 6, 7}, marks=marks))
     assert (figures.up, figures.first_failure) == (3, 3.5)
     assert (figures.first_read, figures.first_write, figures.available) == (6.5, 6.5, 7)
-    write = figures.outlooks[-1]
+    write = figures.outages_by_client[-1]
     assert (write.last_success, write.least, write.most, write.failed) == (2.5, 2, 4, 3)
 
 

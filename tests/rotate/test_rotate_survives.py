@@ -33,13 +33,13 @@ import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from mrtuner.rotate.answer import opened, upcoming
-from mrtuner.rotate.journal import Book
+from mrtuner.rotate.journal import RotationJournal
 from mrtuner.rotate.stores import File
 from rotating import IMPATIENT
 
 dsn, group, secret, step, when, act = sys.argv[1:]
 
-class Deadly(Book):
+class Deadly(RotationJournal):
     def write(self, rotation):
         if (rotation.step, when) == (step, "before"):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -151,36 +151,6 @@ def pg_ctl(cluster: Cluster, action: str) -> str:
     return f"cd / && {who}{program} {action} -w -m fast {where}"
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["reload", "restart"])
-@pytest.mark.parametrize("verb", ["apply", "undo"])
-def test_killed_at_every_step_the_server_has_its_start_or_its_target(
-    server: Cluster, tmp_path: Path, verb: Verb, restarts: bool
-) -> None:
-    command = pg_ctl(server, "restart") if restarts else None
-    restart = Restart(run=command) if restarts else NEVER
-    target = (TARGET if restarts else WITHOUT_RESTART, AFTER)
-    start = (START, BEFORE)
-    seen = set()
-    for killed_at in count(1):
-        if verb == "apply":
-            reset(server)
-        elif in_force(server) != target[0]:
-            run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
-            assert (in_force(server), entries(server)) == target
-        was_killed = run(Task(verb, server.dsn(), tmp_path, command, killed_at))
-        assert in_force(server) in (target[0], start[0]), killed_at
-        with Journal(tmp_path) as journal:
-            recover(server.dsn(), journal, restart=restart)
-            assert all(change.finished for change in journal.changes())
-        after = (in_force(server), entries(server))
-        assert after in (start, target), killed_at
-        seen.add(after == target)
-        if not was_killed:
-            break
-    assert killed_at > 10
-    assert seen == {True, False}
-
-
 @pytest.mark.parametrize(("verb", "ways"), [
     ("apply", {"reverted", "undone"}),
     ("undo", {"undone", "finished"}),
@@ -219,28 +189,6 @@ def test_killed_on_the_way_back_the_next_run_goes_on(server: Cluster, tmp_path: 
         if not was_killed:
             break
     assert killed_at > 12
-
-
-def test_killed_at_every_step_of_an_include_file(new_cluster: NewCluster, tmp_path: Path) -> None:
-    cluster = new_cluster()
-    conf_dir = cluster.data / "conf.d"
-    conf_dir.mkdir()
-    cluster.configure({"include_dir": "conf.d", "work_mem": "8MB"})
-    cluster.restart()
-    for killed_at in count(1):
-        task = Task("apply", cluster.dsn(), tmp_path, None, killed_at, conf_dir=conf_dir)
-        was_killed = run(task)
-        assert in_force(cluster) in (START, WITHOUT_RESTART), killed_at
-        with Journal(tmp_path) as journal:
-            outcome = recover(cluster.dsn(), journal)
-            at_target = in_force(cluster) == WITHOUT_RESTART
-            assert [one.name for one in conf_dir.iterdir()] == ["mrtuner.conf"] * at_target
-            if outcome is not None and outcome.did == "finished":
-                undo(cluster.dsn(), journal)
-        if not was_killed:
-            break
-        assert in_force(cluster) == START, killed_at
-    assert killed_at > 6
 
 
 def test_what_recover_leaves_can_be_applied_and_undone_again(

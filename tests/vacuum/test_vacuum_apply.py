@@ -11,11 +11,11 @@ import pytest
 from vacuum_tables import picture, sample, table
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import State
+from mrtuner.change.record import Outcome, State
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.apply import Outcome, apply, plan, recover, undo
+from mrtuner.vacuum.apply import apply, plan, recover, undo
 from mrtuner.vacuum.model import Advice
 from servers import sql
 

@@ -102,30 +102,6 @@ def options(dsn: str) -> list[Any]:
     return [one, toast, two]
 
 
-@pytest.mark.parametrize("verb", ["apply", "undo"])
-def test_killed_at_every_step_the_tables_have_their_start_or_their_target(
-    dsn: str, tmp_path: Path, verb: Verb
-) -> None:
-    seen = set()
-    for killed_at in count(1):
-        with Journal(tmp_path) as journal:
-            if verb == "undo" and options(dsn) == START:
-                run("apply", dsn, tmp_path)
-            elif verb == "apply" and options(dsn) == TARGET:
-                undo(dsn, journal)
-            was_killed = run(verb, dsn, tmp_path, killed_at)
-            recover(dsn, journal)
-            assert all(change.finished for change in journal.changes())
-            assert recover(dsn, journal) is None
-        after = options(dsn)
-        assert after in (START, TARGET), killed_at
-        seen.add(after == TARGET)
-        if not was_killed:
-            break
-    assert killed_at > 5
-    assert seen == {True, False}
-
-
 def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     dsn: str, tmp_path: Path
 ) -> None:

@@ -56,6 +56,10 @@ class GroupChange:
     reboots: tuple[str, ...] = ()  # the instances that may be rebooted, in this order
 
 
+#: How it is changed: what an adapter does.
+Method = Literal["alter system", "include file", "parameter group", "storage parameters"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One change to one server: all its entries reach their `after`, or all their `before`."""
@@ -63,7 +67,7 @@ class Change:
     id: int = 0
     server: str  # who it is: system identifier, data directory, port; RDS: the ARN
     address: str  # how it was reached: host:port, for when it no longer answers
-    method: Literal["alter system", "include file", "parameter group", "storage parameters"]
+    method: Method
     state: State = State.PLANNED
     began: str = ""  # ISO 8601, UTC
     entries: tuple[Entry, ...]
@@ -83,3 +87,29 @@ class Change:
     def finished(self) -> bool:
         """Nothing remains to be done."""
         return self.state in FINISHED
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its entries are called."""
+        return tuple(one.name for one in self.entries)
+
+
+#: What has become of a change; rebooted: nothing was to be changed, and a reboot was due.
+Result = Literal["nothing", "rebooted", "applied", "undone", "finished", "reverted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has become of a change. finished, reverted: one that had been interrupted."""
+
+    did: Result
+    change: int | None = None  # its number in the journal
+    changed: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()  # in force only after the next restart or reboot
+    left: tuple[str, ...] = ()  # not put back: somebody has changed it since
+    was_undo: bool = False  # what was finished or reverted had been an undo itself
+
+    @property
+    def change_is_undone(self) -> bool:
+        """Whether the last change is gone by what became of an interrupted one."""
+        return self.did == ("finished" if self.was_undo else "reverted")

@@ -22,7 +22,7 @@ main = Commands(
         "vacuum": "What autovacuum needs, table by table, and whether it keeps up.",
         "demo": "Tune and measure a server of its own; leave a report.",
         "failover": "How long a failover hangs clients, and what bounds it.",
-        "rotate": "A new password for an application that goes on running.",
+        "rotate": "Change an application's password without downtime.",
         "bench": "Measure variants against each other over a grid of loads.",
         "rds": "Amazon RDS and Aurora: what rdstune does.",
     },

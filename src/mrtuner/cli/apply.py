@@ -67,12 +67,12 @@ def command(
     """
     from mrtuner.change.journal import Journal
 
-    options.careful(dsn)
-    with terminal.gentle_end(), Journal(journal) as book:
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.clean_up(dsn, book, restart)
         tuning, plan = _prepare(dsn, source, machine)
         for line in _shown(plan):
-            terminal.talk(line)
+            terminal.print_note(line)
         found = _plans(dsn, plans, plan)
         outcome = _carried_out(dsn, plan, book, tuning, restart, conf_dir, yes)
     undo = change.undo_command(dsn, restart, journal) if outcome.changed else None
@@ -81,7 +81,7 @@ def command(
         return
     change.say(outcome)
     if undo:
-        terminal.talk(f"to take it back: {undo}")
+        terminal.print_note(f"to take it back: {undo}")
 
 
 def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:
@@ -109,7 +109,7 @@ def _plans(dsn: str, number: int | None, plan: Plan) -> Plans | None:
 
     found = compare(dsn, number, {step.name: step.value for step in plan.steps})
     for line in plans(found, terminal.look(sys.stderr)):
-        terminal.talk(line)
+        terminal.print_note(line)
     return found
 
 
@@ -126,7 +126,7 @@ def _carried_out(
     from mrtuner.change.settings.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:
-        terminal.agree(f"Change {len(plan.steps)} settings?", yes=yes)
+        terminal.confirm(f"Change {len(plan.steps)} settings?", yes=yes)
     return apply(
         dsn,
         plan,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,8 @@ from mrtuner.errors import BadValue, MrTunerError, Refused
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Outcome, Plan, Restart, Wanted
+    from mrtuner.change.record import Outcome
+    from mrtuner.change.settings.apply import Plan, Restart, Wanted
     from mrtuner.tuning import Tuning
 
 restart_option = click.option(
@@ -23,7 +24,7 @@ restart_option = click.option(
     default="never",
     show_default=True,
     metavar="never|ask|COMMAND",
-    help="How to restart: not at all, as I answer, or by this shell command.",
+    help="How to restart: not at all, ask me for a command, or by this shell command.",
 )
 
 
@@ -98,7 +99,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
         return Restart(run=given)
     if not restarts:
         return NEVER
-    if not terminal.someone_there():
+    if not terminal.is_interactive():
         raise Refused(
             "cannot ask about a restart: not a terminal",
             "Say --restart never, or --restart 'COMMAND'.",
@@ -115,32 +116,44 @@ def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     from mrtuner.change.settings.apply import recover
 
     outcome = recover(dsn, journal, restart=consent(restart, restarts=False))
+    talk_recovered(outcome)
     if outcome is not None:
-        names = ", ".join(outcome.changed) or "nothing was in force yet"
-        terminal.talk(f"an interrupted change was found and {outcome.did}: {names}")
         _say_waiting(outcome.waiting)
     return outcome
+
+
+def talk_recovered(outcome: Outcome | None) -> None:
+    """Say what became of a change that had been interrupted."""
+    if outcome is not None:
+        names = ", ".join(outcome.changed) or "nothing was in force yet"
+        kind = "undo" if outcome.was_undo else "change"
+        terminal.print_note(f"an interrupted {kind} was found and {outcome.did}: {names}")
 
 
 def say(outcome: Outcome) -> None:
     """What became of it, on stdout."""
     if outcome.did == "nothing":
-        terminal.say("nothing to change")
+        terminal.print_line("nothing to change")
         return
-    number = len(outcome.changed)
-    terminal.say(f"{number} setting{'s' * (number != 1)} {outcome.did} and verified")
+    terminal.print_line(verified(outcome, "setting"))
     _say_waiting(outcome.waiting)
+
+
+def verified(outcome: Outcome, noun: str) -> str:
+    """How many were changed: ``3 settings applied and verified``."""
+    number = len(outcome.changed)
+    return f"{number:,} {noun}{'s' * (number != 1)} {outcome.did} and verified"
 
 
 def _say_waiting(names: Sequence[str]) -> None:
     if names:
-        terminal.talk(f"in force only after the next restart: {', '.join(names)}")
+        terminal.print_note(f"in force only after the next restart: {', '.join(names)}")
 
 
 def observed(step: str) -> None:
     """Tell of the steps that a person would want to know of."""
     if step in {"reload", "restart", "verify"} or step.startswith("put back"):
-        terminal.talk(f"  {step}")
+        terminal.print_note(f"  {step}")
 
 
 def without_secrets(dsn: str) -> str:
@@ -160,23 +173,22 @@ _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 def undo_command(dsn: str, restart: str, journal: Path | None, *, proof: bool = False) -> str:
     """How to take a change back, or what a proof has left; passwords are left out."""
-    words = ["mrtuner", "undo", without_secrets(dsn)]
-    words += ["--proof"] if proof else []
-    words += [] if restart == "never" else ["--restart", restart]
-    words += [] if journal is None else ["--journal", str(journal)]
-    return shlex.join(words)
+    words = ["mrtuner", "undo", without_secrets(dsn), *(["--proof"] if proof else [])]
+    return command_line(words, journal, restart=None if restart == "never" else restart)
+
+
+def command_line(words: Sequence[str], journal: Path | None, **options: str | None) -> str:
+    """A command to be typed, with the options that have a value and the journal if one is named."""
+    given = {**options, "journal": None if journal is None else str(journal)}
+    more = [part for name, text in given.items() if text for part in (f"--{name}", text)]
+    return shlex.join([*words, *more])
 
 
 def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
-    """Plain data of an outcome."""
+    """Plain data of an outcome, whatever was changed."""
     if outcome is None:
         return None
-    return {
-        "did": outcome.did,
-        "change": outcome.change,
-        "changed": list(outcome.changed),
-        "waiting": list(outcome.waiting),
-    }
+    return {name: value for name, value in asdict(outcome).items() if name != "was_undo"}
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

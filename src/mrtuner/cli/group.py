@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from mrtuner import __version__
-from mrtuner.cli.terminal import complain
+from mrtuner.cli.terminal import print_error
 from mrtuner.errors import MrTunerError
 
 INTERRUPTED: Final = 130
@@ -91,7 +91,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except MrTunerError as error:
             _trace(ctx)
-            complain(error.message, error.hint)
+            print_error(error.message, error.hint)
             ctx.exit(error.exit_code)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -100,7 +100,7 @@ class Commands(click.Group):
                 raise  # whoever read our output has gone; click ends quietly
             _trace(ctx)
             what = f"{type(error).__name__}: {error}".rstrip(": ")
-            complain(f"unexpected {what}", "Run it again with --debug and report what it shows.")
+            print_error(f"unexpected {what}", "Run it again with --debug and report what it shows.")
             ctx.exit(1)
 
     def main(
@@ -145,14 +145,14 @@ def _exit_code(run: Callable[[], Any]) -> int:
         return 0
     except click.NoSuchOption as error:
         known = [name for one in _parameters(error) for name in one.opts]
-        complain(f"no such option {error.option_name!r}{_meant(error.option_name, known)}",
+        print_error(f"no such option {error.option_name!r}{_meant(error.option_name, known)}",
                  _usage_hint(error))  # fmt: skip
         return error.exit_code
     except click.UsageError as error:
-        complain(_lowered(error.format_message()), _usage_hint(error))
+        print_error(_lowered(error.format_message()), _usage_hint(error))
         return error.exit_code
     except click.ClickException as error:
-        complain(_lowered(error.format_message()), None)
+        print_error(_lowered(error.format_message()), None)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

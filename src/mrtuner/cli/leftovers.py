@@ -32,17 +32,17 @@ def removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
         if not names:
             return ()
         for name in names:
-            terminal.talk(f"left behind by a run that was killed: {name}")
-        if not terminal.offered("Remove that?", yes=yes):
+            terminal.print_note(f"left behind by a run that was killed: {name}")
+        if not terminal.confirm_offer("Remove that?", yes=yes):
             return ()
         return *_dropped(session, databases), *_deleted(directories)
 
 
 def _name_others(found: Sequence[Marked]) -> None:
     for one in found:
-        terminal.talk(f"database {one.template} is there: {one.mark}")
+        terminal.print_note(f"database {one.template} is there: {one.mark}")
         drops = " ".join(f'DROP DATABASE "{name}";' for name in one.databases)
-        terminal.talk(f"  if that has ended: {drops}")
+        terminal.print_note(f"  if that has ended: {drops}")
 
 
 def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
@@ -56,7 +56,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
             gone += scratch.drop(session, one.template)
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0]
-            terminal.talk(f"warning: {one.template} cannot be dropped: {reason}")
+            terminal.print_note(f"warning: {one.template} cannot be dropped: {reason}")
     return gone
 
 
@@ -68,5 +68,5 @@ def _deleted(directories: Sequence[Path]) -> list[str]:
         if leftover.remove(path):
             gone.append(str(path))
         else:
-            terminal.talk(f"warning: {path} cannot be deleted: is something mounted there?")
+            terminal.print_note(f"warning: {path} cannot be deleted: is something mounted there?")
     return gone

@@ -171,7 +171,7 @@ def _tell_fleet(
         terminal.document(told)
     else:
         for line in lines(told):
-            terminal.say(line)
+            terminal.print_line(line)
     if told["failures"]:
         ctx.exit(FAILED)
     if check and any(one["pegged"] for one in told["instances"]):
@@ -183,13 +183,13 @@ def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
 
     if output is not None:
         terminal.save(output, page(found))
-        terminal.talk(f"written: {output}")
+        terminal.print_note(f"written: {output}")
     told = found.to_dict()
     if as_json:
         terminal.document(told)
     else:
         for line in lines(told):
-            terminal.say(line)
+            terminal.print_line(line)
 
 
 def _example(as_json: bool) -> None:
@@ -198,4 +198,4 @@ def _example(as_json: bool) -> None:
     if as_json:
         raise UsageError("--example prints CSV, not JSON", "Leave --json away.")
     click.echo(example(), nl=False)
-    terminal.talk(f"class {CLASS}, storage {STORAGE}")
+    terminal.print_note(f"class {CLASS}, storage {STORAGE}")

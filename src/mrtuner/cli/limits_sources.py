@@ -64,8 +64,8 @@ def _watched(name: str, seconds: float | None) -> tuple[Limits, bool]:
     from mrtuner.limits.watch import watch
 
     dsn = "" if name == "local" else name
-    options.careful(dsn)
-    with terminal.gentle_end():
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt():
         found = watch(dsn, seconds or 0, tell=_countdown())
     return found.limits, found.interrupted
 
@@ -105,10 +105,10 @@ def _read(path: Path, timezone: str | None, unit: str | None) -> Series:
     try:
         return read(path, timezone=timezone, throughput_unit=unit)
     except WrongUnit as error:
-        if not terminal.someone_there():
+        if not terminal.is_interactive():
             raise
-        terminal.talk(error.message)
-        terminal.agree(f"Read it as {error.unit}?", yes=False)
+        terminal.print_note(error.message)
+        terminal.confirm(f"Read it as {error.unit}?", yes=False)
         return read(path, timezone=timezone, throughput_unit=error.unit)
 
 
@@ -239,6 +239,6 @@ def _instances(of: int) -> Callable[[int], None]:
         if animated:
             click.echo(f"\r  {done:,} of {of:,} instances", nl=done == of, err=True)
         elif done == of or not done % 100:
-            terminal.talk(f"  {done:,} of {of:,} instances")
+            terminal.print_note(f"  {done:,} of {of:,} instances")
 
     return tell

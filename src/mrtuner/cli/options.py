@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from mrtuner.cli.group import Command
-from mrtuner.cli.terminal import talk
+from mrtuner.cli.terminal import print_note
 
 if TYPE_CHECKING:
     from mrtuner.units import Bytes
@@ -118,7 +118,7 @@ _MACHINE: Final = (
         "--ceiling",
         type=Share(),
         metavar="SHARE",
-        help="Most of the memory that the worst case may take.  [default: 90%]",
+        help="Largest share of memory that the worst case may use.  [default: 90%]",
     ),
 )
 
@@ -194,13 +194,13 @@ def command(name: str) -> Callable[[Callable[..., Any]], Command]:
     return click.command(name, cls=Command)
 
 
-def careful(dsn: str | None) -> str | None:
+def warn_of_password(dsn: str | None) -> str | None:
     """The connection string as given, after a warning when it shows a password to everybody."""
     if dsn is not None:
         from mrtuner.postgres.connect import masked
 
         if masked(dsn) != dsn:
-            talk(
+            print_note(
                 "warning: the password on the command line can be read by every user of this "
                 "machine: use PGPASSWORD or ~/.pgpass"
             )

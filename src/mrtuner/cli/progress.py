@@ -29,7 +29,7 @@ def shown() -> Iterator[Callable[[Event], None]]:
 
 def _line(event: Event) -> None:
     if event.stage in _LASTING:
-        terminal.talk(f"  [{event.step}/{event.steps}] {event.text}")
+        terminal.print_note(f"  [{event.step}/{event.steps}] {event.text}")
 
 
 @contextmanager

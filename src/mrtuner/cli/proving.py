@@ -72,8 +72,8 @@ def busy() -> str | None:
     if found is None or found.share <= BUSY:
         return None
     text = f"{found.share:.0%} of the CPU{f' ({found.who})' if found.who else ''}"
-    terminal.talk(f"warning: this machine is busy with something else: {text}")
-    terminal.talk("HINT: verdicts may stay undecided; measure when it is quiet")
+    terminal.print_note(f"warning: this machine is busy with something else: {text}")
+    terminal.print_note("HINT: verdicts may stay undecided; measure when it is quiet")
     return text
 
 
@@ -130,11 +130,13 @@ def _say_left(dsn: str, repair: str) -> None:
         with connect(dsn) as session:
             found = [one for one in scratch.marked(session) if one.owner is scratch.Owner.WE]
     except MrTunerError as error:
-        terminal.talk(f"warning: databases may be left, which could not be asked: {error.message}")
+        terminal.print_note(
+            f"warning: databases may be left, which could not be asked: {error.message}"
+        )
         return
     if names := [name for one in found for name in one.databases]:
-        terminal.talk(f"warning: databases left: {', '.join(names)}")
-        terminal.talk(f"to drop them: {repair}")
+        terminal.print_note(f"warning: databases left: {', '.join(names)}")
+        terminal.print_note(f"to drop them: {repair}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +157,7 @@ def own_server(server_bin: Path | None) -> Iterator[Cluster]:
     from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
     binaries = find_binaries(server_bin)
-    terminal.talk(f"starting a PostgreSQL {binaries.version} of our own")
+    terminal.print_note(f"starting a PostgreSQL {binaries.version} of our own")
     cluster = Cluster.create(binaries, scratch_directory())
     try:
         with (

@@ -79,7 +79,7 @@ def command(
     Connect as a role that may administer the group. ROLE itself owns what the application owns;
     ROLE_blue and ROLE_green log in for it, one at a time. A ROLE that logs in today is taken over.
     The old role is disabled when its last session has ended; until then nothing is taken away.
-    Broken off at any moment, the same command goes on.
+    If interrupted, run the same command again to continue.
     """
     from mrtuner.rotate.answer import held, opened
     from mrtuner.rotate.sessions import Patience
@@ -87,10 +87,10 @@ def command(
     if status and abort:
         raise UsageError("--status and --abort exclude each other", "Say one of them.")
     for each in (dsn, *replicas):
-        options.careful(each)
+        options.warn_of_password(each)
     patience = Patience(wait=wait, quiet=quiet)
-    everything = opened(dsn, group, patience, replicas, journal, terminal.talk)
-    with terminal.gentle_end(), everything as rotator:
+    everything = opened(dsn, group, patience, replicas, journal, terminal.print_note)
+    with terminal.sigterm_as_interrupt(), everything as rotator:
         if status:
             _show(rotator.status(), as_json)
             return
@@ -110,14 +110,14 @@ def _rotated(
     if as_json and rotation.to == "stdout":
         raise UsageError("stdout takes the secret or the document", "Leave --json out.")
     if rotation.steps:
-        terminal.talk(f"going on with the rotation of {rotation.began}, at: {rotation.step}")
+        terminal.print_note(f"going on with the rotation of {rotation.began}, at: {rotation.step}")
         return rotator.run(rotation, where)
-    terminal.talk(
+    terminal.print_note(
         f"{rotation.old or 'a new group'} → {rotation.new}; the secret goes to {rotation.to}"
     )
     for doubt in rotator.doubts(rotation):
-        terminal.talk(f"warning: {doubt}")
-    terminal.agree("Rotate?", yes=yes)
+        terminal.print_note(f"warning: {doubt}")
+    terminal.confirm("Rotate?", yes=yes)
     return rotator.run(rotation, where)
 
 
@@ -134,7 +134,7 @@ def _show(outcome: Standing, as_json: bool) -> None:
         terminal.document(_document(outcome))
         return
     for line in _lines(outcome):
-        terminal.talk(line)
+        terminal.print_note(line)
 
 
 def _lines(outcome: Standing) -> list[str]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.cli import change, terminal
-from mrtuner.cli import watch_progress
+from mrtuner.cli import change, terminal, watch_progress
 from mrtuner.escape import printable
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.record import Entry
+    from mrtuner.change.record import Entry, Outcome
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.apply import Outcome
 
 SCHEMA: Final = "mrtuner.vacuum.change/1"
 
@@ -39,13 +37,13 @@ def put(
         recovered = _clean_up(dsn, book)
         found, interrupted = watch_progress.watched(dsn, watch, sample)
         if interrupted:
-            terminal.talk("nothing was set on half a watch")
+            terminal.print_note("nothing was set on half a watch")
             raise KeyboardInterrupt
         entries = plan(dsn, found)
         _show("the plan", entries, _reasons(found))
         _of_the_server(found, dsn)
         if entries:
-            terminal.agree(f"Set {_number(entries)}?", yes=yes)
+            terminal.confirm(f"Set {_number(entries)}?", yes=yes)
         outcome = apply(dsn, entries, book)
     undo = _undo_command(dsn, journal) if outcome.changed else None
     _finish(recovered, entries, outcome, undo, as_json=as_json)
@@ -58,35 +56,25 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
 
     with Journal(journal) as book:
         recovered = _clean_up(dsn, book)
-        if recovered is not None and recovered.did in {"reverted", "undone"}:
+        if recovered is not None and recovered.change_is_undone:
             _finish(recovered, (), recovered, None, as_json=as_json)
             return
         done = last(dsn, book)
         entries = [] if done is None else _turned(done.entries)
         if done is not None:
             _show(f"change {done.id} of {done.began} taken back", entries)
-            terminal.agree(f"Put back {_number(entries)}?", yes=yes)
+            terminal.confirm(f"Put back {_number(entries)}?", yes=yes)
         outcome = undo(dsn, book)
     _finish(recovered, entries, outcome, None, as_json=as_json)
 
 
 def _clean_up(dsn: str, book: Journal) -> Outcome | None:
-    """Find out what became of a change that was interrupted, and say so."""
+    """Finish or revert what an interrupted run left half-done, and say so."""
     from mrtuner.vacuum.apply import recover
 
     outcome = recover(dsn, book)
-    if outcome is not None:
-        names = ", ".join(outcome.changed)
-        terminal.talk(_FOUND[outcome.did] + (f": {names}" if names else ""))
+    change.talk_recovered(outcome)
     return outcome
-
-
-_FOUND: Final = {
-    "finished": "an interrupted change was found, in force",
-    "reverted": "an interrupted change was found, not in force",
-    "undone": "an interrupted undo was found, done",
-    "nothing": "an interrupted undo was found, not done",
-}
 
 
 def _turned(entries: Sequence[Entry]) -> list[Entry]:
@@ -113,14 +101,14 @@ def _show(title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | Non
         header: tuple[str, ...] = ("parameter", "now", "becomes")
         rows = [(printable(one.name), _text(one.before), _text(one.after)) for one in entries]
         for line in heading(title, look):
-            terminal.talk(line)
+            terminal.print_note(line)
         if reasons is None:
             shown = table(header, rows, look)
         else:
             why = [(*row, reasons[one.name]) for row, one in zip(rows, entries, strict=True)]
             shown = table((*header, "why"), why, look)
         for line in shown:
-            terminal.talk(line)
+            terminal.print_note(line)
 
 
 def _of_the_server(found: Vacuum, dsn: str) -> None:
@@ -128,7 +116,7 @@ def _of_the_server(found: Vacuum, dsn: str) -> None:
     if found.settings:
         names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
         where = shlex.quote(change.without_secrets(dsn))
-        terminal.talk(
+        terminal.print_note(
             f"for the server, not set here: {names}; with --format conf > server.conf, "
             f"then: mrtuner apply {where} --from server.conf"
         )
@@ -144,8 +132,9 @@ def _number(entries: Sequence[Entry]) -> str:
 
 
 def _undo_command(dsn: str, journal: Path | None) -> str:
-    words = ["mrtuner", "vacuum", change.without_secrets(dsn), "--undo"]
-    return shlex.join(words if journal is None else [*words, "--journal", str(journal)])
+    return change.command_line(
+        ["mrtuner", "vacuum", change.without_secrets(dsn), "--undo"], journal
+    )
 
 
 def _finish(
@@ -160,17 +149,16 @@ def _finish(
         terminal.document(_document(recovered, entries, outcome, undo))
         return
     for line in _said(outcome):
-        terminal.say(line)
+        terminal.print_line(line)
     if undo:
-        terminal.talk(f"to take it back: {undo}")
+        terminal.print_note(f"to take it back: {undo}")
 
 
 def _said(outcome: Outcome) -> Iterator[str]:
     if outcome.did in {"nothing", "reverted"}:
         yield "nothing to change"
         return
-    number = len(outcome.changed)
-    yield f"{number:,} parameter{'s' * (number != 1)} {outcome.did} and verified"
+    yield change.verified(outcome, "parameter")
     for name in outcome.left:
         yield f"left alone: {name} is not what was set, or its table is gone"
 
@@ -180,8 +168,8 @@ def _document(
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "recovered": None if recovered is None else asdict(recovered),
+        "recovered": change.outcome_document(recovered),
         "plan": [{"name": one.name, "before": one.before, "after": one.after} for one in entries],
-        "outcome": asdict(outcome),
+        "outcome": change.outcome_document(outcome),
         "undo": undo,
     }

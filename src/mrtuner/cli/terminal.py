@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """A line of the answer, on stdout; what it quotes from elsewhere is escaped."""
     click.echo(line(text))
 
 
-def talk(text: str = "") -> None:
+def print_note(text: str = "") -> None:
     """A line for the person, not for a program; escaped as well."""
     click.echo(line(text), err=True)
 
@@ -45,12 +45,12 @@ def line(text: str) -> str:
     return "".join(part if part in _OURS else printable(part) for part in parts)
 
 
-def complain(message: str, hint: str | None) -> None:
+def print_error(message: str, hint: str | None) -> None:
     """An error as two lines on stderr."""
     paint = _paint if colourful(sys.stderr) else _plain
-    talk(f"{paint('error:', 'error')} {message}")
+    print_note(f"{paint('error:', 'error')} {message}")
     if hint:
-        talk(f"{paint('HINT:', 'heading')} {hint}")
+        print_note(f"{paint('HINT:', 'heading')} {hint}")
 
 
 def document(data: dict[str, Any]) -> None:
@@ -135,16 +135,16 @@ _STYLES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def someone_there() -> bool:
+def is_interactive() -> bool:
     """Whether a question would be read and answered."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def agree(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool) -> None:
     """Return when the user agrees, here or by --yes. Refused when there is nobody to ask."""
     if yes:
         return
-    if not someone_there():
+    if not is_interactive():
         raise Refused(
             "cannot ask for confirmation: not a terminal",
             "Look at the plan above and say --yes if it is right.",
@@ -153,18 +153,18 @@ def agree(question: str, *, yes: bool) -> None:
         raise MrTunerError("not agreed, so nothing was done")
 
 
-def offered(question: str, *, yes: bool) -> bool:
+def confirm_offer(question: str, *, yes: bool) -> bool:
     """Whether the user takes an offer, here or by --yes; not where there is nobody to ask."""
     if yes:
         return True
-    if not someone_there():
-        talk("say --yes to have it done")
+    if not is_interactive():
+        print_note("say --yes to have it done")
         return False
     return click.confirm(question, default=False, err=True)
 
 
 @contextmanager
-def gentle_end() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Let a request to end do what Ctrl-C does: unwind, put back, then go."""
     before = {number: signal.signal(number, _interrupt) for number in (SIGTERM, SIGHUP)}
     try:
@@ -178,7 +178,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(f"signal {number}")
 
 
-class PatientEnd:
+class FinishPuttingBack:
     """Requests to end, Ctrl-C too, where something has to be put back.
 
     The first one unwinds what is under way; the second is only answered, since that is what the
@@ -210,4 +210,4 @@ class PatientEnd:
         if self._requests != 2:
             raise KeyboardInterrupt(f"signal {number}")
         with suppress(RuntimeError, OSError):  # a line was just being written there; nobody reads
-            talk(self._answer)
+            print_note(self._answer)

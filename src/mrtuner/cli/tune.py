@@ -37,7 +37,7 @@ FOUND: Final = 3
     help=f"One of {', '.join(FORMATS)}.  [default: text]",
 )
 @options.json_option
-@click.option("--all", "everything", is_flag=True, help="List what stays as it is, too.")
+@click.option("--all", "everything", is_flag=True, help="Also list settings that need no change.")
 @click.option(
     "--watch",
     type=options.Duration(),
@@ -82,14 +82,14 @@ def command(
     form = _one_format(form, as_json)
     if plans is not None:
         _refuse_plans(dsn, form)
-    tuning = advise(options.careful(dsn), watch, **machine)
+    tuning = advise(options.warn_of_password(dsn), watch, **machine)
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found)
     if output is None:
         click.echo(text, nl=False)
     else:
         terminal.save(output, text)
-        terminal.talk(f"written: {output}")
+        terminal.print_note(f"written: {output}")
     if check and tuning.changes:
         ctx.exit(FOUND)
 
@@ -117,7 +117,9 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:
         server = read(connection)
-        terminal.talk(f"watching the server's counters for {seconds:g} s; let it work meanwhile")
+        terminal.print_note(
+            f"watching the server's counters for {seconds:g} s; let it work meanwhile"
+        )
         return tune_server(replace(server, activity=watch(connection, seconds)), said)
 
 
@@ -167,4 +169,4 @@ def _tell_assumed(tuning: Tuning, form: str) -> None:
     from mrtuner.formats import for_containers
 
     if for_containers(form) and tuning.assumed:
-        terminal.talk(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")
+        terminal.print_note(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")

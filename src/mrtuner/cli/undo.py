@@ -54,11 +54,11 @@ def command(
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome
 
-    options.careful(dsn)
-    with terminal.gentle_end(), Journal(journal) as book:
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.clean_up(dsn, book, restart)
         removed = leftovers.removed(dsn, yes=yes)
-        if recovered is not None and recovered.taken_back:
+        if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
             last = _last(dsn, book)
@@ -72,7 +72,7 @@ def command(
         terminal.document(_document(recovered, outcome, removed))
         return
     if removed:
-        terminal.say(f"removed: {', '.join(removed)}")
+        terminal.print_line(f"removed: {', '.join(removed)}")
     if outcome.did != "nothing" or not removed:
         change.say(outcome)
 
@@ -84,8 +84,8 @@ def _undone(
 
     if last is not None:
         for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
-            terminal.talk(line)
-        terminal.agree(f"Put back {len(last.entries)} settings?", yes=yes)
+            terminal.print_note(line)
+        terminal.confirm(f"Put back {len(last.entries)} settings?", yes=yes)
     how = change.consent(
         restart, restarts=last is not None and any(e.restart for e in last.entries)
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import needs, options, storage_parameters, terminal
-from mrtuner.cli import watch_progress
+from mrtuner.cli import needs, options, storage_parameters, terminal, watch_progress
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,8 +101,8 @@ def command(
         raise UsageError(
             "--apply and --undo stand alone, with --json at most", "Leave the other away."
         )
-    options.careful(dsn)
-    with terminal.gentle_end():
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt():
         if undoes:
             storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
             return
@@ -126,11 +125,11 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
     if tables:
         from mrtuner.vacuum.sample import ROWS
 
-        terminal.talk(
+        terminal.print_note(
             f"of {', '.join(tables)} up to {ROWS:,} rows each are read twice; their values are "
             "compared in the server and do not leave it"
         )
-        terminal.agree("Read them?", yes=yes)
+        terminal.confirm("Read them?", yes=yes)
 
 
 def _save(found: Vacuum, report: Path | None) -> None:
@@ -138,7 +137,7 @@ def _save(found: Vacuum, report: Path | None) -> None:
         from mrtuner.present.vacuum import page
 
         terminal.save(report, page(found.to_dict()))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")
 
 
 def _tell(found: Vacuum, form: str, top: int) -> None:
@@ -152,4 +151,4 @@ def _tell(found: Vacuum, form: str, top: int) -> None:
     from mrtuner.vacuum.text import lines
 
     for line in lines(told, top):
-        terminal.say(line)
+        terminal.print_line(line)

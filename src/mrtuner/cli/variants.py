@@ -38,7 +38,7 @@ class Sides:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
         self.fits, self.repair = fits, repair
         self.changed = False
-        self._end = terminal.PatientEnd(_STILL)
+        self._end = terminal.FinishPuttingBack(_STILL)
         self.plan: Plan | None = None  # of the last switch to the advised side
 
     def arms(self) -> tuple[Arm, Arm]:
@@ -107,7 +107,7 @@ class Sides:
         self._end.unwinding()
         try:
             if self._to_put_back():
-                terminal.talk("putting the settings back")
+                terminal.print_note("putting the settings back")
                 self._put_back()
         except BaseException:
             self._say_left()
@@ -138,12 +138,14 @@ class Sides:
         try:
             names = self._off()
         except MrTunerError as error:
-            terminal.talk(f"warning: what is in force now could not be asked: {error.message}")
+            terminal.print_note(
+                f"warning: what is in force now could not be asked: {error.message}"
+            )
         else:
             left = f"still in force, as advised: {', '.join(names)}"
-            terminal.talk(f"warning: {left if names else 'the settings are as they were'}")
+            terminal.print_note(f"warning: {left if names else 'the settings are as they were'}")
         if self._to_put_back():
-            terminal.talk(f"to put everything back: {self.repair}")
+            terminal.print_note(f"to put everything back: {self.repair}")
 
     def _off(self) -> tuple[str, ...]:
         """The settings that are not as they were before."""

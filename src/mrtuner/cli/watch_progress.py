@@ -30,13 +30,15 @@ def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vac
             if end.args:  # a signal other than Ctrl-C: it asks us to go
                 raise
             interrupted = True
-            terminal.talk("interrupted: what follows is what was seen until now")
+            terminal.print_note("interrupted: what follows is what was seen until now")
             raise Enough from None
 
     with _shown(watch) as sleep:
         found = vacuum(dsn, watch=watch, sample=sample, sleep=pause)
     if found.picture.lost is not None:
-        terminal.talk("the server ended the session: what follows is what was seen until then")
+        terminal.print_note(
+            "the server ended the session: what follows is what was seen until then"
+        )
     return found, interrupted or found.picture.lost is not None
 
 
@@ -58,7 +60,7 @@ def _told(watch: float) -> Callable[[float], None]:
     def sleep(seconds: float) -> None:
         nonlocal said
         if not said:
-            terminal.talk(f"watching for {watch:,.0f} s; Ctrl-C ends it early")
+            terminal.print_note(f"watching for {watch:,.0f} s; Ctrl-C ends it early")
             said = True
         time.sleep(seconds)
 

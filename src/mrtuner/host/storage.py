@@ -240,7 +240,7 @@ def _local(disk: Disk) -> Kind:
 def _undecided(disk: Disk) -> str:
     if disk.rotational is None:
         return f"{disk.name} does not say whether it rotates"
-    return f"{disk.name} is virtual, and virtual disks say that they rotate whatever they are"
+    return f"{disk.name} is virtual, and virtual disks report being rotational whatever they are"
 
 
 def on_ec2(tree: Tree) -> bool:

@@ -10,7 +10,7 @@ from mrtuner.rehearsal.observation import Gap, Kind, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class ClientOutages:
     """What one kind of client met, in seconds from the moment it was set off.
 
     `least` and `most` bound the time without an answer, all its gaps together; `most` is None
@@ -45,18 +45,18 @@ class Outlook:
         }
 
 
-def outlooks(seen: Observation, asked: float) -> tuple[Outlook, ...]:
+def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
     """Of the kinds that noticed anything; `asked` is when it was set off [s]."""
     found = (_outlook(seen.gaps(kind), asked) for kind in seen.kinds)
     return tuple(one for one in found if one is not None)
 
 
-def _outlook(gaps: Sequence[Gap], asked: float) -> Outlook | None:
+def _outlook(gaps: Sequence[Gap], asked: float) -> ClientOutages | None:
     if not gaps:
         return None
     first, last = gaps[0], gaps[-1]
     most = [gap.most for gap in gaps]
-    return Outlook(
+    return ClientOutages(
         kind=first.kind,
         last_success=_since(first.last_answer, asked),
         first_failure=min((_at(gap, asked) for gap in gaps if gap.failed), default=None),

@@ -12,7 +12,7 @@ from typing import Final, TextIO
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate.journal import Book
+from mrtuner.rotate.journal import RotationJournal
 from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
 from mrtuner.rotate.rotation import Outcome, Rotator
 from mrtuner.rotate.sessions import Patience
@@ -61,7 +61,7 @@ def opened(
         conn = stack.enter_context(connect(dsn))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)
         yield Rotator(
-            dsn=dsn, conn=conn, group=named, book=Book(journal), patience=patience,
+            dsn=dsn, conn=conn, group=named, book=RotationJournal(journal), patience=patience,
             replicas=others, tell=tell,
         )  # fmt: skip
 

@@ -20,7 +20,7 @@ from mrtuner.errors import ApplyError
 from mrtuner.rotate.model import Group, Rotation, Step
 
 
-class Book:
+class RotationJournal:
     """The latest rotation of each group of each server."""
 
     def __init__(self, directory: Path | None = None) -> None:

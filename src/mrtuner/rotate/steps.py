@@ -14,7 +14,7 @@ from mrtuner.rotate.sessions import Patience, Watch
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
-    from mrtuner.rotate.journal import Book
+    from mrtuner.rotate.journal import RotationJournal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Steps:
     dsn: str = field(repr=False)
     conn: Connection
     group: Group
-    book: Book
+    book: RotationJournal
     patience: Patience = field(default_factory=Patience)
     replicas: tuple[Replica, ...] = ()
     tell: Callable[[str], None] = lambda _text: None

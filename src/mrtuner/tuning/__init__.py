@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.tuning import gather
-from mrtuner.tuning import notices
+from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
 from mrtuner.tuning.feasibility import refuse_overflow, solve, with_huge_pages
 from mrtuner.tuning.manual_steps import steps

@@ -1,4 +1,4 @@
-"""Whether the worst case fits the memory, and if not, which input must give."""
+"""Whether the worst case fits the memory, and if not, which input has to change."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.change.journal import Journal, busy
-from mrtuner.change.record import Change, Entry, State
-from mrtuner.change.steps import Observer, Steps, unseen
+from mrtuner.change.record import Change, Entry, Outcome, State
+from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.sql import query
@@ -32,22 +32,9 @@ if TYPE_CHECKING:
 #: ALTER TABLE waits behind a vacuum or another ALTER; it must not wait for long.
 _PATIENCE: Final = "SET lock_timeout = '5s'"
 _TOAST: Final = "toast."
+_LOOK_AGAIN: Final = "Run again: that looks whether it was committed, and finishes or reverts it."
 #: "mrtuner" in ASCII, as in every change of a server: our key among its advisory locks.
 _LOCK: Final = int.from_bytes(b"mrtuner")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What has become of a change; `changed` and `left` are "table" parameter.
-
-    Of an interrupted one: finished (it is in force), reverted (it is not); of an interrupted undo:
-    undone, or nothing.
-    """
-
-    did: Literal["nothing", "applied", "undone", "finished", "reverted"]
-    change: int | None = None  # its number in the journal
-    changed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()  # undo: what somebody has changed since, or whose table is gone
 
 
 def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
@@ -70,7 +57,7 @@ def entry_name(table: Table, parameter: str) -> str:
 
 
 def apply(
-    dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unseen
+    dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unobserved
 ) -> Outcome:
     """Set what was planned. ApplyError when the server refuses: nothing is changed then.
 
@@ -86,8 +73,8 @@ def apply(
                 "Run again for a fresh plan.",
             )
         change = journal.begin(_change(conn, key, entries))
-        _Writing(conn, journal, change, at).carry_out()
-        return Outcome(did="applied", change=change.id, changed=_names(entries))
+        _Altering(conn, journal, change, at).carry_out()
+        return Outcome(did="applied", change=change.id, changed=change.names)
 
 
 def last(dsn: str, journal: Journal) -> Change | None:
@@ -96,7 +83,7 @@ def last(dsn: str, journal: Journal) -> Change | None:
         return journal.last(_key(conn))
 
 
-def undo(dsn: str, journal: Journal, *, at: Observer = unseen) -> Outcome:
+def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
     """Take the last change of this database back; what others have set since is left to them.
 
     UsageError when the journal knows of none.
@@ -116,8 +103,8 @@ def undo(dsn: str, journal: Journal, *, at: Observer = unseen) -> Outcome:
             if one.name not in left
         ]
         change = journal.begin(replace(_change(conn, key, back), undoes=done.id))
-        _Writing(conn, journal, change, at).carry_out()
-        return Outcome(did="undone", change=change.id, changed=_names(back), left=left)
+        _Altering(conn, journal, change, at).carry_out()
+        return Outcome(did="undone", change=change.id, changed=change.names, left=left)
 
 
 def recover(dsn: str, journal: Journal) -> Outcome | None:
@@ -147,22 +134,14 @@ def _alone(dsn: str, journal: Journal) -> Iterator[tuple[Connection, str]]:
 
 
 def _recover(conn: Connection, journal: Journal, key: str) -> Outcome | None:
-    """One transaction was committed or was not: a single value of it in the catalog tells."""
     change = journal.unfinished(key)
     if change is None:
         return None
-    undoing = change.undoes is not None
+    outcome = _Altering(conn, journal, change, unobserved).recover()
+    if outcome.did == "reverted":
+        return outcome
     off = _off(conn, change.entries, [one.after for one in change.entries])
-    if change.entries and len(off) == len(change.entries):
-        journal.note(change, State.REVERTED, "found not in force")
-        return Outcome(did="nothing" if undoing else "reverted", change=change.id)
-    journal.note(change, State.VERIFIED, "found in force")
-    return Outcome(
-        did="undone" if undoing else "finished",
-        change=change.id,
-        changed=_names(change.entries),
-        left=off,
-    )
+    return replace(outcome, left=off)
 
 
 def _key(conn: Connection) -> str:
@@ -183,8 +162,8 @@ def _change(conn: Connection, key: str, entries: Sequence[Entry]) -> Change:
     )
 
 
-class _Writing(Steps):
-    """One change on its way into the catalog."""
+class _Altering(Transaction):
+    """Storage parameters on their way into the catalog."""
 
     def __init__(self, conn: Connection, journal: Journal, change: Change, at: Observer) -> None:
         self.conn = conn
@@ -192,32 +171,53 @@ class _Writing(Steps):
         self.change = change
         self.at = at
 
-    def carry_out(self) -> None:
-        """Write and verify; ApplyError with nothing changed when the server refuses."""
-        import psycopg
-
-        entries = self.change.entries
-        try:
-            self._write()
-        except psycopg.Error as error:
-            if self.conn.closed:
-                raise  # committed or not: the next run looks
-            self._note(State.REVERTED, "rolled back")
-            raise _refused(error) from error
+    def forward(self) -> None:
+        """Commit and verify."""
+        with self._step(State.WRITING, "commit"):
+            self._alter(self.change.entries)
         with self._step(State.WRITTEN, "verify"):
-            if off := _off(self.conn, entries, [one.after for one in entries]):
+            if off := _off(self.conn, self.change.entries, self._after()):
                 raise ApplyError(
                     f"somebody has changed {', '.join(off)} meanwhile", "Look, then run again."
                 )
         self._note(State.VERIFIED, "verified")
 
-    def _write(self) -> None:
+    def at_target(self) -> bool:
+        """One transaction was committed or was not: a single value of it in the catalog tells."""
+        entries = self.change.entries
+        return not entries or len(_off(self.conn, entries, self._after())) < len(entries)
+
+    def back(self) -> tuple[str, ...]:
+        """Put back what is as we set it, in one transaction again."""
+        if self.conn.closed:
+            raise ApplyError("the connection was lost", _LOOK_AGAIN)
+        off = _off(self.conn, self.change.entries, self._after())
+        ours = [one for one in self.change.entries if one.name not in off]
+        if ours:
+            with self._step(State.REVERTING, "commit what was there"):
+                self._alter([replace(one, before=one.after, after=one.before) for one in ours])
+        self._note(State.REVERTED, "reverted")
+        return ()
+
+    def as_before(self, waiting: Sequence[str]) -> str:  # noqa: ARG002 - none needs a restart
+        """Nothing is changed."""
+        return "nothing was changed"
+
+    def _after(self) -> list[str | None]:
+        return [one.after for one in self.change.entries]
+
+    def _alter(self, entries: Sequence[Entry]) -> None:
         """All tables in one transaction, which ends with the step that commits it."""
-        with self._step(State.WRITING, "commit"), self.conn.transaction():
-            for relation, of_table in groupby(self.change.entries, key=_relation):
-                self._tell(f"alter {relation}")
-                for statement in _statements(tuple(of_table)):
-                    self.conn.execute(statement.encode())
+        import psycopg
+
+        try:
+            with self.conn.transaction():
+                for relation, of_table in groupby(entries, key=_relation):
+                    self._tell(f"alter {relation}")
+                    for statement in _statements(tuple(of_table)):
+                        self.conn.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _refused(error) from error
 
 
 def _refused(error: psycopg.Error) -> ApplyError:
@@ -230,7 +230,7 @@ def _refused(error: psycopg.Error) -> ApplyError:
     }
     said = str(error).partition("\n")[0]
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    return ApplyError(f"nothing was changed: {said}", hint or "Look at it, then run again.")
+    return ApplyError(said, hint or "Look at it, then run again.")
 
 
 def _statements(entries: Sequence[Entry]) -> Iterator[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.record import Change, Entry, Outcome
 from mrtuner.change.settings import live
 from mrtuner.change.settings.conf_file import (
     LIST_QUOTED,
@@ -28,8 +28,8 @@ from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
 from mrtuner.change.settings.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.transaction import Transaction
-from mrtuner.change.steps import Observer, unseen
-from mrtuner.errors import ApplyError, ConnectError, MissingPart, MrTunerError, Refused, UsageError
+from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.errors import ConnectError, MissingPart, Refused, UsageError
 from mrtuner.postgres.connect import connect
 
 if TYPE_CHECKING:
@@ -58,22 +58,6 @@ INCLUDE_FILE = "mrtuner.conf"
 Fits = Callable[[Mapping[str, str]], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What has become of a change."""
-
-    did: Literal["nothing", "applied", "undone", "finished", "reverted"]
-    change: int | None = None  # its number in the journal
-    changed: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()  # in force only after the next restart
-    of_undo: bool = False  # what was finished or reverted had been an undo itself
-
-    @property
-    def taken_back(self) -> bool:
-        """Whether the last change is gone by what became of an interrupted one."""
-        return self.did == ("finished" if self.of_undo else "reverted")
-
-
 def _anything_fits(values: Mapping[str, str]) -> bool:  # noqa: ARG001
     return True
 
@@ -87,7 +71,7 @@ def apply(
     conf_dir: Path | None = None,
     fits: Fits = _anything_fits,
     proof: bool = False,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome:
     """Carry a plan out: write, reload or restart, verify in a new session.
 
@@ -107,7 +91,7 @@ def apply(
         draft = replace(_draft(conn, who, plan, restart, conf_dir), proof=proof)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = () if change.restarts else tuple(step.name for step in plan.restart)
-    return Outcome(did="applied", change=change.id, changed=_names(change), waiting=waiting)
+    return Outcome(did="applied", change=change.id, changed=change.names, waiting=waiting)
 
 
 def undo(
@@ -117,7 +101,7 @@ def undo(
     restart: Restart = NEVER,
     fits: Fits = _anything_fits,
     force: bool = False,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome:
     """Take the latest change of this server back: entries that it added go, others return.
 
@@ -126,7 +110,7 @@ def undo(
     interrupted counts: when that is gone now, the change before it stays.
     """
     recovered = recover(dsn, journal, restart=restart, at=at)
-    if recovered is not None and recovered.taken_back:
+    if recovered is not None and recovered.change_is_undone:
         return recovered
     with _session(dsn, journal) as (conn, who):
         done = journal.last(who.server)
@@ -139,7 +123,7 @@ def undo(
         _refuse_mixture(mixture, fits)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = _still_waiting(dsn, done)
-    return Outcome(did="undone", change=done.id, changed=_names(change), waiting=waiting)
+    return Outcome(did="undone", change=done.id, changed=change.names, waiting=waiting)
 
 
 def recover(
@@ -147,7 +131,7 @@ def recover(
     journal: Journal,
     *,
     restart: Restart = NEVER,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome | None:
     """Finish or revert the change of this server that was interrupted; None if there is none.
 
@@ -160,8 +144,9 @@ def recover(
         change = _unfinished_at(dsn, journal)
         if change is None:
             raise
-        with journal.hold(change.server):
-            return _revert(Transaction(dsn, journal, change, restart, at, None))
+        transaction = Transaction(dsn, journal, change, restart, at, None)
+        with journal.hold(change.server), closing(transaction):
+            return transaction.put_back()
     with closing(conn):
         who = live.identify(conn)
         if journal.unfinished(who.server) is None:
@@ -171,7 +156,8 @@ def recover(
             change = journal.unfinished(who.server)
             if change is None:
                 return None
-            return _finish_or_revert(Transaction(dsn, journal, change, restart, at, conn))
+            with closing(Transaction(dsn, journal, change, restart, at, conn)) as transaction:
+                return transaction.recover()
 
 
 # Refusals.
@@ -351,7 +337,7 @@ def _undo_draft(
 ) -> tuple[Change, dict[str, str]]:
     """The change that takes another back, and what it leaves in force until a restart."""
     conf_dir = Path(done.file or "").parent if done.method == "include file" else None
-    names = _names(done)
+    names = done.names
     _require_permission(conn, names, conf_dir)
     rows = live.in_force(conn, names)
     restarts = restart.run is not None and _needs_restart(done, rows)
@@ -437,15 +423,11 @@ def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:
 
 def _still_waiting(dsn: str, done: Change) -> tuple[str, ...]:
     with connect(dsn) as conn:
-        rows = live.in_force(conn, _names(done))
+        rows = live.in_force(conn, done.names)
     return tuple(one.name for one in done.entries if one.restart and _off(one, rows))
 
 
-def _names(change: Change) -> tuple[str, ...]:
-    return tuple(one.name for one in change.entries)
-
-
-# Carrying out, and what follows a failure or an interruption.
+# Carrying out.
 
 
 def _carry_out(
@@ -456,68 +438,10 @@ def _carry_out(
     at: Observer,
     conn: Connection,
 ) -> Change:
-    """Forward to the target, or back to the start with the reason why."""
     change = journal.begin(draft)
     with closing(Transaction(dsn, journal, change, restart, at, conn)) as transaction:
-        try:
-            at("planned")
-            transaction.forward()
-        except BaseException as error:
-            waiting = _back(transaction, error)
-            if not isinstance(error, Exception):
-                raise  # interrupted by the user; everything is back
-            raise _undone(error, waiting) from error
-    at("verified")
+        transaction.carry_out()
     return change
-
-
-def _back(transaction: Transaction, error: BaseException) -> tuple[str, ...]:
-    try:
-        return transaction.back()
-    except MrTunerError as second:
-        raise ApplyError(
-            f"{_reason(error)}; and the old settings could not be put back: {second.message}",
-            second.hint or "Run again to go on putting them back.",
-        ) from error
-
-
-def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:
-    hint = error.hint if isinstance(error, MrTunerError) else None
-    state = "all settings are as they were before"
-    if waiting:
-        state = f"the files are as they were, but {', '.join(waiting)} only after a restart"
-    return ApplyError(f"{_reason(error)}; {state}", hint)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, MrTunerError):
-        return error.message
-    return str(error) or type(error).__name__
-
-
-def _finish_or_revert(transaction: Transaction) -> Outcome:
-    with closing(transaction):
-        change = transaction.change
-        if change.state is not State.REVERTING and transaction.at_target():
-            transaction.finish()
-            return _outcome("finished", change)
-        return _revert(transaction)
-
-
-def _revert(transaction: Transaction) -> Outcome:
-    with closing(transaction):
-        change = transaction.change
-        waiting = transaction.back()
-    return _outcome("reverted", change, waiting)
-
-
-def _outcome(
-    did: Literal["finished", "reverted"], change: Change, waiting: tuple[str, ...] = ()
-) -> Outcome:
-    return Outcome(
-        did=did, change=change.id, changed=_names(change), waiting=waiting,
-        of_undo=change.undoes is not None,
-    )  # fmt: skip
 
 
 def _unfinished_at(dsn: str, journal: Journal) -> Change | None:

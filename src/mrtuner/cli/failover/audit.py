@@ -52,7 +52,7 @@ def command(
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:
         for line in words.audit(done):
-            terminal.say(line)
+            terminal.print_line(line)
     if done.found:
         ctx.exit(FOUND)
 
@@ -82,6 +82,6 @@ def _session(dsn: str, within: float) -> Audit:
     from mrtuner.failover.audit.session import look
     from mrtuner.failover.predict.kernel import local
 
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     seen = look(dsn)
     return judged([seen.connection], local(), within, server=seen.settings, between=seen.between)

@@ -116,7 +116,7 @@ def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
 
     def write(told: Mapping[str, Any]) -> None:
         terminal.save(report, failover_lab.page(told))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")
 
     return write
 
@@ -130,7 +130,7 @@ def _list(as_json: bool) -> None:
         terminal.document({"schema": SCHEMA, "known": known})
         return
     for line in table([(one.name, one.words) for one in SCENARIOS.values()]):
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[dict[str, Any]]:
@@ -142,27 +142,27 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
     from mrtuner.failover.lab.scenarios import scenario
 
     for name in [scenario(name).name for name in names]:
-        with terminal.gentle_end():
-            outcome = play(replace(request, scenario=name), terminal.talk)
+        with terminal.sigterm_as_interrupt():
+            outcome = play(replace(request, scenario=name), terminal.print_note)
         if not as_json:
             for line in (*lines(outcome), ""):
-                terminal.say(line)
+                terminal.print_line(line)
         yield outcome
 
 
 def _stay_open(request: Request, as_json: bool) -> None:
     from mrtuner.failover.lab.control import Session
 
-    with terminal.gentle_end():
+    with terminal.sigterm_as_interrupt():
         try:
             with Session(request) as session:
-                terminal.talk("starting a primary and a standby ...")
+                terminal.print_note("starting a primary and a standby ...")
                 threading.Thread(target=_forward, args=(session,), daemon=True).start()
                 for what, content in session.events():
                     _tell(session, what, content, as_json)
                 raise session.ended()
         except KeyboardInterrupt:  # the way to end it, so no error
-            terminal.talk("the lab has ended; nothing of it is left")
+            terminal.print_note("the lab has ended; nothing of it is left")
 
 
 def _forward(session: Session) -> None:
@@ -176,9 +176,9 @@ def _tell(session: Session, what: str, content: Any, as_json: bool) -> None:
     if what == "ready":
         _say(session, content, as_json)
     elif what == "refused":
-        terminal.complain(*content)
+        terminal.print_error(*content)
     else:
-        terminal.talk(f"{what}: {content}")
+        terminal.print_note(f"{what}: {content}")
 
 
 def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
@@ -190,10 +190,10 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": SCHEMA, "enter": entrance, "dsns": dict(dsns)})
         return
-    terminal.say("a client's place:")
-    terminal.say(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
+    terminal.print_line("a client's place:")
+    terminal.print_line(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
     for line in table([("  " + what, dsn) for what, dsn in dsns.items()]):
-        terminal.say(line)
-    terminal.say("type what is to happen; Ctrl-C ends it:")
+        terminal.print_line(line)
+    terminal.print_line("type what is to happen; Ctrl-C ends it:")
     for line in table([("  " + verb, words) for verb, words in explained()]):
-        terminal.say(line)
+        terminal.print_line(line)

@@ -26,5 +26,5 @@ def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
             "Write it on the client machine: sysctl -a > FILE.",
         ) from error
     if hz is None:
-        terminal.talk(f"HZ is not in {source}: {ASSUMED_HZ} is assumed, --hz tells it")
+        terminal.print_note(f"HZ is not in {source}: {ASSUMED_HZ} is assumed, --hz tells it")
     return from_text(text, source, hz=hz or ASSUMED_HZ, release=release)

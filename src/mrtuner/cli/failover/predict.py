@@ -50,7 +50,7 @@ def command(
     as_json: bool,
     **limits: float | None,
 ) -> None:
-    """Seconds that each of five cases hangs a client, what decides it, and why.
+    """How long a client hangs in each of five cases, what decides it, and why.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def command(
     from mrtuner.failover.predict.cases import Situation
     from mrtuner.failover.predict.cases import predict as predicted
 
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     away = limits.pop("away")
     here = machine.kernel(sysctl, kernel, hz)
     who, way, between = _client(client, dsn, rtt)
@@ -87,7 +87,7 @@ def command(
         )
         return
     for line in words.prediction(situation, cases, between):
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _client(

@@ -15,7 +15,7 @@ from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.failover.rehearse.paths import Way
+    from mrtuner.failover.rehearse.paths import ClientPath
     from mrtuner.failover.rehearse.report import Rehearsed
     from mrtuner.rehearsal.probes import Probes, Schedule
     from mrtuner.rehearsal.run import Patience, Trigger
@@ -107,12 +107,12 @@ def command(
         probes = _probes(ways, schedule)
         _announce(trigger, ways, probes, rest["whole"])
         for caution in cautions:
-            terminal.talk(f"warning: {caution}")
-        terminal.agree("Let it fail over?", yes=yes)
-        with terminal.gentle_end():
+            terminal.print_note(f"warning: {caution}")
+        terminal.confirm("Let it fail over?", yes=yes)
+        with terminal.sigterm_as_interrupt():
             runs = rehearse(
                 trigger, list(probes.values()), patience=_patience(what, rest),
-                sources=[_names(ways, stack)], tell=terminal.talk,
+                sources=[_names(ways, stack)], tell=terminal.print_note,
             )  # fmt: skip
     from mrtuner.failover.rehearse.report import document
 
@@ -137,7 +137,7 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
     from mrtuner.failover.rehearse.triggers import Command as Run
     from mrtuner.failover.rehearse.triggers import Manual
 
-    return Manual(terminal.talk) if what == "manual" else stack.enter_context(Run(what))
+    return Manual(terminal.print_note) if what == "manual" else stack.enter_context(Run(what))
 
 
 def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
@@ -163,13 +163,13 @@ def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
         yield f"this is not AWS but a stand-in at {endpoint}: durations say nothing about AWS"
 
 
-def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, Way]]:
+def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, ClientPath]]:
     from mrtuner.failover.rehearse.paths import look
 
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     yield "direct", look(dsn)
     if through is not None:
-        options.careful(through)
+        options.warn_of_password(through)
         yield "pool", look(through)
 
 
@@ -192,12 +192,12 @@ def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
     )
 
 
-def _require_room(way: Way, schedule: Schedule) -> None:
+def _require_room(way: ClientPath, schedule: Schedule) -> None:
     writes = any(kind.writes for kind in schedule.kinds)
     way.require(writes=writes, sessions=schedule.sessions)
 
 
-def _probes(ways: Mapping[str, Way], schedule: Schedule) -> dict[str, Probes]:
+def _probes(ways: Mapping[str, ClientPath], schedule: Schedule) -> dict[str, Probes]:
     from mrtuner.rehearsal.probes import Probes
 
     return {name: Probes(way.dsn, schedule) for name, way in ways.items()}
@@ -214,7 +214,7 @@ def _patience(what: str, given: Mapping[str, Any]) -> Patience:
     )  # fmt: skip
 
 
-def _names(ways: Mapping[str, Way], stack: ExitStack) -> Any:
+def _names(ways: Mapping[str, ClientPath], stack: ExitStack) -> Any:
     from mrtuner.failover.rehearse.dns import Names, of
 
     found = [name for way in ways.values() for name in of(way.parameters)]
@@ -222,23 +222,25 @@ def _names(ways: Mapping[str, Way], stack: ExitStack) -> Any:
 
 
 def _announce(
-    trigger: Trigger, ways: Mapping[str, Way], probes: Mapping[str, Probes], whole: float
+    trigger: Trigger, ways: Mapping[str, ClientPath], probes: Mapping[str, Probes], whole: float
 ) -> None:
-    terminal.talk(f"to be done: {trigger.words}")
+    terminal.print_note(f"to be done: {trigger.words}")
     for name, way in ways.items():
         between = f", through {way.between}" if way.between else ""
-        terminal.talk(f"{name}: {way.place}{between}")
+        terminal.print_note(f"{name}: {way.place}{between}")
         schedule = probes[name].schedule
-        terminal.talk(
+        terminal.print_note(
             f"  at most {schedule.sessions} sessions at once, a probe of each of "
             f"{len(schedule.kinds)} kinds every {schedule.interval:g} s"
         )
         if any(kind.writes for kind in schedule.kinds):
-            terminal.talk(f"  a schema {probes[name].book.schema} is made there, and dropped again")
-    terminal.talk(f"it stops by itself, after {whole:g} s at the latest")
+            terminal.print_note(
+                f"  a schema {probes[name].book.schema} is made there, and dropped again"
+            )
+    terminal.print_note(f"it stops by itself, after {whole:g} s at the latest")
 
 
-def _judged(ways: Mapping[str, Way], runs: Sequence[Any]) -> list[Rehearsed]:
+def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehearsed]:
     from mrtuner.failover.rehearse.report import rehearsed
 
     return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
@@ -251,7 +253,7 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
         terminal.document(told)
     else:
         for line in lines(told):
-            terminal.say(line)
+            terminal.print_line(line)
     if report is not None:
         terminal.save(report, page(told))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")

@@ -31,13 +31,13 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
     """
     from mrtuner.failover.selftest import cases, run
 
-    terminal.talk(f"measuring, some {'2 min' if whole else '7 s'} ...")
-    with terminal.gentle_end():
+    terminal.print_note(f"measuring, some {'2 min' if whole else '7 s'} ...")
+    with terminal.sigterm_as_interrupt():
         done = run.run(cases.WHOLE if whole else (cases.SHORT,))
     if as_json:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
     else:
         for line in done.lines():
-            terminal.say(line)
+            terminal.print_line(line)
     if not done.fits:
         ctx.exit(FAILED)

@@ -69,4 +69,4 @@ def command(
         return
     click.echo(made.text + made.sysctl, nl=False)
     for line in words.settings(made):
-        terminal.talk(line)
+        terminal.print_note(line)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
 
@@ -75,14 +76,14 @@ def command(
     """
     from mrtuner.change.journal import Journal
 
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     client, account = change.connected(region, profile)
-    with terminal.gentle_end(), Journal(journal) as book:
+    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         change.prove(client, instance, dsn)
         recovered = change.clean_up(client, instance, book, reboot, poll)
         prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
-            terminal.talk(line)
+            terminal.print_note(line)
         _agree(prepared.plan, reboot, shared=shared, yes=yes)
         outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
     lines = _compared(client, prepared, dsn, outcome, poll)
@@ -93,7 +94,7 @@ def command(
     else:
         change.say(outcome, reboot)
         if undo:
-            terminal.talk(f"to take it back: {undo}")
+            terminal.print_note(f"to take it back: {undo}")
     _refuse_differences(lines)
 
 
@@ -198,7 +199,7 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
     what = f"Set {len(plan.steps)} parameters in {plan.group}"
     what += f", which {', '.join(plan.shared)} also use" if plan.shared else ""
     what += ", and reboot" if reboot == "now" and plan.reboot else ""
-    terminal.agree(f"{what}?", yes=yes)
+    terminal.confirm(f"{what}?", yes=yes)
 
 
 def _carried_out(
@@ -323,7 +324,7 @@ def _document(
     plan = prepared.plan
     return {
         "schema": SCHEMA,
-        "recovered": change.outcome_document(recovered),
+        "recovered": outcome_document(recovered),
         "plan": {
             "target": plan.target.identifier,
             "group": plan.group,
@@ -342,7 +343,7 @@ def _document(
             ],
             "warnings": [*plan.warnings, *prepared.notes],
         },
-        "outcome": change.outcome_document(outcome),
+        "outcome": outcome_document(outcome),
         "server": None if lines is None else [line_document(line) for line in lines],
         "undo": undo or None,
     }  # fmt: skip

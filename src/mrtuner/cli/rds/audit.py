@@ -140,13 +140,13 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
 
 def _print(found: Fleet) -> None:
     for line in _table(found.ordered):
-        terminal.say(line)
+        terminal.print_line(line)
     for line in _summary(found):
-        terminal.say(line)
+        terminal.print_line(line)
     for failure in found.failures:
         message = failure.error.message
         said = message if failure.region in message else f"{failure.region}: {message}"
-        terminal.complain(said, failure.error.hint)
+        terminal.print_error(said, failure.error.hint)
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:
@@ -247,7 +247,7 @@ class _Lines:
             self.instances += 1
             return
         self.done += 1
-        terminal.talk(
+        terminal.print_note(
             f"  [{self.done}/{self.regions}] {event.region}; {self.instances} instances so far"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import change, options, terminal
 from mrtuner.escape import printable
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
-    from mrtuner.change.steps import Observer
+    from mrtuner.change.transaction import Observer
     from mrtuner.rds.live.apply import Outcome, Reboot
     from mrtuner.rds.live.target import Target
     from mrtuner.rds.live.wait import Pace
@@ -131,7 +130,7 @@ _LESS_FREQUENT: Final = 15
 
 def _step(text: str) -> None:
     if not text.endswith(": done"):
-        terminal.talk(f"  {_short(text)}")
+        terminal.print_note(f"  {_short(text)}")
 
 
 def _short(text: str) -> str:
@@ -140,7 +139,7 @@ def _short(text: str) -> str:
 
 
 def _waited(state: str) -> None:
-    terminal.talk(f"    {state}")
+    terminal.print_note(f"    {state}")
 
 
 def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
@@ -171,27 +170,21 @@ def clean_up(
 
     with telling(poll) as told:
         outcome = recover(client, instance, book, reboot=reboot, pace=told.pace, at=told.at)
-    if outcome is not None:
-        names = ", ".join(outcome.changed) or "nothing was in force yet"
-        terminal.talk(f"an interrupted change was found and {outcome.did}: {names}")
+    change.talk_recovered(outcome)
     return outcome
 
 
 def say(outcome: Outcome, reboot: Reboot) -> None:
     """What became of it, on stdout; what waits, on stderr."""
     if outcome.did == "nothing":
-        terminal.say("nothing to change")
+        terminal.print_line("nothing to change")
     elif outcome.did == "rebooted":
-        terminal.say(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
+        terminal.print_line(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
     else:
-        number = len(outcome.changed)
-        terminal.say(
-            f"{number} parameter{'s' * (number != 1)} {outcome.did} and verified"
-            f" in group {outcome.group}"
-        )
+        terminal.print_line(f"{change.verified(outcome, 'parameter')} in group {outcome.group}")
     if outcome.waiting:
-        terminal.talk(f"waiting for a reboot: {', '.join(outcome.waiting)}")
-        terminal.talk(_HOW[reboot])
+        terminal.print_note(f"waiting for a reboot: {', '.join(outcome.waiting)}")
+        terminal.print_note(_HOW[reboot])
 
 
 _NOW: Final = "reboot when it suits, or run again with --reboot now"
@@ -203,28 +196,11 @@ _HOW: Final = {
 }
 
 
-def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
-    """Plain data of an outcome."""
-    if outcome is None:
-        return None
-    return {
-        "did": outcome.did,
-        "target": outcome.target,
-        "group": outcome.group,
-        "change": outcome.change,
-        "changed": list(outcome.changed),
-        "calls": outcome.calls,
-        "waiting": list(outcome.waiting),
-    }
-
-
 def undo_command(
     instance: str, region: str | None, profile: str | None, reboot: Reboot, journal: Path | None
 ) -> str:
     """How to take a change back."""
-    words = ["rdstune", "undo", instance]
-    words += ["--region", region] if region else []
-    words += ["--profile", profile] if profile else []
-    words += ["--reboot", reboot] if reboot != "never" else []
-    words += ["--journal", str(journal)] if journal else []
-    return shlex.join(words)
+    return change.command_line(
+        ["rdstune", "undo", instance], journal, region=region, profile=profile,
+        reboot=None if reboot == "never" else reboot,
+    )  # fmt: skip

@@ -56,13 +56,13 @@ def command(
     Nothing is changed. Without --dsn the memory that formulas see is estimated and values have
     bounds; with it, it is read off the server's own settings.
     """
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     found, notes = _compared(instance, against, dsn, workload, connections, region, profile)
     if as_json:
         terminal.document(_document(found, notes))
     else:
         for line in _screen(found, notes, everything=everything):
-            terminal.say(line)
+            terminal.print_line(line)
     if check and (found.differing or found.advised or found.waiting or found.down):
         ctx.exit(_FOUND_SOMETHING)
 

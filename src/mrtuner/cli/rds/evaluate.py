@@ -85,7 +85,9 @@ def command(
     if all_classes:
         _every_class(formula, known, family, engine, storage, as_json)
     else:
-        machine = _machine(class_name, memory, options.careful(dsn), engine, vcpus, storage)
+        machine = _machine(
+            class_name, memory, options.warn_of_password(dsn), engine, vcpus, storage
+        )
         _one(formula, known, family, machine, engine, as_json)
 
 
@@ -134,7 +136,7 @@ def _machine(
     elif dsn is not None:
         estimate = of_instance(dsn, engine, vcpus=vcpus, within=estimate)
     if cls and not any(each.startswith(engine) for each in cls.engines):
-        terminal.talk(f"warning: {engine} does not run on {cls.name}")
+        terminal.print_note(f"warning: {engine} does not run on {cls.name}")
     return Machine(
         memory=estimate, vcpus=vcpus, storage=_gib(storage), name=cls.name if cls else None
     )
@@ -168,9 +170,9 @@ def _one(
     if as_json:
         terminal.document({**_about(found, parameter, engine), **_document(found)})
     else:
-        terminal.say(_title(found))
+        terminal.print_line(_title(found))
         for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
-            terminal.say(line)
+            terminal.print_line(line)
     _end([found])
 
 
@@ -195,7 +197,7 @@ def _every_class(
         about = _about(found[0], parameter, engine)
         terminal.document({**about, "classes": [_document(each) for each in found]})
     else:
-        terminal.say(_title(found[0]))
+        terminal.print_line(_title(found[0]))
         _print_table(found)
     _end(found)
 
@@ -253,7 +255,7 @@ def _print_table(found: list[Evaluation]) -> None:
         table.add_row(*_cells(each)[: len(table.columns)])
     width = terminal.look(sys.stdout).width if sys.stdout.isatty() else _WIDE
     Console(file=sys.stdout, width=width, highlight=False).print(table)
-    terminal.talk("memory: DBInstanceClassMemory as estimated; above 32 GB extrapolated")
+    terminal.print_note("memory: DBInstanceClassMemory as estimated; above 32 GB extrapolated")
 
 
 def _cells(found: Evaluation) -> tuple[str, ...]:

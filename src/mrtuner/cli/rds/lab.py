@@ -87,14 +87,14 @@ def start(
     needs.first("boto3", "flask", "moto", "werkzeug", *own)
     steps = seeds.read(seed) if seed else seeds.example() if example else []
     lab = Lab(servers=servers, region=region, speed=speed, port=port, programs=_by_major(programs))
-    with terminal.gentle_end():
+    with terminal.sigterm_as_interrupt():
         try:
             with lab:
                 seeds.plant(lab, steps)
                 _say(lab, servers, as_json)
                 threading.Event().wait()
         except KeyboardInterrupt:  # the way to end it, so no error
-            terminal.talk("the lab has ended; nothing of it is left")
+            terminal.print_note("the lab has ended; nothing of it is left")
 
 
 def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
@@ -110,12 +110,12 @@ def _say(lab: Lab, servers: bool, as_json: bool) -> None:
         terminal.document(_document(lab, servers))
         return
     for name, value in lab.environment.items():
-        terminal.say(f"export {name}={shlex.quote(value)}")
+        terminal.print_line(f"export {name}={shlex.quote(value)}")
     for each in lab.instances():
-        terminal.talk(f"{each.identifier}: {each.class_name}, {each.engine} {each.version}")
+        terminal.print_note(f"{each.identifier}: {each.class_name}, {each.engine} {each.version}")
         if servers:
-            terminal.talk(f"  psql {shlex.quote(lab.dsn(each.identifier, each.region))}")
-    terminal.talk(f"the lab listens at {lab.endpoint_url}; Ctrl-C ends it")
+            terminal.print_note(f"  psql {shlex.quote(lab.dsn(each.identifier, each.region))}")
+    terminal.print_note(f"the lab listens at {lab.endpoint_url}; Ctrl-C ends it")
 
 
 def _document(lab: Lab, servers: bool) -> dict[str, Any]:

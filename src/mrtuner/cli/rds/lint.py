@@ -141,9 +141,9 @@ def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
         for finding in findings:
             counts[finding.severity] += 1
             for line in _lines(finding, look):
-                terminal.say(line)
+                terminal.print_line(line)
     parameters = sum(len(group.entries) for group, _ in found)
-    terminal.talk(f"{_counted(counts)} in {_many(parameters, 'parameter')}")
+    terminal.print_note(f"{_counted(counts)} in {_many(parameters, 'parameter')}")
 
 
 def _lines(finding: Finding, look: Look) -> Iterator[str]:

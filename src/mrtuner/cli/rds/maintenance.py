@@ -110,7 +110,7 @@ def upcoming(
         terminal.document(_document(found, calendar, minutes, now))
     else:
         for line in _lines(found, calendar, minutes, zone, now):
-            terminal.say(line)
+            terminal.print_line(line)
     if check and _something_to_do(found, calendar, minutes):
         ctx.exit(FOUND)
 
@@ -239,7 +239,7 @@ def rehearse(
     from mrtuner.aws.session import Account, client
     from mrtuner.rds.fleet import rehearsal
 
-    options.careful(dsn)
+    options.warn_of_password(dsn)
     needs.first("boto3", page=report)
     aws = client("rds", Account(region, profile))
     drawn = rehearsal.plan(
@@ -248,11 +248,11 @@ def rehearse(
     )  # fmt: skip
     cautions = tuple(_cautions(drawn, dsn))
     _announce(drawn, cautions)
-    terminal.agree("Take it down?", yes=yes)
-    with terminal.gentle_end():
+    terminal.confirm("Take it down?", yes=yes)
+    with terminal.sigterm_as_interrupt():
         runs = rehearsal.rehearse(
             aws, dsn, drawn,
-            schedule=_schedule(rest), patience=_patience(rest), tell=terminal.talk,
+            schedule=_schedule(rest), patience=_patience(rest), tell=terminal.print_note,
         )  # fmt: skip
     told = _told(aws, drawn, runs, cautions)
     _show(told, as_json, report)
@@ -288,17 +288,17 @@ def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
 
 def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
     instance, expected = drawn.instance, drawn.expected
-    terminal.talk(
+    terminal.print_note(
         f"{instance.identifier}: {instance.class_name}, {instance.engine} "
         f"{instance.engine_version}, {drawn.deployment}"
     )
     often = f", {drawn.times} times" if drawn.times > 1 else ""
-    terminal.talk(f"to be done: {drawn.what}{often}; every session on it is cut off")
+    terminal.print_note(f"to be done: {drawn.what}{often}; every session on it is cut off")
     if drawn.action is not None:
-        terminal.talk("this cannot be undone")
-    terminal.talk(f"AWS: {expected.words}")
+        terminal.print_note("this cannot be undone")
+    terminal.print_note(f"AWS: {expected.words}")
     for caution in cautions:
-        terminal.talk(f"warning: {caution}")
+        terminal.print_note(f"warning: {caution}")
 
 
 def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -> dict[str, Any]:
@@ -316,7 +316,7 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
         terminal.document(told)
     else:
         for line in lines(told):
-            terminal.say(line)
+            terminal.print_line(line)
     if report is not None:
         terminal.save(report, page(told))
-        terminal.talk(f"written: {report}")
+        terminal.print_note(f"written: {report}")

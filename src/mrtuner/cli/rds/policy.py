@@ -67,4 +67,4 @@ def command(
         return
     terminal.document(dict(made.document))
     for note in made.notes:
-        terminal.talk(f"note: {note}")
+        terminal.print_note(f"note: {note}")

@@ -132,4 +132,4 @@ def _deliver(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         terminal.save(output, text)
-        terminal.talk(f"written: {output}")
+        terminal.print_note(f"written: {output}")

@@ -72,7 +72,7 @@ def command(
         terminal.save(report, page(made, here, everywhere))
     _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
     if report is not None:
-        terminal.talk(f"the page is {report}")
+        terminal.print_note(f"the page is {report}")
     if check and not all(size.holds for size in everywhere):
         raise SystemExit(FOUND)
 
@@ -88,8 +88,8 @@ def _show(
     look = terminal.look(sys.stdout)
     lines = parameter_group.every_class if all_classes else None
     for line in parameter_group.screen(made, here, everywhere, look):
-        terminal.say(line)
+        terminal.print_line(line)
     if lines is not None:
-        terminal.say()
+        terminal.print_line()
         for line in lines(made, everywhere, look):
-            terminal.say(line)
+            terminal.print_line(line)

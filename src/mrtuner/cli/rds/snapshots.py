@@ -124,19 +124,19 @@ def template(output: Path | None) -> None:
         click.echo(text(), nl=False)
     else:
         terminal.save(output, text())
-        terminal.talk(f"written: {output}")
+        terminal.print_note(f"written: {output}")
 
 
 def _print(report: Report) -> None:
     for line in _lines(report):
-        terminal.say(line)
+        terminal.print_line(line)
     for copied in report.copies:
         if copied.error:
-            terminal.complain(f"{copied.source}: {copied.error}", copied.hint)
+            terminal.print_error(f"{copied.source}: {copied.error}", copied.hint)
     for failure in report.failures:
-        terminal.complain(failure, None)
+        terminal.print_error(failure, None)
     for note in report.notes:
-        terminal.talk(f"note: {note}")
+        terminal.print_note(f"note: {note}")
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _said() -> Callable[[Progress], None]:
         nonlocal last
         line = f"{progress.done} of {progress.of} done, {len(progress.moving)} under way"
         if line != last:
-            terminal.talk(line)
+            terminal.print_note(line)
             last = line
 
     return tell

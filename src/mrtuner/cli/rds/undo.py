@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
@@ -56,17 +57,17 @@ def command(
     from mrtuner.change.journal import Journal
 
     client, _ = change.connected(region, profile)
-    with terminal.gentle_end(), Journal(journal) as book:
+    with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.clean_up(client, instance, book, reboot, poll)
-        if recovered is not None and recovered.taken_back:
+        if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
             outcome = _undone(client, instance, book, reboot, poll, force=force, yes=yes)
     if as_json:
         terminal.document({
             "schema": SCHEMA,
-            "recovered": change.outcome_document(recovered),
-            "outcome": change.outcome_document(outcome),
+            "recovered": outcome_document(recovered),
+            "outcome": outcome_document(outcome),
         })  # fmt: skip
     else:
         change.say(outcome, reboot)
@@ -87,9 +88,9 @@ def _undone(
 
     done = last(book, read_target(client, instance))
     for line in _shown(done):
-        terminal.talk(line)
+        terminal.print_note(line)
     what = f"Put back {len(done.entries)} parameters"
-    terminal.agree(f"{what}{', and reboot' if reboot == 'now' else ''}?", yes=yes)
+    terminal.confirm(f"{what}{', and reboot' if reboot == 'now' else ''}?", yes=yes)
     with change.telling(poll) as told:
         return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
 

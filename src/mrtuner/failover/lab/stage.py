@@ -22,7 +22,7 @@ from mrtuner.failover.lab.network import prepare
 from mrtuner.failover.lab.run import Play, Wishes
 from mrtuner.failover.lab.scenarios import POOLER, scenario
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.timer_trace import Path as Way
+from mrtuner.failover.predict.timer_trace import Path as NetworkPath
 from mrtuner.failover.settings.advice import settings
 from mrtuner.postgres.cluster import find_binaries
 
@@ -81,7 +81,7 @@ def _wishes(request: Mapping[str, Any]) -> Wishes:
     """The client's parameters as asked, or those that bound its hangs within the time asked."""
     parameters = request["parameters"]
     if parameters is None:
-        limits = settings("psycopg", request["within"], local(), Way()).bounds
+        limits = settings("psycopg", request["within"], local(), NetworkPath()).bounds
         parameters = limits.conninfo
     return Wishes(
         parameters=parameters, sysctls=request["sysctls"], within=request["within"],

@@ -33,7 +33,7 @@ SELECT current_database(), pg_is_in_recovery(),
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ClientPath:
     """A connection string and what is at its end."""
 
     dsn: str = field(repr=False)
@@ -65,7 +65,7 @@ class Way:
             )
 
 
-def look(dsn: str) -> Way:
+def look(dsn: str) -> ClientPath:
     """Connect and ask. UsageError for a string that cannot be read, ConnectError without a session.
 
     A login alone proves nothing, for a pooler accepts it with the database dead; a query does.
@@ -75,7 +75,7 @@ def look(dsn: str) -> Way:
         row = session.execute(_FACTS).fetchone()
         database, standby, may_create, free = row or ("", False, False, 0)
         predictions, unpredicted = _expected(parameters, session)
-        return Way(
+        return ClientPath(
             dsn=dsn,
             place=f"{session.info.host or 'local socket'}:{session.info.port}/{database}",
             parameters=parameters,

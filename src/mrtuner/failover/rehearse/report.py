@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
-from mrtuner.failover.rehearse.paths import Way
+from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.takeover import Outcome, Stale, outcome, stale
-from mrtuner.rehearsal.client_outages import Outlook, outlooks
+from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind
 from mrtuner.rehearsal.run import Run
 
@@ -21,12 +21,12 @@ class Rehearsed:
     """One way to the server and everything that its clients met."""
 
     name: str  # direct, pool
-    way: Way
+    way: ClientPath
     run: Run
     outcome: Outcome
     hangs: tuple[Hang, ...]
     stale: Stale
-    clients: tuple[Outlook, ...]
+    clients: tuple[ClientOutages, ...]
 
     @property
     def failed_over(self) -> bool:
@@ -71,7 +71,7 @@ class Rehearsed:
         }
 
 
-def rehearsed(name: str, way: Way, run: Run) -> Rehearsed:
+def rehearsed(name: str, way: ClientPath, run: Run) -> Rehearsed:
     """Judge one run."""
     seen, asked = run.observation, run.asked
     return Rehearsed(
@@ -81,7 +81,7 @@ def rehearsed(name: str, way: Way, run: Run) -> Rehearsed:
         outcome=outcome(seen, asked),
         hangs=hangs(seen, asked, way.predictions),
         stale=stale(seen, asked),
-        clients=outlooks(seen, asked),
+        clients=outages_by_client(seen, asked),
     )
 
 

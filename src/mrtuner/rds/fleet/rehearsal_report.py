@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
-from mrtuner.rehearsal.client_outages import Outlook, outlooks
+from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind, Observation
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
@@ -23,12 +23,12 @@ class Phases:
     first_read: float | None  # first answered query on a new connection
     first_write: float | None  # first acknowledged write
     available: float | None  # RDS said that the instance is available again
-    outlooks: tuple[Outlook, ...]  # of the kinds that noticed anything
+    outages_by_client: tuple[ClientOutages, ...]  # of the kinds that noticed anything
 
     @property
-    def longest(self) -> Outlook | None:
+    def longest(self) -> ClientOutages | None:
         """The kind of client that was without an answer for longest."""
-        return max(self.outlooks, key=_length, default=None)
+        return max(self.outages_by_client, key=_length, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -38,18 +38,18 @@ class Phases:
             "first_read": _rounded(self.first_read),
             "first_write": _rounded(self.first_write),
             "available": _rounded(self.available),
-            "clients": [one.to_dict() for one in self.outlooks],
+            "clients": [one.to_dict() for one in self.outages_by_client],
         }
 
 
-def _length(one: Outlook) -> float:
+def _length(one: ClientOutages) -> float:
     return float("inf") if one.most is None else one.most
 
 
 def phases(run: Run) -> Phases:
     """The figures of one run."""
     seen = run.observation
-    noticed = {one.kind: one for one in outlooks(seen, run.asked)}
+    noticed = {one.kind: one for one in outages_by_client(seen, run.asked)}
     began = [gap.began - run.asked for gap in seen.all_gaps()]
     failures = [one.first_failure for one in noticed.values() if one.first_failure is not None]
     return Phases(
@@ -58,7 +58,7 @@ def phases(run: Run) -> Phases:
         first_read=noticed[Kind.READ].first_success if Kind.READ in noticed else None,
         first_write=noticed[Kind.WRITE].first_success if Kind.WRITE in noticed else None,
         available=_available(run),
-        outlooks=tuple(noticed.values()),
+        outages_by_client=tuple(noticed.values()),
     )
 
 
@@ -107,7 +107,7 @@ def why_nothing(run: Run) -> str:
 
 def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """What to be ready for in production, from what was measured and what AWS documents."""
-    measured = [one for run in runs for one in phases(run).outlooks]
+    measured = [one for run in runs for one in phases(run).outages_by_client]
     if aws:
         yield from _from_durations(measured, len(runs))
     yield from _from_connections(measured)
@@ -115,7 +115,7 @@ def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str
     yield from _from_ledger(runs)
 
 
-def _from_durations(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
+def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[str]:
     fresh = [one.most for one in measured if one.kind is not Kind.HELD and one.most is not None]
     if fresh:
         several = f", the worst of {runs} runs" if runs > 1 else ""
@@ -125,7 +125,7 @@ def _from_durations(measured: Sequence[Outlook], runs: int) -> Iterator[str]:
         )
 
 
-def _from_connections(measured: Sequence[Outlook]) -> Iterator[str]:
+def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
     if any(one.kind is Kind.HELD and one.failed for one in measured):
         yield (
             "Open connections do not survive it. A pool that does not check them hands out dead "

@@ -7,21 +7,21 @@ do; `undo` is in undo.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
+from mrtuner.change import record as change
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, GroupChange, State
-from mrtuner.change.steps import Observer, unseen
-from mrtuner.errors import ApplyError, MrTunerError, Refused
+from mrtuner.change.record import Change, Entry, GroupChange
+from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.errors import Refused
 from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
-from mrtuner.rds.live.rollback import roll_back
 from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import Transaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
@@ -33,22 +33,12 @@ Reboot = Literal["never", "window", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What has become of a change."""
+class Outcome(change.Outcome):
+    """What has become of a change of a parameter group; `waiting` are instances."""
 
-    did: Literal["nothing", "rebooted", "applied", "undone", "finished", "reverted"]
     target: str
     group: str
-    change: int | None = None  # its number in the journal
-    changed: tuple[str, ...] = ()
-    calls: int = 0  # Modify and Reset calls, each at most 20 parameters
-    waiting: tuple[str, ...] = ()  # instances that wait for a reboot
-    of_undo: bool = False  # what was finished or reverted had been an undo itself
-
-    @property
-    def taken_back(self) -> bool:
-        """Whether the last change is gone by what became of an interrupted one."""
-        return self.did == ("finished" if self.of_undo else "reverted")
+    calls: int = 0  # Modify and Reset calls of this run, each at most 20 parameters
 
 
 def apply(
@@ -59,7 +49,7 @@ def apply(
     reboot: Reboot = "never",
     shared: bool = False,
     pace: Pace = USUAL,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome:
     """Carry a plan out: write in journalled calls, attach, wait, reboot if allowed, verify.
 
@@ -81,7 +71,7 @@ def apply(
         refuse_floors(client, plan, reboot)
         draft = _draft(plan, target, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
-        carry_out(transaction)
+        transaction.carry_out()
     return outcome("applied", transaction)
 
 
@@ -91,7 +81,7 @@ def _only_reboot(
     """Nothing to write: reboot what waits for it, if this run may. Needs no journal."""
     target = read_target(client, plan.target.identifier)
     waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
-    did: Literal["nothing", "rebooted"] = "nothing"
+    did: change.Result = "nothing"
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
             refuse_busy(target)
@@ -109,7 +99,7 @@ def recover(
     *,
     reboot: Reboot = "never",
     pace: Pace = USUAL,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome | None:
     """Finish or revert the change of this instance that was interrupted; None if there is none.
 
@@ -121,15 +111,12 @@ def recover(
     if found is None:
         return None
     with held(journal, target, found.group.name if found.group else target.group):
-        change = journal.unfinished(target.arn)
-        if change is None:
+        unfinished = journal.unfinished(target.arn)
+        if unfinished is None:
             return None
-        transaction = Transaction(client, journal, change, pace, at, reboot == "now")
-        if change.state is not State.REVERTING and transaction.at_target():
-            carry_out(transaction, transaction.complete)
-            return outcome("finished", transaction)
-        waiting = roll_back(transaction)
-    return outcome("reverted", transaction, waiting=waiting)
+        transaction = Transaction(client, journal, unfinished, pace, at, reboot == "now")
+        done = transaction.recover()
+    return outcome(done.did, transaction, done.waiting if done.did == "reverted" else None)
 
 
 # Refusals.
@@ -246,7 +233,7 @@ def reboot_order(target: Target) -> tuple[str, ...]:
     return tuple(one.identifier for one in reversed(target.members))
 
 
-# Carrying out, and what follows a failure.
+# Carrying out.
 
 
 @contextmanager
@@ -264,51 +251,16 @@ def begin(
     return Transaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
 
 
-def carry_out(transaction: Transaction, steps: Callable[[], None] | None = None) -> None:
-    """Forward to the target, or only the last steps to it; or back with the reason why."""
-    try:
-        if steps is None:
-            transaction.at("planned")
-        (steps or transaction.forward)()
-    except BaseException as error:
-        waiting = roll_back(transaction, _reason(error))
-        if not isinstance(error, Exception):
-            raise  # interrupted by the user; everything is back
-        raise _undone(error, waiting) from error
-    transaction.at("verified")
-
-
-def _undone(error: Exception, waiting: Sequence[str]) -> ApplyError:
-    hint = error.hint if isinstance(error, MrTunerError) else None
-    state = "the group is as it was before"
-    if waiting:
-        state += f", and {', '.join(waiting)} will be after a reboot"
-    return ApplyError(f"{_reason(error)}; {state}", hint)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, MrTunerError):
-        return error.message
-    return str(error) or type(error).__name__
-
-
 def outcome(
-    did: Literal["applied", "undone", "finished", "reverted"],
-    transaction: Transaction,
-    waiting: Sequence[str] | None = None,
+    did: change.Result, transaction: Transaction, waiting: Sequence[str] | None = None
 ) -> Outcome:
     """The outcome of a finished transaction; `waiting` is looked up unless it is given."""
-    change, group = transaction.change, transaction.group
+    group = transaction.group
     if waiting is None:
         waiting = read_target(transaction.client, group.identifier).waiting
-    steps = transaction.journal.steps(change)
     return Outcome(
-        did=did,
+        **asdict(transaction.outcome(did, waiting)),
         target=group.identifier,
         group=group.name,
-        change=change.id,
-        changed=tuple(one.name for one in change.entries),
-        calls=sum(step.startswith(("set (", "reset (")) for step in steps),
-        waiting=tuple(waiting),
-        of_undo=change.undoes is not None,
+        calls=transaction.calls,
     )

@@ -1,10 +1,10 @@
-"""Take a change back; where that fails, say what is in force and which command repairs it."""
+"""Where a change could not be put back: what is in force, and which command repairs it."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
@@ -13,24 +13,23 @@ from mrtuner.change.record import Entry
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.target import Target, read_target
-from mrtuner.rds.live.transaction import Transaction
+
+if TYPE_CHECKING:
+    from mrtuner.rds.live.transaction import Transaction
 
 #: Names of parameters in a message; the journal has them all.
 _NAMED: Final = 8
 
 
-def roll_back(transaction: Transaction, why: str = "") -> tuple[str, ...]:
-    """Put everything back; the parameters that keep our value until a reboot.
+def failed(transaction: Transaction, why: str, error: MrTunerError) -> ApplyError:
+    """The error for values that could not be put back.
 
-    ApplyError where that fails: `why` it was tried, why it failed, what the group holds and what
-    is attached now, and in the hint the command that goes on putting it back.
+    It says `why` that was tried, what kept it from being done, what the group holds and what is
+    attached now, and in the hint the command that goes on putting it back.
     """
-    try:
-        return transaction.back()
-    except MrTunerError as error:
-        reasons = [why, f"the old values could not be put back: {error.message}"]
-        message = "; ".join([*filter(None, reasons), *_now(transaction)])
-        raise ApplyError(message, _hint(transaction, error)) from error
+    reasons = [why, f"the old values could not be put back: {error.message}"]
+    message = "; ".join([*filter(None, reasons), *_now(transaction)])
+    return ApplyError(message, _hint(transaction, error))
 
 
 def _now(transaction: Transaction) -> Iterator[str]:

@@ -8,7 +8,7 @@ failure puts everything back, and what a kill leaves is finished or put back by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,8 +17,10 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rds import Scope
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange, State
-from mrtuner.change.steps import Observer, Steps
-from mrtuner.errors import ApplyError
+from mrtuner.change.transaction import Observer
+from mrtuner.change.transaction import Transaction as OneChange
+from mrtuner.errors import ApplyError, MrTunerError
+from mrtuner.rds.live import rollback
 from mrtuner.rds.live.batches import Direction, batches, send, value
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.target import CHANGEABLE, INCOMPATIBLE, Target, read_target, users
@@ -32,8 +34,8 @@ _DELETIONS: Final = 10
 
 
 @dataclass(slots=True)
-class Transaction(Steps):
-    """A change under way. `may_reboot`: whether this run may reboot, on the way back too."""
+class Transaction(OneChange):
+    """A change of a parameter group. `may_reboot`: whether this run may, on the way back too."""
 
     client: Any
     journal: Journal
@@ -41,6 +43,7 @@ class Transaction(Steps):
     pace: Pace
     at: Observer
     may_reboot: bool
+    calls: int = field(default=0, init=False)  # Modify and Reset calls that this run has made
 
     @property
     def group(self) -> GroupChange:
@@ -57,7 +60,7 @@ class Transaction(Steps):
     # Forward.
 
     def forward(self) -> None:
-        """Take every step to the target, and verify it. Whatever is raised, call `back`."""
+        """Write in calls of at most twenty, attach, wait, reboot if allowed, verify."""
         if self.group.creates:
             with self._step(State.WRITING, f"create group {self.group.name}"):
                 self._create()
@@ -103,11 +106,7 @@ class Transaction(Steps):
     # Back.
 
     def back(self) -> tuple[str, ...]:
-        """Put everything back; the parameters that keep our value until a reboot.
-
-        What somebody else has changed meanwhile is theirs and stays. Raises ApplyError when it
-        cannot be done; the journal then remembers, and the next run goes on.
-        """
+        """Put everything back; the parameters that keep our value until a reboot."""
         target = self._settled_somehow()
         if self._must_put_back(target):
             self._write("before", State.REVERTING, self._to_put_back())
@@ -123,6 +122,16 @@ class Transaction(Steps):
             self._remove_ours()
         self._note(State.REVERTED, "reverted")
         return waiting
+
+    def as_before(self, waiting: Sequence[str]) -> str:
+        """The group is as it was; so is what is in force, but for what waits."""
+        if waiting:
+            return f"the group is as it was before, and {', '.join(waiting)} will be after a reboot"
+        return "the group is as it was before"
+
+    def not_back(self, why: str, error: MrTunerError) -> ApplyError:
+        """What is in force now, and the command that goes on putting back."""
+        return rollback.failed(self, why, error)
 
     def _must_put_back(self, target: Target) -> bool:
         """A group that will be deleted is not worth it, unless an instance waits for it."""
@@ -211,6 +220,7 @@ class Transaction(Steps):
         todo = self.change.entries if entries is None else entries
         for batch in batches(todo, direction):
             with self._step(state, str(batch)):
+                self.calls += 1
                 send(self.client, self.group.name, self.scope, batch)
 
     def _check_values(self, direction: Direction) -> None:

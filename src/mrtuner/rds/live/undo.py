@@ -13,13 +13,12 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
-from mrtuner.change.steps import Observer, unseen
+from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import Refused, UsageError
 from mrtuner.rds.live.apply import (
     Outcome,
     Reboot,
     begin,
-    carry_out,
     held,
     outcome,
     reboot_order,
@@ -39,7 +38,7 @@ def undo(
     reboot: Reboot = "never",
     force: bool = False,
     pace: Pace = USUAL,
-    at: Observer = unseen,
+    at: Observer = unobserved,
 ) -> Outcome:
     """Take back the latest change of this instance or cluster.
 
@@ -48,7 +47,7 @@ def undo(
     interrupted counts: when that is gone now, the change before it stays.
     """
     recovered = recover(client, identifier, journal, reboot=reboot, pace=pace, at=at)
-    if recovered is not None and recovered.taken_back:
+    if recovered is not None and recovered.change_is_undone:
         return recovered
     target = read_target(client, identifier)
     done = last(journal, target)
@@ -58,9 +57,9 @@ def undo(
             refuse_busy(target)
         draft = _draft(client, target, done, reboot, force)
         transaction = begin(client, journal, draft, pace, at, reboot)
-        carry_out(transaction)
+        transaction.carry_out()
     found = outcome("undone", transaction)
-    return replace(found, change=done.id, changed=tuple(one.name for one in done.entries))
+    return replace(found, change=done.id, changed=done.names)
 
 
 def last(journal: Journal, target: Target) -> Change:

@@ -27,9 +27,9 @@ def one_worker_for_each_cpu(memory: Memory | None, workers: ParallelWorkers | No
     to = greatest(2, _workers(memory))
     if workers and workers.missing >= MANY_MISSING:
         missing = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
-        return Change(to, f"{missing}; one for each CPU, more could not run at once",
+        return Change(to, f"{missing}; one per CPU; more could not run at the same time",
                       Basis.MEASURED)  # fmt: skip
-    return Change(to, "one for each CPU, more could not run at once")
+    return Change(to, "one per CPU; more could not run at the same time")
 
 
 def _workers(memory: Memory | None) -> Expr:
@@ -70,7 +70,7 @@ def helpers_for_one_query(
             return Change(now // 2, f"{because}: plans counted on them", Basis.MEASURED)
     if workload is Workload.OLAP:
         return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
-    return Change(least(2, CPUS / 2), "many sessions share the CPUs: two helpers at most")
+    return Change(least(2, CPUS / 2), "many sessions share the CPUs: half of them, at most two")
 
 
 def _one_for_each_cpu(situation: Situation) -> bool:

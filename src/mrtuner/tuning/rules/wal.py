@@ -81,7 +81,10 @@ def a_quarter_of_an_hour(situation: Situation) -> Verdict:
     running = situation.running.get("checkpoint_timeout")
     if running is not None and int(running) > minutes * 60:
         return Keep("longer still: your choice")
-    return Change(f"{minutes}min", "fewer full-page images: one for each page in an interval")
+    return Change(
+        f"{minutes}min",
+        "fewer full-page images: each page is logged in full only once per checkpoint interval",
+    )
 
 
 @rule(
@@ -226,7 +229,8 @@ def forced_by_volume(wal: Wal, trigger: float) -> float:
 def keep_segments_for_reuse(chosen: Chosen) -> Verdict:
     """A quarter of max_wal_size: segments are renamed for reuse instead of made anew."""
     return Change(
-        greatest(80 * MiB, chosen.size("max_wal_size") / 4), "a quarter: reuse beats making anew"
+        greatest(80 * MiB, chosen.size("max_wal_size") / 4),
+        "a quarter: recycling WAL files is cheaper than creating them",
     )
 
 

@@ -1,0 +1,157 @@
+"""Killed at any step, whatever is changed: after the next run it has its start or its target."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pytest
+from changed_things import Calls, ParameterGroup, Settings, StorageParameters, Thing, pg_ctl
+
+from mrtuner.aws.session import client
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Method
+from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.rds.lab import Lab
+from servers import binaries, sql
+
+pytestmark = pytest.mark.timed
+
+if sys.platform == "win32":
+    pytest.skip("needs SIGKILL", allow_module_level=True)
+
+Verb = Literal["apply", "undo"]
+Request = pytest.FixtureRequest
+#: No threads and everything imported: a child is there in milliseconds.
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["changed_things", "mrtuner.postgres.read", "psycopg"])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child does, and at which of its steps it is killed."""
+
+    verb: Verb
+    calls: Calls
+    state: Path
+    killed_at: int
+
+
+def child(task: Task) -> None:
+    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
+    steps = count(1)
+
+    def at(_step: str) -> None:
+        if next(steps) == task.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with Journal(task.state) as journal:
+        getattr(task.calls, task.verb)(journal, at)
+
+
+def was_killed(task: Task) -> bool:
+    """False when it had fewer steps."""
+    process = CHILDREN.Process(target=child, args=(task,))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    cluster = Cluster.create(
+        binaries(18),
+        scratch_directory(),
+        {"fsync": "off", "work_mem": "8MB", "include_dir": "conf.d"},
+    )
+    (cluster.data / "conf.d").mkdir()
+    with cluster:
+        yield cluster
+    cluster.remove()
+
+
+@pytest.fixture(scope="module")
+def fast() -> Iterator[Lab]:
+    with Lab(speed=1200) as lab:
+        yield lab
+
+
+def settings(request: Request, **how: Any) -> Thing:
+    server: Cluster = request.getfixturevalue("server")
+    return Settings(server.dsn(), server.data, pg_ctl(server, "restart"), **how)
+
+
+def include_file(request: Request) -> Thing:
+    return settings(request, conf_dir=request.getfixturevalue("server").data / "conf.d")
+
+
+def storage_parameters(request: Request) -> Thing:
+    server: Cluster = request.getfixturevalue("server")
+    sql(server.dsn(), "DROP DATABASE IF EXISTS killed", "CREATE DATABASE killed")
+    return StorageParameters(server.dsn("killed"))
+
+
+def parameter_group(request: Request, *, custom: bool) -> Thing:
+    lab: Lab = request.getfixturevalue("fast")
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    for name, value in lab.environment.items():
+        monkeypatch.setenv(name, value)
+    return ParameterGroup(lab, client("rds"), custom)
+
+
+#: Whatever is changed somewhere has its line here.
+THINGS: dict[str, Callable[[Request], Thing]] = {
+    "settings, by reload": settings,
+    "settings, by restart": lambda request: settings(request, restarts=True),
+    "include file": include_file,
+    "storage parameters": storage_parameters,
+    "group of its own": lambda request: parameter_group(request, custom=True),
+    "new group": lambda request: parameter_group(request, custom=False),
+}
+
+
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+@pytest.mark.parametrize("name", THINGS)
+def test_killed_at_every_step_it_has_its_start_or_its_target(
+    name: str, verb: Verb, request: Request, tmp_path: Path
+) -> None:
+    thing = THINGS[name](request)
+    seen = set()
+    for killed_at in count(1):
+        state = tmp_path / str(killed_at)
+        thing.reset()
+        start = thing.now()
+        with Journal(state) as journal:
+            if verb == "undo":
+                thing.calls.apply(journal)
+                assert thing.at_target(thing.now())
+            killed = was_killed(Task(verb, thing.calls, state, killed_at))
+            assert not thing.mixed(), killed_at
+            thing.recover(journal)
+            assert all(change.finished for change in journal.changes())
+            assert thing.recover(journal) is None
+        after = thing.now()
+        assert after == start or thing.at_target(after), killed_at
+        seen.add(after == start)
+        if not killed:
+            break
+    assert killed_at > 5
+    assert seen == {True, False}
+
+
+def test_every_method_of_a_change_is_among_them(request: Request, tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for make in THINGS.values():
+            thing = make(request)
+            thing.reset()
+            thing.calls.apply(journal)
+            thing.calls.undo(journal)
+        assert {one.method for one in journal.changes()} == set(get_args(Method))
