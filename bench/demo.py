@@ -3,7 +3,7 @@
     python bench/demo.py --runs 10 --output demo-runs
 
 Runs `mrtuner demo` again and again on a machine that does nothing else (some eight minutes each),
-keeps every report.json in the directory, and prints a table for docs/proof.md. Runs that are there
+keeps every report.json in the directory, and prints a table for docs/measured-results.md. Runs that are there
 already count, so that an interrupted series goes on.
 """
 

@@ -15,6 +15,8 @@ No error carries a password.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 
 class MrTunerError(Exception):
     """Base of every error raised on purpose."""
@@ -47,8 +49,32 @@ class DoesNotFit(Refused):
     """The worst case does not fit the memory; the hint names which input has to change."""
 
 
+class ConnectCause(StrEnum):
+    """Why there is no session, where that is known."""
+
+    POOLER = "a pooler is in between"
+    PASSWORD = "the password was not accepted"  # noqa: S105 - a message
+    NOT_ADMITTED = "the server does not let this user in from here"
+    NO_DATABASE = "there is no such database"
+    NO_ROLE = "there is no such user"
+    NO_SLOT = "the server has no free connection"
+    STARTING = "the server is starting or stopping"
+    NO_HOST = "there is no such host"
+    REFUSED = "nothing listens there"
+    TIMEOUT = "the server does not answer"
+    CLOSED = "the server hung up"
+    NO_SERVICE = "there is no such service"
+    TLS = "no secure connection came about"
+
+
 class ConnectError(MrTunerError):
     """No usable session with the server: address, password, pooler, start-up, permission."""
+
+    def __init__(
+        self, message: str, hint: str | None = None, *, cause: ConnectCause | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.cause = cause
 
 
 class MissingPart(MrTunerError):

@@ -197,7 +197,7 @@ def test_a_limit_on_answers_is_not_invented_for_python() -> None:
 
 
 def test_every_client_that_is_predicted_has_settings_but_one() -> None:
-    """docs/limits.md names it."""
+    """docs/known-limitations.md names it."""
     assert {name for name in drivers() if name not in STACKS} == {"lib/pq"}
 
 

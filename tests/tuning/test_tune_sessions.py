@@ -307,7 +307,7 @@ def test_effective_cache_size_is_never_below_shared_buffers() -> None:
     [
         ({"workload": "web"}, "convention"),
         ({"workload": "oltp"}, "convention"),  # a quarter of a large machine
-        ({"workload": "oltp", "data": "20GB"}, "measured"),  # two fifths: docs/proof.md
+        ({"workload": "oltp", "data": "20GB"}, "measured"),  # two fifths: docs/measured-results.md
         ({"workload": "oltp", "memory": "2GB"}, "measured"),
         ({"workload": "web", "connections": 2000}, "arithmetic"),
     ],

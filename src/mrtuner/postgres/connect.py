@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import ConnectError, MrTunerError, UsageError
+from mrtuner.errors import ConnectCause, ConnectError, MrTunerError, UsageError
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,73 +32,73 @@ _POOLER_HINT: Final = (
     "may be those of different sessions."
 )
 
-#: What libpq, the server or a pooler says, what we call it, and the next step. First match wins.
+#: What libpq, the server or a pooler says, its cause, and the next step. First match wins.
 #: A server whose lc_messages is not English falls through to its own words and a plain hint.
-_CAUSES: Final[tuple[tuple[str, str, str], ...]] = (
+_CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
     (
         r"unsupported startup parameter|pgbouncer|FATAL: +not allowed$",
-        "a pooler is in between (pgbouncer)",
+        ConnectCause.POOLER,
         _POOLER_HINT,
     ),
     (
         r"(password|SASL) authentication failed|no password supplied|empty password",
-        "the password was not accepted",
+        ConnectCause.PASSWORD,
         "Set PGPASSWORD or add the server to ~/.pgpass; check the user name too.",
     ),
     (
         r"no pg_hba\.conf entry|pg_hba\.conf rejects|authentication failed",
-        "the server does not let this user in from here",
+        ConnectCause.NOT_ADMITTED,
         "Add a line for this user, database and address to pg_hba.conf and reload, "
         "or connect as another user.",
     ),
     (
         r'database "[^"]*" does not exist|no such database',
-        "there is no such database",
+        ConnectCause.NO_DATABASE,
         "Name an existing one, such as postgres, at the end of the connection string.",
     ),
     (
         r'role "[^"]*" does not exist|no such user',
-        "there is no such user",
+        ConnectCause.NO_ROLE,
         "Name an existing one: postgresql://user@host/dbname.",
     ),
     (
         r"too many clients|remaining connection slots|too many connections|no more connections",
-        "the server has no free connection",
+        ConnectCause.NO_SLOT,
         "Close some sessions, or connect as a superuser: some slots are reserved for them.",
     ),
     (
         r"starting up|not yet accepting|not accepting connections|shutting down|in recovery mode",
-        "the server is starting or stopping",
+        ConnectCause.STARTING,
         "Wait until it takes connections, then run again.",
     ),
     (
         r"translate host name|resolve host|Name or service not known|nodename nor servname",
-        "there is no such host",
+        ConnectCause.NO_HOST,
         "Check the host's name and the resolver.",
     ),
     (
         r"Connection refused|No such file or directory",
-        "nothing listens there",
+        ConnectCause.REFUSED,
         "Check the host, the port and that the server runs.",
     ),
     (
         r"timeout expired|timed out|unreachable|No route to host",
-        "the server does not answer",
+        ConnectCause.TIMEOUT,
         "Check the address, the network and its firewalls (on a cloud: the security group).",
     ),
     (
         r"server closed the connection unexpectedly",
-        "the server hung up",
+        ConnectCause.CLOSED,
         "Check that PostgreSQL is what listens there, and its log.",
     ),
     (
         r'definition of service "[^"]*" not found',
-        "there is no such service",
+        ConnectCause.NO_SERVICE,
         "Check the service's name and ~/.pg_service.conf.",
     ),
     (
         r"SSL|TLS|certificate",
-        "no secure connection came about",
+        ConnectCause.TLS,
         "Check sslmode and sslrootcert, and whether the server offers TLS.",
     ),
 )
@@ -200,9 +200,10 @@ def _no_session(text: str, parameters: dict[str, Any]) -> MrTunerError:
     detail = _first_line(text)
     if re.search(_BROKEN, detail):
         return _bad_string(detail)
-    for pattern, what, hint in _CAUSES:
+    for pattern, cause, hint in _CAUSES:
         if re.search(pattern, text):
-            return ConnectError(f"{what}: {detail}", hint)
+            what = f"{cause} (pgbouncer)" if cause is ConnectCause.POOLER else str(cause)
+            return ConnectError(f"{what}: {detail}", hint, cause=cause)
     where = parameters.get("host", "the default host")
     return ConnectError(f"no session with {where}: {detail}", "Check the connection string.")
 
@@ -221,7 +222,9 @@ def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool)
     with translated():
         pooler = _pooler(conn, parameters)
     if pooler and not through_pooler:
-        raise ConnectError(f"a pooler is in between ({pooler})", _POOLER_HINT)
+        raise ConnectError(
+            f"{ConnectCause.POOLER} ({pooler})", _POOLER_HINT, cause=ConnectCause.POOLER
+        )
     if conn.info.server_version < OLDEST:
         version = conn.info.parameter_status("server_version")
         raise UsageError(

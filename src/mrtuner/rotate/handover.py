@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mrtuner.errors import ConnectError, Refused
+from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.cautions import doubts
 from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, Step
@@ -59,7 +59,7 @@ class Handover(Steps):
         try:
             login.try_login(self.dsn, self._credential(rotation.new, password), self.group)
         except ConnectError as error:
-            if rotation.step is Step.STORING and error.message.startswith(login.TURNED_AWAY):
+            if rotation.step is Step.STORING and error.cause is ConnectCause.PASSWORD:
                 return False
             raise
         return True

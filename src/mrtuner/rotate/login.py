@@ -6,17 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mrtuner.errors import ConnectError, Refused
+from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.model import Credential, Group
 from mrtuner.rotate.statements import rows
 
-#: How postgres.connect begins when a door is closed to this password, and when there is no door.
-TURNED_AWAY: Final = "the password was not accepted"
-_OUT_OF_REACH: Final = (
-    "there is no such host",
-    "nothing listens there",
-    "the server does not answer",
+_OUT_OF_REACH: Final = frozenset(
+    {ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT}
 )
 _PLACE: Final = ("host", "port", "dbname")
 _REPLAY_SECONDS: Final = 60.0  # a replica may be that far behind
@@ -66,7 +62,7 @@ def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Cred
         elsewhere = _as(dsn, credential.username, credential.password, **place)
         connect(elsewhere, through_pooler=True).close()
     except ConnectError as error:
-        if error.message.startswith(_OUT_OF_REACH):
+        if error.cause in _OUT_OF_REACH:
             return f"the secret names {where}, which cannot be reached from here: not tried there"
         raise ConnectError(
             f"{where}, which the secret names, turns it away: {error.message}",

@@ -9,7 +9,7 @@ from mrtuner.tuning.situation import Throughput
 from mrtuner.units import KiB, MiB, pretty_bytes
 
 #: Bytes of WAL a second where the volume does not bind: small records, page images. A run on a
-#: fast disk gave 118 MB/s (docs/proof.md, crash recovery).
+#: fast disk gave 118 MB/s (docs/measured-results.md, crash recovery).
 UNBOUND: Final = (40 * MiB, 200 * MiB)
 PAGE: Final = 8 * KiB
 #: What the kernel merges neighbouring pages into at best.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.change.settings.live import identify
-from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.postgres.connect import connect
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ Method = str | Callable[[], object]
 #: After a method that failed, the server gets this long to answer all the same [s].
 _GRACE: Final = 3.0
 _PAUSE: Final = 0.1
-#: How connect() names a server that answers but takes no sessions yet.
-_STARTING: Final = "starting or stopping"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +117,7 @@ def _answering(dsn: str, before: str | None, patience: float, problem: str | Non
                 return conn
         except ConnectError as error:
             late = NotBack(problem or error.message)
-            until = latest if _STARTING in error.message else enough
+            until = latest if error.cause is ConnectCause.STARTING else enough
         if time.monotonic() > until:
             raise late
         time.sleep(_PAUSE)

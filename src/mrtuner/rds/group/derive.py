@@ -270,7 +270,7 @@ def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sa
         name=item.name,
         value=str(within),
         method=_method(group, item.name),
-        reason=item.reason if within == formula else _beside_the_volume(item.reason),
+        reason=item.reason if within == formula else f"{item.reason}, limited by storage size",
         scales=not isinstance(within, Integer),
         share=share,
     )
@@ -329,11 +329,6 @@ def _within_storage(name: str, formula: Formula) -> Formula:
     if isinstance(formula, Function) and formula.name == "LEAST":
         return Function("LEAST", (*formula.arguments, room))
     return formula if isinstance(formula, Function) else Function("LEAST", (formula, room))
-
-
-def _beside_the_volume(reason: str) -> str:
-    """The rule does not know the volume; the formula does."""
-    return reason.partition("; the disk")[0] + "; the volume's share at most"
 
 
 def _literal(group: Family, item: Advice) -> Setting:

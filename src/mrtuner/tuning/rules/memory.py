@@ -23,11 +23,11 @@ LEAST_BUFFERS = Fraction(1, 8)
 
 @rule(
     "shared_buffers",
-    source=DOC + " (25 % of memory, up to 40 %); docs/proof.md",
+    source=DOC + " (25 % of memory, up to 40 %); docs/measured-results.md",
     risk="restart; the server does not start if the kernel cannot give that much",
     always=True,
 )
-def as_much_as_writes_repay(
+def shared_buffers_by_memory_and_writes(
     situation: Situation, chosen: Chosen, data: Data | None, huge_pages: HugePages | None
 ) -> Verdict:
     """A quarter of memory, leaving the rest to the kernel's cache and to sessions. For OLTP two
@@ -89,7 +89,7 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     source="documentation: Linux Huge Pages",
     risk="with on, the server does not start when too few are reserved",
 )
-def try_and_reserve(situation: Situation) -> Verdict:
+def huge_pages_where_shared_memory_is_large(situation: Situation) -> Verdict:
     """Left at try: it starts everywhere but does nothing until pages are reserved, so the report
     says how many to reserve and how. With on, a server whose shared memory has grown stays down.
     """
@@ -103,7 +103,7 @@ def try_and_reserve(situation: Situation) -> Verdict:
     source=DOC,
     risk="each session that uses temporary tables keeps this much until it ends",
 )
-def small_temporary_tables() -> Verdict:
+def temp_buffers_for_small_tables() -> Verdict:
     """Left as it is; raise it in the sessions that fill large temporary tables."""
     return Keep("matters only to sessions with large temporary tables: set it there")
 
@@ -114,7 +114,7 @@ def small_temporary_tables() -> Verdict:
     source="release notes 17: the default became 2 MB",
     risk="none worth naming: at most an eighth of shared buffers is used",
 )
-def the_newer_default(situation: Situation) -> Verdict:
+def vacuum_buffer_usage_limit_as_in_17(situation: Situation) -> Verdict:
     """2 MB where the version's own default is still 256 kB (16)."""
     if situation.major == 16:
         return Change(2 * MiB, "the default of 17 and later: fewer flushes during vacuum")

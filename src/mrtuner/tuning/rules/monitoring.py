@@ -18,7 +18,7 @@ FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_p
     source="documentation: Run-time Statistics; pg_test_timing",
     risk="a clock reading for each read and write",
 )
-def time_reads_where_the_clock_is_fast(situation: Situation, clock: Clock | None) -> Verdict:
+def track_io_timing_where_the_clock_is_fast(situation: Situation, clock: Clock | None) -> Verdict:
     """On where the kernel's clock is read without a system call; unknown where the clock is."""
     if situation.running.get("track_io_timing") == "on":
         return Keep("already on")
@@ -35,7 +35,7 @@ def time_reads_where_the_clock_is_fast(situation: Situation, clock: Clock | None
     risk="restart; a library that is not installed stops the server from starting",
     suggestion=True,
 )
-def know_your_statements(situation: Situation) -> Verdict:
+def shared_preload_libraries_with_pg_stat_statements(situation: Situation) -> Verdict:
     """pg_stat_statements added to what is there, as a suggestion: nothing else tells which
     statements cost most.
     """
@@ -50,7 +50,7 @@ def know_your_statements(situation: Situation) -> Verdict:
 
 
 @rule("log_checkpoints", source=LOGGING + "; on by default since 15", risk="a line for each")
-def log_each_checkpoint(situation: Situation) -> Verdict:
+def log_checkpoints_on(situation: Situation) -> Verdict:
     """On, the default since 15: says whether WAL or the clock started it, and how long it took."""
     if situation.running.get("log_checkpoints") == "off" or situation.major < 15:
         return Change(True, "shows what starts checkpoints, and how long they take")
@@ -59,7 +59,7 @@ def log_each_checkpoint(situation: Situation) -> Verdict:
 
 @rule("log_lock_waits", source=LOGGING, risk="a line for each wait above deadlock_timeout",
       suggestion=True)  # fmt: skip
-def log_who_waits(situation: Situation) -> Verdict:
+def log_lock_waits_on(situation: Situation) -> Verdict:
     """On, as a suggestion: sessions that wait longer than deadlock_timeout (1 s) are named with
     those that they wait for.
     """
@@ -70,7 +70,7 @@ def log_who_waits(situation: Situation) -> Verdict:
 
 @rule("log_temp_files", source=LOGGING, risk="a line for each large sort or hash that spills",
       suggestion=True)  # fmt: skip
-def log_large_spills(situation: Situation) -> Verdict:
+def log_temp_files_above_a_size(situation: Situation) -> Verdict:
     """64 MB as a suggestion (1 GB for OLAP, where spilling is everyday): names the statements
     whose sorts and hashes spill.
     """
@@ -82,7 +82,7 @@ def log_large_spills(situation: Situation) -> Verdict:
 
 @rule("log_autovacuum_min_duration", source=LOGGING, risk="a line for each long autovacuum",
       suggestion=True)  # fmt: skip
-def log_long_vacuums(situation: Situation) -> Verdict:
+def log_autovacuum_min_duration_for_long_ones(situation: Situation) -> Verdict:
     """One minute as a suggestion (the default is never before 15, ten minutes since): shows tables
     on which vacuum is slow, and dead rows that it may not remove.
     """
@@ -94,7 +94,7 @@ def log_long_vacuums(situation: Situation) -> Verdict:
 @rule("max_slot_wal_keep_size", source="documentation: Replication, Sending Servers",
       risk="a standby or consumer that falls further behind must be set up again",
       suggestion=True)  # fmt: skip
-def bound_what_slots_keep(situation: Situation) -> Verdict:
+def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
     """A quarter of the volume that WAL lies on, as a suggestion: an abandoned slot otherwise keeps
     WAL until the disk is full and the server stops.
     """
@@ -126,7 +126,7 @@ def _volume_of_wal(situation: Situation) -> Bytes | None:
 
 @rule("temp_file_limit", source="documentation: Resource Consumption, Disk",
       risk="cancels statements that spill more", suggestion=True)  # fmt: skip
-def bound_what_a_session_spills(situation: Situation) -> Verdict:
+def temp_file_limit_by_disk(situation: Situation) -> Verdict:
     """A tenth of the disk for each session (a quarter for OLAP), as a suggestion: one runaway join
     otherwise fills the disk with temporary files, and the server stops.
     """

@@ -20,7 +20,7 @@ MANY_MISSING = 0.2
     source=DOC,
     risk="workers share the CPUs with every other session",
 )
-def one_worker_for_each_cpu(memory: Memory | None, workers: ParallelWorkers | None) -> Verdict:
+def max_parallel_workers_by_cpus(memory: Memory | None, workers: ParallelWorkers | None) -> Verdict:
     """One for each CPU, two at least: more cannot run at the same time. Never more than one for
     each 64 MB of memory: a small container on a large host sees many CPUs.
     """
@@ -42,7 +42,7 @@ def _workers(memory: Memory | None) -> Expr:
     source=DOC + "; a standby needs at least its primary's value",
     risk="restart; on a standby it may not be lower than on the primary",
 )
-def parallel_workers_and_some_more(memory: Memory | None, situation: Situation) -> Verdict:
+def max_worker_processes_for_parallel_workers(memory: Memory | None, situation: Situation) -> Verdict:
     """The parallel workers plus four for extensions and logical replication, never below the
     server's own default of 8 (PgTune goes below it on four to seven CPUs), nor below what a live
     server has: a slot that nobody uses costs next to nothing.
@@ -55,7 +55,7 @@ def parallel_workers_and_some_more(memory: Memory | None, situation: Situation) 
 
 
 @rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")
-def helpers_for_one_query(
+def max_parallel_workers_per_gather_by_workload(
     workload: Workload, workers: ParallelWorkers | None, situation: Situation
 ) -> Verdict:
     """Half the CPUs, up to 16, where a few large queries run; one or two where many small ones
@@ -79,7 +79,7 @@ def _one_for_each_cpu(situation: Situation) -> bool:
 
 
 @rule("max_parallel_maintenance_workers", source=DOC, risk="index builds take more of the machine")
-def helpers_for_index_builds() -> Verdict:
+def max_parallel_maintenance_workers_by_cpus() -> Verdict:
     """Half the CPUs, one at least and four at most: beyond that the storage is the limit."""
     return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, four at most")
 
@@ -89,6 +89,6 @@ def helpers_for_index_builds() -> Verdict:
     source=DOC,
     risk="none",
 )
-def leader_works_too() -> Verdict:
+def parallel_leader_participation_on() -> Verdict:
     """Left as it is: switching it off helps only where the leader is the bottleneck."""
     return Keep("the leader's help is worth having")

@@ -17,7 +17,7 @@ DOC = "documentation: Query Planning, Planner Cost Constants"
     source=DOC + "; memory budget in docs/concepts",
     risk="none: an estimate for the planner, no memory is taken",
 )
-def what_is_expected_to_stay_cached(situation: Situation, chosen: Chosen) -> Verdict:
+def effective_cache_size_by_memory(situation: Situation, chosen: Chosen) -> Verdict:
     """What is left for shared buffers and the kernel's cache when the sessions expected to be
     active (--active, or those seen, or two for each CPU) hold their sorts: three quarters of
     memory at most, half on a desktop, and never less than shared_buffers.
@@ -44,13 +44,13 @@ def what_is_expected_to_stay_cached(situation: Situation, chosen: Chosen) -> Ver
 
 
 @rule("seq_page_cost", source=DOC, risk="all plans may change")
-def the_unit_of_cost() -> Verdict:
+def seq_page_cost_is_the_unit() -> Verdict:
     """Left as it is: the unit that every other cost is measured in."""
     return Keep("the unit of the other costs")
 
 
 @rule("random_page_cost", source=DOC, risk="plans change: more index scans")
-def how_much_worse_random_reads_are(
+def random_page_cost_by_storage(
     workload: Workload, storage: Storage | None, data: Data | None, memory: Memory | None
 ) -> Verdict:
     """1.1 on flash and network volumes, because most random reads hit a cache there, and wherever
@@ -76,7 +76,7 @@ def _uncached(storage: Storage) -> Verdict:
 
 
 @rule("jit", source="documentation: Just-in-Time Compilation", risk="long queries may slow down")
-def compile_only_long_queries(workload: Workload, jit_time: JitTime | None) -> Verdict:
+def jit_by_workload(workload: Workload, jit_time: JitTime | None) -> Verdict:
     """Off, except for OLAP, where the version's default stays (19 turned it off) unless compiling
     was measured to take a quarter of the time of the statements that were compiled: compiling
     costs more than a short query takes.
@@ -93,7 +93,7 @@ def compile_only_long_queries(workload: Workload, jit_time: JitTime | None) -> V
 
 
 @rule("default_statistics_target", source=DOC, risk="slower ANALYZE and planning")
-def finer_histograms(workload: Workload) -> Verdict:
+def default_statistics_target_by_workload(workload: Workload) -> Verdict:
     """500 for OLAP; else left as it is (100)."""
     if workload is Workload.OLAP:
         return Change(500, "large tables with skewed values: finer histograms, slower planning")
@@ -105,7 +105,7 @@ def finer_histograms(workload: Workload) -> Verdict:
     source="documentation: Client Connection Defaults; release notes 14, 19",
     risk="new values only; a dump restored on a build without lz4 needs the other",
 )
-def faster_toast(situation: Situation) -> Verdict:
+def default_toast_compression_lz4(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is."""
     if situation.running.get("default_toast_compression") == "lz4":
         return Keep("lz4 already")

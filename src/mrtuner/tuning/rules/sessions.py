@@ -32,7 +32,7 @@ A_SESSION = 32 * MiB
     risk="restart; clients beyond the limit are refused, so pools must add up to less",
     always=True,
 )
-def as_many_as_memory_serves(connections: Connections, situation: Situation) -> Verdict:
+def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
     """What you say with --connections, and what the server keeps for superusers and reserved
     roles on top: it refuses to start without, and applications cannot use those. Where nobody
     says, what a live server has; else the workload's usual number, and never more than one for
@@ -71,7 +71,7 @@ def reserved_sessions(situation: Situation) -> int:
     risk="cuts off long reports and migrations; set it by role, not for the whole server",
     suggestion=True,
 )
-def stop_runaway_statements(workload: Workload) -> Verdict:
+def statement_timeout_by_workload(workload: Workload) -> Verdict:
     """For web and OLTP a minute, as a suggestion: set it for the application's role."""
     if not workload.short_transactions:
         return Keep("long statements are this workload's work")
@@ -84,7 +84,7 @@ def stop_runaway_statements(workload: Workload) -> Verdict:
     risk="ends sessions that sleep inside a transaction; they must reconnect",
     suggestion=True,
 )
-def end_forgotten_transactions(workload: Workload) -> Verdict:
+def idle_in_transaction_session_timeout_by_workload(workload: Workload) -> Verdict:
     """Ten minutes for web, OLTP and mixed, as a suggestion: an open transaction stops vacuum."""
     if workload in {Workload.OLAP, Workload.DESKTOP}:
         return Keep("people leave sessions open here")

@@ -13,7 +13,7 @@ READS, SHARE = 10.0, 0.01
 LARGEST = 64 * MiB
 
 
-def twice_where_it_misses(name: str, situation: Situation, slrus: Slrus | None) -> Verdict:
+def slru_buffers_where_they_miss(name: str, situation: Situation, slrus: Slrus | None) -> Verdict:
     """Twice what is in force, 64 MB at most, where the cache was measured to read more than ten
     pages a second and for more than a hundredth of what was asked of it; else left as it is.
     """
@@ -29,9 +29,9 @@ def twice_where_it_misses(name: str, situation: Situation, slrus: Slrus | None) 
 
 def _register(name: str) -> None:
     def decide(situation: Situation, slrus: Slrus | None) -> Verdict:
-        return twice_where_it_misses(name, situation, slrus)
+        return slru_buffers_where_they_miss(name, situation, slrus)
 
-    decide.__doc__ = twice_where_it_misses.__doc__
+    decide.__doc__ = slru_buffers_where_they_miss.__doc__
     decide.__name__ = f"{name}_where_it_misses"
     rule(name, source=DOC, risk="restart; that much shared memory")(decide)
 

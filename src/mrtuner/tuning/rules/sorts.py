@@ -1,6 +1,6 @@
 """Memory for sorts and hashes: decided last, from what is worth having and what the budget leaves.
 
-What more of it is worth was measured (docs/proof.md, sorts and hashes). A sort gains until it is
+What more of it is worth was measured (docs/measured-results.md, sorts and hashes). A sort gains until it is
 done in one merge pass. A large hash table was slower than batches that fit the CPU's caches, whose
 temporary files mostly stay in the kernel's cache: so it keeps the 8 MB that it has by default.
 """
@@ -31,10 +31,10 @@ MOST: Final = GiB
 @rule(
     "hash_mem_multiplier",
     basis=Basis.MEASURED,
-    source=DOC + "; release notes 15; docs/proof.md, sorts and hashes",
+    source=DOC + "; release notes 15; docs/measured-results.md, sorts and hashes",
     risk="large hash joins and aggregates use more batches, and more temporary files",
 )
-def hash_tables_as_large_as_sorts(situation: Situation) -> Verdict:
+def hash_mem_multiplier_as_in_15(situation: Situation) -> Verdict:
     """1, since work_mem is raised instead: large hash tables were slower than batches that fit
     the CPU's caches. A value that you set stays and is counted.
     """
@@ -48,11 +48,11 @@ def hash_tables_as_large_as_sorts(situation: Situation) -> Verdict:
 @rule(
     "work_mem",
     basis=Basis.MEASURED,
-    source=DOC + "; docs/proof.md, sorts and hashes; memory budget in docs/concepts",
+    source=DOC + "; docs/measured-results.md, sorts and hashes; memory budget in docs/concepts",
     risk="too much and many sorts at once end in the out-of-memory killer",
     always=True,
 )
-def one_merge_pass_within_the_budget(
+def work_mem_within_the_budget(
     situation: Situation, chosen: Chosen, data: Data | None, spills: Spills | None
 ) -> Verdict:
     """8 MB, with which a sort of 240 MB takes one merge pass; for mixed and OLAP a thousandth of

@@ -34,7 +34,7 @@ AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 
 @rule("effective_io_concurrency", source=AHEAD_SOURCE, risk="scans load the storage more")
-def reads_ahead(storage: Storage, situation: Situation) -> Verdict:
+def effective_io_concurrency_by_storage(storage: Storage, situation: Situation) -> Verdict:
     """By kind of storage: 128 for SSD and network volumes, 256 for NVMe, since 18 no more than a
     process may have in flight (io_max_concurrency, 64 unless it is set). Left as it is on hard
     disks.
@@ -48,7 +48,7 @@ def reads_ahead(storage: Storage, situation: Situation) -> Verdict:
 @rule(
     "maintenance_io_concurrency", source=AHEAD_SOURCE, risk="vacuum and recovery load the storage"
 )
-def maintenance_reads_ahead(storage: Storage, situation: Situation) -> Verdict:
+def maintenance_io_concurrency_by_storage(storage: Storage, situation: Situation) -> Verdict:
     """As effective_io_concurrency: recovery prefetch uses it too."""
     if storage is Storage.HDD:
         return Keep("a disk has few heads: the version's default keeps them busy")
@@ -82,10 +82,10 @@ def _at_once(situation: Situation) -> int | None:
 @rule(
     "backend_flush_after",
     basis=Basis.MEASURED,
-    source=DOC + "; docs/proof.md",
+    source=DOC + "; docs/measured-results.md",
     risk="more writes where pages that left shared buffers are changed again soon after",
 )
-def no_burst_of_writes(situation: Situation) -> Verdict:
+def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
     """256 kB for web, OLTP and mixed on network volumes and on machines up to 4 GB, where its
     effect was measured, and where this server's backends are seen to write much; unless all data
     are known to fit a quarter of memory. Without it the kernel gathers what backends write and
@@ -118,7 +118,7 @@ def backends_write_much(writes: BufferWrites) -> bool:
     source=DOC + "; release notes 18",
     risk="restart; io_uring needs a build with liburing and a kernel policy that allows it",
 )
-def workers_start_everywhere(situation: Situation) -> Verdict:
+def io_method_worker(situation: Situation) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
     build, seccomp or memlock is against it, so it is never advised unseen.
     """
@@ -128,25 +128,25 @@ def workers_start_everywhere(situation: Situation) -> Verdict:
 
 
 @rule("io_workers", source="documentation: I/O; release notes 18", risk="none worth naming")
-def a_reader_for_four_cpus() -> Verdict:
+def io_workers_by_cpus() -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most."""
     return Change(greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, three at least")
 
 
 @rule("io_max_workers", source="documentation: I/O (19)", risk="none worth naming")
-def readers_at_most() -> Verdict:
+def io_max_workers_by_cpus() -> Verdict:
     """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most."""
     return Change(greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this")
 
 
 @rule("io_min_workers", source="documentation: I/O (19)", risk="none")
-def readers_at_least() -> Verdict:
+def io_min_workers_by_cpus() -> Verdict:
     """Left as it is: the pool of 19 grows by itself."""
     return Keep("the pool grows as needed")
 
 
 @rule("io_max_combine_limit", source=DOC + "; release notes 18", risk="restart")
-def larger_reads_allowed(workload: Workload) -> Verdict:
+def io_max_combine_limit_by_workload(workload: Workload) -> Verdict:
     """256 kB for OLAP; else left as it is. It only caps io_combine_limit, which is set with it
     (pgconfig raises the cap alone, and nothing changes).
     """
@@ -156,7 +156,7 @@ def larger_reads_allowed(workload: Workload) -> Verdict:
 
 
 @rule("io_combine_limit", source=DOC + "; release notes 17", risk="none worth naming")
-def larger_reads(workload: Workload) -> Verdict:
+def io_combine_limit_by_workload(workload: Workload) -> Verdict:
     """256 kB for OLAP; else left as it is."""
     if workload is not Workload.OLAP:
         return Keep("small reads: the default serves")
@@ -164,13 +164,13 @@ def larger_reads(workload: Workload) -> Verdict:
 
 
 @rule("bgwriter_delay", source=BACKGROUND, risk="none")
-def the_usual_round() -> Verdict:
+def bgwriter_delay_default() -> Verdict:
     """Left as it is: a busier writer showed nothing or harm on a small machine."""
     return Keep("a busier writer showed no gain when measured")
 
 
 @rule("bgwriter_lru_maxpages", source=BACKGROUND, risk="more writing ahead of need")
-def when_backends_must_write(writes: BufferWrites | None, cpus: Cpus | None) -> Verdict:
+def bgwriter_lru_maxpages_by_backend_writes(writes: BufferWrites | None, cpus: Cpus | None) -> Verdict:
     """500 where the writer was measured to stop early more than once a minute, on four CPUs or
     more; else left as it is.
     """
@@ -182,6 +182,6 @@ def when_backends_must_write(writes: BufferWrites | None, cpus: Cpus | None) -> 
 
 
 @rule("bgwriter_lru_multiplier", source=BACKGROUND, risk="none")
-def the_usual_foresight() -> Verdict:
+def bgwriter_lru_multiplier_default() -> Verdict:
     """Left as it is."""
     return Keep("nothing measured asks for more")

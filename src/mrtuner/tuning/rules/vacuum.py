@@ -35,7 +35,7 @@ LARGE = 100 * GiB
     source=DOC,
     risk="all workers share one cost limit, which grows with them here",
 )
-def a_worker_for_eight_cpus(memory: Memory | None) -> Verdict:
+def autovacuum_max_workers_by_cpus(memory: Memory | None) -> Verdict:
     """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it.
     (timescaledb-tune's ten workers are a large part of its worst case of 189 to 228 %.)
     """
@@ -49,7 +49,7 @@ def a_worker_for_eight_cpus(memory: Memory | None) -> Verdict:
     source=MEMORY_DOC,
     risk="each CREATE INDEX, VACUUM or ALTER TABLE may take it; one is in the budget",
 )
-def a_sixteenth_for_maintenance(workload: Workload) -> Verdict:
+def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
     """A sixteenth of memory, 1 GB at most (4 GB for OLAP): index builds gain little beyond."""
     most = 4 * GiB if workload is Workload.OLAP else GiB
     return Change(
@@ -64,7 +64,7 @@ def a_sixteenth_for_maintenance(workload: Workload) -> Verdict:
     source=MEMORY_DOC + "; release notes 17: dead row pointers in a radix tree",
     risk="too little and indexes are scanned more than once in a vacuum",
 )
-def each_worker_its_own(situation: Situation) -> Verdict:
+def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
     """A sixty-fourth of memory, 1 GB at most before 17 (6 bytes a dead row), 256 MB since (far
     fewer): set apart from maintenance_work_mem, since every worker may take it.
     """
@@ -76,13 +76,13 @@ def each_worker_its_own(situation: Situation) -> Verdict:
 
 
 @rule("autovacuum_naptime", source=DOC, risk="none")
-def the_usual_nap() -> Verdict:
+def autovacuum_naptime_default() -> Verdict:
     """Left as it is: busier autovacuum showed nothing or harm on a small machine."""
     return Keep("a busier launcher showed no gain when measured")
 
 
 @rule("autovacuum_vacuum_cost_delay", source=DOC, risk="none")
-def the_usual_delay(situation: Situation) -> Verdict:
+def autovacuum_vacuum_cost_delay_default(situation: Situation) -> Verdict:
     """2 ms, the default; a longer one left from older versions is brought back to it."""
     running = situation.running.get("autovacuum_vacuum_cost_delay")
     if running is not None and float(running) > 2:
@@ -96,7 +96,7 @@ def the_usual_delay(situation: Situation) -> Verdict:
     source=DOC + "; RDS's default groups (a formula over memory)",
     risk="vacuum reads and writes faster, beside the application",
 )
-def as_the_workers_and_the_storage(
+def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     situation: Situation,
     chosen: Chosen,
     storage: Storage | None,
@@ -177,7 +177,7 @@ def _lacking(situation: Situation) -> tuple[str, ...]:
     source=DOC + "; field notes on large tables",
     risk="large tables are vacuumed more often, each time with less to do",
 )
-def sooner_where_tables_are_large(
+def autovacuum_vacuum_scale_factor_by_data_size(
     data: Data | None, dead_rows: DeadRows | None, workload: Workload
 ) -> Verdict:
     """0.05 where there are 100 GB or more; else left as it is. Tables that are past their own
@@ -198,7 +198,7 @@ def _behind(dead_rows: DeadRows) -> str:
 
 
 @rule("autovacuum_analyze_scale_factor", source=DOC, risk="more ANALYZE on large tables")
-def fresher_statistics_where_tables_are_large(data: Data | None) -> Verdict:
+def autovacuum_analyze_scale_factor_by_data_size(data: Data | None) -> Verdict:
     """0.05 with 100 GB of data or more; else left as it is."""
     if data and data.size >= LARGE:
         return Change(0.05, "a tenth of a large table can change its statistics before")
@@ -206,7 +206,7 @@ def fresher_statistics_where_tables_are_large(data: Data | None) -> Verdict:
 
 
 @rule("autovacuum_vacuum_insert_scale_factor", source=DOC, risk="more vacuums of growing tables")
-def freeze_growing_tables_sooner(data: Data | None) -> Verdict:
+def autovacuum_vacuum_insert_scale_factor_by_data_size(data: Data | None) -> Verdict:
     """0.05 with 100 GB of data or more; else left as it is."""
     if data and data.size >= LARGE:
         return Change(0.05, "large insert-only tables are frozen and made visible sooner")

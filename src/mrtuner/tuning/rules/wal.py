@@ -14,7 +14,7 @@ from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
 
 DOC = "documentation: Write Ahead Log"
 CHECKPOINTS = "documentation: WAL Configuration; xlog.c: CalculateCheckpointSegments"
-#: WAL that a busy server of the kind may write between two checkpoints; docs/proof.md.
+#: WAL that a busy server of the kind may write between two checkpoints; docs/measured-results.md.
 USUAL_WAL = {
     Workload.WEB: 8 * GiB,
     Workload.OLTP: 16 * GiB,
@@ -38,7 +38,7 @@ FEW = 0.1
     source=DOC + "; xlog.c: XLOGChooseNumBuffers",
     risk="restart",
 )
-def one_segment(chosen: Chosen, situation: Situation, full: FullWalBuffers | None) -> Verdict:
+def wal_buffers_one_segment(chosen: Chosen, situation: Situation, full: FullWalBuffers | None) -> Verdict:
     """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and
     memory is 512 MB or more; 64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic
     value. Where sessions were measured to find them full more than once a second: 64 MB, or twice
@@ -71,7 +71,7 @@ def _more_wal_buffers(situation: Situation) -> int | None:
     source=CHECKPOINTS,
     risk="crash recovery takes longer: the report shows how long",
 )
-def a_quarter_of_an_hour(situation: Situation) -> Verdict:
+def checkpoint_timeout_by_workload(situation: Situation) -> Verdict:
     """15 minutes (30 for OLAP, 5 on a desktop): each page is written to WAL in full only once
     in an interval. A longer one that you set stays.
     """
@@ -93,7 +93,7 @@ def a_quarter_of_an_hour(situation: Situation) -> Verdict:
     source=CHECKPOINTS + "; release notes 14",
     risk="none",
 )
-def spread_the_writing() -> Verdict:
+def checkpoint_completion_target_default() -> Verdict:
     """0.9, the default since 14: the writing is spread over the interval."""
     return Change(0.9, "spreads the writing over nine tenths of the interval")
 
@@ -160,7 +160,7 @@ def _at_most(size: int) -> str:
     source=CHECKPOINTS,
     risk="that much disk is used; crash recovery may read it all",
 )
-def room_for_one_interval(situation: Situation, chosen: Chosen) -> Verdict:
+def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdict:
     """Enough that the clock, not the volume, starts checkpoints. From the measured WAL rate
     where there is one; else by workload (2 to 16 GB), four times memory at most, growing to
     half of memory (64 GB at most) on large machines that are no desktops. Where more than a
@@ -226,7 +226,7 @@ def forced_by_volume(wal: Wal, trigger: float) -> float:
     source=DOC,
     risk="that much disk stays in use",
 )
-def keep_segments_for_reuse(chosen: Chosen) -> Verdict:
+def min_wal_size_a_quarter_of_max(chosen: Chosen) -> Verdict:
     """A quarter of max_wal_size: segments are renamed for reuse instead of made anew."""
     return Change(
         greatest(80 * MiB, chosen.size("max_wal_size") / 4),
@@ -237,10 +237,10 @@ def keep_segments_for_reuse(chosen: Chosen) -> Verdict:
 @rule(
     "wal_compression",
     basis=Basis.MEASURED,
-    source=DOC + "; docs/proof.md",
+    source=DOC + "; docs/measured-results.md",
     risk="some CPU for each full-page image",
 )
-def only_a_cheap_one(situation: Situation) -> Verdict:
+def wal_compression_lz4(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is. pglz cut WAL to a
     quarter when measured, but took about a fifth of the throughput where the CPU binds and
     gave none back where I/O operations do. (PgTune writes lz4 unseen: a build without it does
@@ -259,7 +259,7 @@ def only_a_cheap_one(situation: Situation) -> Verdict:
 
 
 @rule("wal_level", source=DOC, risk="lowering it stops replication and archiving")
-def replicas_and_archives_need_it() -> Verdict:
+def wal_level_replica() -> Verdict:
     """Never touched: `minimal` stops a server that archives from starting, and every replica
     from following. (PgTune's desktop profile sets it.)
     """
@@ -273,24 +273,24 @@ def _durable(situation: Situation, name: str, harm: str) -> Verdict:
 
 
 @rule("fsync", source=DOC, risk="slower commits, and data that survive", suggestion=True)
-def flush_to_disk(situation: Situation) -> Verdict:
+def fsync_on(situation: Situation) -> Verdict:
     """On. Where it is off, we say so and leave the change to you."""
     return _durable(situation, "fsync", "a crash of the machine can destroy every database")
 
 
 @rule("full_page_writes", source=DOC, risk="more WAL, and pages that survive", suggestion=True)
-def whole_pages(situation: Situation) -> Verdict:
+def full_page_writes_on(situation: Situation) -> Verdict:
     """On. Where it is off, we say so and leave the change to you."""
     return _durable(situation, "full_page_writes", "a torn page cannot be repaired")
 
 
 @rule("synchronous_commit", source=DOC, risk="slower commits", suggestion=True)
-def commits_that_hold(situation: Situation) -> Verdict:
+def synchronous_commit_on(situation: Situation) -> Verdict:
     """Left as it is. Where it is off, we say so and leave the change to you."""
     return _durable(situation, "synchronous_commit", "the last commits before a crash are lost")
 
 
 @rule("commit_delay", source=DOC, risk="every commit waits")
-def no_waiting() -> Verdict:
+def commit_delay_none() -> Verdict:
     """Left as it is: commits that meet already share a flush."""
     return Keep("commits that meet share a flush already")
