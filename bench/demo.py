@@ -3,8 +3,8 @@
     python bench/demo.py --runs 10 --output demo-runs
 
 Runs `mrtuner demo` again and again on a machine that does nothing else (some eight minutes each),
-keeps every report.json in the directory, and prints a table for docs/measured-results.md. Runs that are there
-already count, so that an interrupted series goes on.
+keeps every report.json in the directory, and prints a table for docs/measured-results.md. Runs that
+are there already count, so that an interrupted series goes on.
 """
 
 from __future__ import annotations

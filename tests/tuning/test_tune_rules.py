@@ -154,7 +154,7 @@ CASES: dict[str, list[Case]] = {
     # --- parallel
     "max_parallel_workers": [
         keep("8", "already so"),  # 8 CPUs, and 8 is the default
-        change("16", "one for each CPU", cpus=16),
+        change("16", "one per CPU", cpus=16),
         change("2", cpus=1),
         # A small container on a large host: 1 GB / 64 MB = 16.
         change("16", cpus=64, memory="1GB", connections=10),

@@ -1,6 +1,7 @@
 """The loads of the demo, with their reasons: chosen and sized before it runs, whatever comes out.
 
-Lengths come from pilots on two CPUs (docs/measured-results.md): at most six minutes of measuring in all.
+Lengths come from pilots on two CPUs (docs/measured-results.md): at most six minutes of measuring in
+all.
 """
 
 from __future__ import annotations

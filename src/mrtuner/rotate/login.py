@@ -11,9 +11,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.rotate.model import Credential, Group
 from mrtuner.rotate.statements import rows
 
-_OUT_OF_REACH: Final = frozenset(
-    {ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT}
-)
+_OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
 _PLACE: Final = ("host", "port", "dbname")
 _REPLAY_SECONDS: Final = 60.0  # a replica may be that far behind
 _POLL_SECONDS: Final = 0.5

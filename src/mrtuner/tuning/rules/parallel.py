@@ -42,7 +42,9 @@ def _workers(memory: Memory | None) -> Expr:
     source=DOC + "; a standby needs at least its primary's value",
     risk="restart; on a standby it may not be lower than on the primary",
 )
-def max_worker_processes_for_parallel_workers(memory: Memory | None, situation: Situation) -> Verdict:
+def max_worker_processes_for_parallel_workers(
+    memory: Memory | None, situation: Situation
+) -> Verdict:
     """The parallel workers plus four for extensions and logical replication, never below the
     server's own default of 8 (PgTune goes below it on four to seven CPUs), nor below what a live
     server has: a slot that nobody uses costs next to nothing.

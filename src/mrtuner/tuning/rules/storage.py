@@ -170,7 +170,9 @@ def bgwriter_delay_default() -> Verdict:
 
 
 @rule("bgwriter_lru_maxpages", source=BACKGROUND, risk="more writing ahead of need")
-def bgwriter_lru_maxpages_by_backend_writes(writes: BufferWrites | None, cpus: Cpus | None) -> Verdict:
+def bgwriter_lru_maxpages_by_backend_writes(
+    writes: BufferWrites | None, cpus: Cpus | None
+) -> Verdict:
     """500 where the writer was measured to stop early more than once a minute, on four CPUs or
     more; else left as it is.
     """

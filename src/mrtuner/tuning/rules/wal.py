@@ -38,7 +38,9 @@ FEW = 0.1
     source=DOC + "; xlog.c: XLOGChooseNumBuffers",
     risk="restart",
 )
-def wal_buffers_one_segment(chosen: Chosen, situation: Situation, full: FullWalBuffers | None) -> Verdict:
+def wal_buffers_one_segment(
+    chosen: Chosen, situation: Situation, full: FullWalBuffers | None
+) -> Verdict:
     """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and
     memory is 512 MB or more; 64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic
     value. Where sessions were measured to find them full more than once a second: 64 MB, or twice
