@@ -1,11 +1,17 @@
-"""The text of a file or of standard input: of a sane size, and never of a device or a pipe."""
+"""Files read with care, and replaced in one piece.
+
+What is read is of a sane size, and never a device or a pipe. Whoever reads a file that is replaced
+sees the old one or the whole new one, whatever happens meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
+from errno import EISDIR
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import Bytes, MiB, pretty_bytes
@@ -46,6 +52,76 @@ def read_stream(stream: BinaryIO, name: str) -> str:
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadValue(f"{name} is not text", "Give a file in UTF-8.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whose a file is, and who may do what with it."""
+
+    uid: int
+    gid: int
+    mode: int  # the permissions alone
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """As this file or directory has it. FileNotFoundError where there is none."""
+        found = path.stat()
+        return cls(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+
+
+def replace(
+    path: Path, contents: str | bytes, access: Access | None = None, *, mode: int = 0o666
+) -> None:
+    """Write a file in one piece, through to the disk.
+
+    It gets `access`, else `mode` less the umask. OSError, and nothing is left behind.
+    """
+    _written_beside(path, contents, access, mode).replace(path)
+    sync(path.parent)
+
+
+def try_replacing(
+    path: Path, contents: str | bytes, access: Access | None = None, *, mode: int = 0o666
+) -> None:
+    """Do all of `replace` but the replacing. OSError where that could not be done."""
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+    _written_beside(path, contents, access, mode).unlink()
+
+
+def sync(directory: Path) -> None:
+    """Put what was renamed or removed there through to the disk."""
+    number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _written_beside(path: Path, contents: str | bytes, access: Access | None, mode: int) -> Path:
+    # The name begins with a dot and does not end in .conf, so no include_dir ever reads it.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.unlink(missing_ok=True)
+    number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(number, "wb") as file:
+            if access is not None:
+                _admit(number, access)
+            file.write(contents.encode("utf-8") if isinstance(contents, str) else contents)
+            file.flush()
+            os.fsync(number)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    return unfinished
+
+
+def _admit(number: int, access: Access) -> None:
+    """Let the same read it as before: an application or a server is often another user."""
+    now = os.fstat(number)
+    if (now.st_uid, now.st_gid) != (access.uid, access.gid):
+        os.fchown(number, access.uid, access.gid)
+    os.fchmod(number, access.mode)
 
 
 def _require_regular(path: Path, mode: int) -> None:

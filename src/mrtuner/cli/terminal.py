@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 import click
 
+from mrtuner import files
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.escape import printable, printable_json
 
@@ -68,12 +69,9 @@ def as_json(data: dict[str, Any]) -> str:
 
 def save(path: Path, text: str) -> None:
     """Write a file in one piece: the old one stays until the new one is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        files.replace(path, text)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise MrTunerError(
             f"cannot write {path}: {error.strerror}", "Name another file."
         ) from error

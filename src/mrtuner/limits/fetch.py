@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner import files
 from mrtuner.aws import cloudwatch, rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
@@ -311,6 +312,4 @@ def _save(file: Path, found: Day) -> None:
     """Keep a day; a cache that cannot be written is no error."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-        unfinished.write_bytes(gzip.compress(json.dumps(found).encode(), compresslevel=1))
-        unfinished.replace(file)
+        files.replace(file, gzip.compress(json.dumps(found).encode(), compresslevel=1))

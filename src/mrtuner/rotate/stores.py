@@ -7,7 +7,6 @@ scheme before the colon, its object a function that takes the text after it and 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -16,8 +15,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
+from mrtuner import files
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.rotate.journal import replace_file, try_replacing
+from mrtuner.rotate.journal import OWNER_ONLY
 
 if TYPE_CHECKING:
     from mrtuner.rotate.model import Credential
@@ -118,7 +118,7 @@ class File:
         """ApplyError when it could not be replaced, or holds something else than an object."""
         try:
             before, _ = self._before()
-            try_replacing(self.path, before, self._status())
+            files.try_replacing(self.path, before, self._access(), mode=OWNER_ONLY)
         except (OSError, ValueError) as error:
             raise self._unwritable(error) from None
 
@@ -128,8 +128,8 @@ class File:
             before, kept = self._before()
             text = json.dumps(credential.within(kept), indent=1)
             if kept.get("username") != credential.username:
-                replace_file(self.previous, before)
-            replace_file(self.path, text + "\n", self._status())
+                files.replace(self.previous, before, mode=OWNER_ONLY)
+            files.replace(self.path, text + "\n", self._access(), mode=OWNER_ONLY)
         except (OSError, ValueError) as error:
             raise self._unwritable(error) from None
 
@@ -159,8 +159,8 @@ class File:
             "It has to be missing, or a JSON object in a directory that we may write to.",
         )
 
-    def _status(self) -> os.stat_result | None:
-        return self.path.stat() if self.path.exists() else None
+    def _access(self) -> files.Access | None:
+        return files.Access.of(self.path) if self.path.exists() else None
 
     def restore(self, username: str) -> bool:
         """Put the previous file back in its place; remove this one if there was none."""
@@ -171,7 +171,7 @@ class File:
                 return True
             if (_object(text) or {}).get("username") != username:
                 return False
-            replace_file(self.path, text, self._status())
+            files.replace(self.path, text, self._access(), mode=OWNER_ONLY)
         except (OSError, ValueError):
             return False
         return True

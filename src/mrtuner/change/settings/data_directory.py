@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from mrtuner import files
 from mrtuner.errors import MissingPart
 
 
@@ -27,9 +28,9 @@ def replace_file(path: Path, text: str | None) -> None:
     try:
         if text is None:
             path.unlink(missing_ok=True)
+            files.sync(path.parent)
         else:
-            _write_aside(path, text)
-        _sync(path.parent)
+            files.replace(path, text.encode("utf-8", "surrogateescape"), _access(path))
     except OSError as error:
         raise MissingPart(
             f"cannot write {path}: {error.strerror or error}",
@@ -37,38 +38,15 @@ def replace_file(path: Path, text: str | None) -> None:
         ) from error
 
 
-def _write_aside(path: Path, text: str) -> None:
-    # The name starts with a dot and does not end in .conf, so include_dir never reads it.
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+def _access(path: Path) -> files.Access:
+    """As of the file that is replaced. Only root can give a file to somebody else."""
     try:
-        with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
-            _take_after(file.fileno(), path)
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _take_after(number: int, path: Path) -> None:
-    """Give an open file the owner and mode of the one that it replaces."""
-    try:
-        like, mode = path.stat(), path.stat().st_mode & 0o777
+        like = files.Access.of(path)
     except FileNotFoundError:
-        like, mode = path.parent.stat(), 0o644
-    os.fchmod(number, mode)
-    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()) and os.geteuid() == 0:
-        os.fchown(number, like.st_uid, like.st_gid)
-
-
-def _sync(directory: Path) -> None:
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+        like = replace(files.Access.of(path.parent), mode=0o644)
+    if os.geteuid() == 0:
+        return like
+    return replace(like, uid=os.geteuid(), gid=os.getegid())
 
 
 def runs_here(data_directory: Path, port: int, started: str) -> bool:
