@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit, Audited
     from mrtuner.failover.settings.advice import Settings
 
-_GAP: Final = "  "
 _WIDTH: Final = 100
 
 
@@ -122,11 +121,3 @@ def _items(mark: str, items: Iterable[str]) -> Iterator[str]:
             item, _WIDTH, initial_indent=f"  {mark} ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
-
-
-def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as their widest cell."""
-    cells = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

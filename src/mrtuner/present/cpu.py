@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
+from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     for name, text in _facts(told):
         yield from wrap(text, WIDE, initial_indent=f"{name:<18}", subsequent_indent=" " * 18)
     yield ""
-    yield from _table([_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])])
+    rows = [_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])]
+    yield from aligned(rows, right=range(len(_HEADS)))
     yield from _listed("what to do", told["advice"])
     yield from _listed("what weakens this", told["notes"])
 
@@ -186,12 +188,6 @@ def _row(level: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[str, ...]:
         "–" if work is None else f"{work:.2f}",
         *(_seconds(level[name]) for name in ("cpu", "delay", "rest")),
     )
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
 def _listed(title: str, items: Sequence[str]) -> Iterator[str]:

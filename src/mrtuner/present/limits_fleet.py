@@ -10,6 +10,7 @@ from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.fleet import SCHEMA
 from mrtuner.limits.sentences import lasting, quantity
+from mrtuner.tables import aligned
 
 _HEADER: Final = ("region", "instance", "class", "storage", "at", "ceiling", "for")
 
@@ -22,7 +23,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         )
     rows = [_cells(one, at) for one in told["instances"] for at in one["pegged"]]
     if rows:
-        yield from _table([_HEADER, *rows])
+        yield from aligned([_HEADER, *rows])
         yield ""
     pegged = sum(1 for one in told["instances"] if one["pegged"])
     yield (
@@ -44,10 +45,3 @@ def _cells(one: Mapping[str, Any], at: Mapping[str, Any]) -> tuple[str, ...]:
         at["ceiling"] or f"unknown {at['resource']}",
         lasting(at["minutes"]),
     )
-
-
-def _table(cells: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADER))]
-    for row in cells:
-        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(padded).rstrip()

@@ -123,13 +123,13 @@ def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
 
 def _list(as_json: bool) -> None:
     from mrtuner.failover.lab.scenarios import SCENARIOS
-    from mrtuner.failover.words import table
+    from mrtuner.tables import aligned
 
     if as_json:
         known = [{"name": one.name, "words": one.words} for one in SCENARIOS.values()]
         terminal.document({"schema": SCHEMA, "known": known})
         return
-    for line in table([(one.name, one.words) for one in SCENARIOS.values()]):
+    for line in aligned([(one.name, one.words) for one in SCENARIOS.values()]):
         terminal.print_line(line)
 
 
@@ -183,7 +183,7 @@ def _tell(session: Session, what: str, content: Any, as_json: bool) -> None:
 
 def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     from mrtuner.failover.lab.lab import explained
-    from mrtuner.failover.words import table
+    from mrtuner.tables import aligned
 
     flags = "--user --preserve-credentials --net --mount"
     entrance = f"nsenter --target {session.first()} {flags} --"
@@ -192,8 +192,8 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
         return
     terminal.print_line("a client's place:")
     terminal.print_line(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
-    for line in table([("  " + what, dsn) for what, dsn in dsns.items()]):
+    for line in aligned([("  " + what, dsn) for what, dsn in dsns.items()]):
         terminal.print_line(line)
     terminal.print_line("type what is to happen; Ctrl-C ends it:")
-    for line in table([("  " + verb, words) for verb, words in explained()]):
+    for line in aligned([("  " + verb, words) for verb, words in explained()]):
         terminal.print_line(line)

@@ -13,6 +13,7 @@ import click
 
 from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
+from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 FOUND: Final = 3
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
-_GAP: Final = "  "
 
 
 @options.command("audit")
@@ -139,24 +139,15 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
 
 
 def _print(found: Fleet) -> None:
-    for line in _table(found.ordered):
-        terminal.print_line(line)
+    if found.ordered:
+        for line in aligned([_HEADER, *map(_cells, found.ordered)]):
+            terminal.print_line(line)
     for line in _summary(found):
         terminal.print_line(line)
     for failure in found.failures:
         message = failure.error.message
         said = message if failure.region in message else f"{failure.region}: {message}"
         terminal.print_error(said, failure.error.hint)
-
-
-def _table(rows: Iterable[Row]) -> Iterator[str]:
-    cells = [_HEADER, *(_cells(row) for row in rows)]
-    if len(cells) == 1:
-        return
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADER))]
-    for line in cells:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        yield _GAP.join(padded).rstrip()
 
 
 def _cells(row: Row) -> tuple[str, ...]:

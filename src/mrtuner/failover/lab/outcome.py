@@ -115,15 +115,15 @@ _VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """An outcome's document for people."""
-    from mrtuner.failover.words import table
+    from mrtuner.tables import aligned
 
     yield f"{told['scenario']}: {told['words']}"
     yield f"Linux {told['release']}, HZ {told['hz']}; {limits(told)}"
     yield ""
     head = ("case", "predicted", "measured", "", "decided by")
-    yield from table([head, *map(cells, told["cases"])])
+    yield from aligned([head, *map(cells, told["cases"])])
     yield ""
-    yield from table([_HEAD, *map(_seen_cells, told["probes"])])
+    yield from aligned([_HEAD, *map(_seen_cells, told["probes"])])
     writes = told["writes"]
     yield ""
     if told["fenced"] is not None:

@@ -76,12 +76,12 @@ class SelfTest:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        from mrtuner.failover.words import table
+        from mrtuner.tables import aligned
 
         yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
         yield ""
         head = ("case", "setting", "predicted s", "measured s", "")
-        yield from table([head, *map(_row, self.trials)])
+        yield from aligned([head, *map(_row, self.trials)])
 
 
 def _row(trial: Trial) -> tuple[str, ...]:
