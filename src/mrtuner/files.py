@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from errno import EISDIR
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import Bytes, MiB, pretty_bytes
@@ -54,8 +53,7 @@ def read_stream(stream: BinaryIO, name: str) -> str:
         raise BadValue(f"{name} is not text", "Give a file in UTF-8.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """Whose a file is, and who may do what with it."""
 
     uid: int

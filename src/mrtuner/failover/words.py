@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict.cases import Case, Prediction, Situation, said
+from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit, Audited
@@ -27,7 +28,7 @@ def prediction(
     back = situation.away is not None
     head = ("case", "hangs", *(("notices",) if back else ()), "decided by")
     rows = [_cells(case, back) for case in cases]
-    yield from table([head, *rows])
+    yield from aligned([head, *rows])
     if back:
         yield ""
         yield f"notices: when the address answers again {situation.away:g} s after the client asked"
@@ -73,7 +74,7 @@ def settings(chosen: Settings) -> Iterator[str]:
     """What the settings give, what they cost, and what stays open."""
     head = ("case", "hangs at most", "decided by")
     rows = [(case.case.words, _most(case), case.decided_by) for case in chosen.cases]
-    yield from table([head, *rows])
+    yield from aligned([head, *rows])
     yield from _listed("what it costs", chosen.costs)
     yield from _listed("not bounded", chosen.unbounded)
     yield ""
@@ -84,7 +85,7 @@ def audit(done: Audit) -> Iterator[str]:
     """A row for each connection, then what is wrong."""
     if done.connections:
         head = ("process", "connection", "idle, then a query", "query in flight")
-        yield from table([head, *map(_audited, done.connections)])
+        yield from aligned([head, *map(_audited, done.connections)])
     for one in done.connections:
         yield from _listed(_owner(one), one.findings)
     yield from _listed("the server, and what is in between", done.findings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 from mrtuner import files
@@ -43,10 +42,10 @@ def _access(path: Path) -> files.Access:
     try:
         like = files.Access.of(path)
     except FileNotFoundError:
-        like = replace(files.Access.of(path.parent), mode=0o644)
+        like = files.Access.of(path.parent)._replace(mode=0o644)
     if os.geteuid() == 0:
         return like
-    return replace(like, uid=os.geteuid(), gid=os.getegid())
+    return like._replace(uid=os.geteuid(), gid=os.getegid())
 
 
 def runs_here(data_directory: Path, port: int, started: str) -> bool:
