@@ -19,25 +19,32 @@ MODES: Final = ("integer", "gzip", "sql")
 @options.command("cpu")
 @click.option(
     "--mode", type=click.Choice(MODES),
-    help="What the workers do.  [default: integer; sql with --sql]",
+    help="Kind of work.  [default: integer; sql with --sql]",
 )  # fmt: skip
-@click.option("--sql", "dsn", metavar="DSN", help="Burn in the sessions of this server.")
-@click.option("--cpus", type=click.IntRange(1), metavar="N", help="vCPUs of a server elsewhere.")
+@click.option("--sql", "dsn", metavar="DSN", help="Run the workers as sessions of this server.")
+@click.option(
+    "--cpus",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of vCPUs of a server that runs elsewhere.",
+)
 @click.option(
     "--up-to", metavar="2x",
-    help="Most workers: a multiple of the CPUs, or a number.  [default: 2x; with --sql 1x]",
+    help="Largest number of workers, or a multiple of the CPUs.  [default: 2x; with --sql 1x]",
 )  # fmt: skip
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 600), default=2.0, show_default=True,
-    help="Work of each worker, were it alone.",
+    help="Time that each worker needs when it runs alone.",
 )  # fmt: skip
 @click.option(
     "--repeats", type=click.IntRange(2, 100), default=5, show_default=True,
-    help="Trials with each number of workers.",
+    help="Number of trials with each number of workers.",
 )  # fmt: skip
-@click.option("--no-pairs", is_flag=True, help="Do not try the CPUs two by two.")
-@click.option("--seed", type=int, help="Repeat the order of an earlier test.")
-@click.option("--force", is_flag=True, help="Measure on a busy machine too; the record says so.")
+@click.option("--no-pairs", is_flag=True, help="Do not look for CPUs that share a core.")
+@click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier test.")
+@click.option(
+    "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
+)
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write the whole test as one HTML file.",

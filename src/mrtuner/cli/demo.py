@@ -36,9 +36,9 @@ _SPACE: Final = Bytes(14 * GiB)
 @options.server_bin_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    default=Path(), help="Put report.html and report.json there.  [default: here]",
+    default=Path(), help="Directory for report.html and report.json.  [default: the current one]",
 )  # fmt: skip
-@click.option("--seed", type=int, help="Repeat the order of an earlier demo.")
+@click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier demo.")
 @options.json_option
 def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bool) -> None:
     """Measure what the advice gains on this machine, and where it does not; about 8 minutes.

@@ -133,7 +133,11 @@ def version_option() -> click.Option:
 def debug_option() -> click.Option:
     """The --debug of the group and of every command."""
     return click.Option(
-        ["--debug"], is_flag=True, expose_value=False, callback=_remember, help="Show tracebacks."
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        callback=_remember,
+        help="Show tracebacks of errors.",
     )
 
 

@@ -22,54 +22,60 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 @options.command("limits")
 @click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
-@click.option("--all", "everything", is_flag=True, help="Every PostgreSQL instance of the region.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Check every PostgreSQL instance of the region."
+)
 @click.option(
     "--metrics",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="CSV, JSON or Parquet with CloudWatch's names and units.",
+    help="Metrics to read: CSV, JSON or Parquet with CloudWatch's names and units.",
 )
-@click.option("--class", "class_name", metavar="CLASS", help="Such as db.r5.2xlarge.")
-@click.option("--storage", metavar="VOLUME", help="Such as gp3:500GB,12000iops,500MiB/s.")
+@click.option(
+    "--class", "class_name", metavar="CLASS", help="Instance class, such as db.r5.2xlarge."
+)
+@click.option("--storage", metavar="VOLUME", help="Volume, such as gp3:500GB,12000iops,500MiB/s.")
 @click.option(
     "--what-if",
     multiple=True,
     metavar="CLASS|VOLUME",
-    help="The same demand under another class, storage, or both; repeatable.",
+    help="Also show the same demand on another class, storage, or both; may be repeated.",
 )
 @click.option(
     "--since",
     default="14d",
     show_default=True,
     metavar="TIME",
-    help="How far back CloudWatch is asked: 6h, 14d, 60d.",
+    help="How far back to read CloudWatch: 6h, 14d, 60d.",
 )
 @click.option(
     "--max-connections",
     type=click.IntRange(1),
     metavar="N",
-    help="Of the server.  [default: what the class gives, estimated]",
+    help="max_connections of the server.  [default: estimated from the class]",
 )
-@click.option("--timezone", metavar="ZONE", help="Of timestamps that name none, such as UTC.")
+@click.option(
+    "--timezone", metavar="ZONE", help="Time zone of timestamps that name none, such as UTC."
+)
 @click.option(
     "--throughput-unit",
     type=click.Choice(_UNITS),
     metavar="UNIT",
-    help="Of the file, where it is not B/s: kB/s, KiB/s, MB/s or MiB/s.",
+    help="Unit of throughput in the file, if not B/s: kB/s, KiB/s, MB/s or MiB/s.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a page with the picture: ceilings drawn through the series.",
+    help="Write an HTML page with the ceilings drawn through the series.",
 )
 @click.option(
     "--watch", type=options.Duration(), metavar="TIME",
     help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
     "the ceilings]",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with 3 when a limit was reached.")
+@click.option("--check", is_flag=True, help="Exit with status 3 if a limit was reached.")
 @click.option(
     "--example",
     is_flag=True,
@@ -80,10 +86,10 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     "regions",
     multiple=True,
     metavar="REGION",
-    help="AWS region; with --all repeatable.  [default: AWS's configuration]",
+    help="AWS region; may be repeated with --all.  [default: AWS's configuration]",
 )
-@click.option("--all-regions", is_flag=True, help="With --all: every region of the account.")
-@click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
+@click.option("--all-regions", is_flag=True, help="Check every region of the account, with --all.")
+@click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
 def command(

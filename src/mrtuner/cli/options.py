@@ -78,28 +78,30 @@ _workload: Final = click.option(
 )
 _MACHINE: Final = (
     click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),
-    click.option("--cpus", type=int, metavar="N", help="CPUs it may use."),
+    click.option("--cpus", type=int, metavar="N", help="Number of CPUs PostgreSQL may use."),
     click.option("--storage", metavar="KIND", help=f"One of {', '.join(STORAGES)}."),
-    click.option("--disk", metavar="SIZE", help="Size of the volume below the data directory."),
+    click.option("--disk", metavar="SIZE", help="Size of the volume of the data directory."),
     click.option(
         "--wal-disk", metavar="SIZE", help="Size of the volume that pg_wal has to itself."
     ),
-    click.option("--iops", type=int, metavar="N", help="I/O operations a second of the volume."),
+    click.option("--iops", type=int, metavar="N", help="I/O operations per second of the volume."),
     click.option(
-        "--throughput", metavar="SIZE", help="Bytes a second of the volume, such as 125MB."
+        "--throughput",
+        metavar="SIZE",
+        help="Throughput of the volume in bytes per second, such as 125MB.",
     ),
     click.option("--data", metavar="SIZE", help="Size of all databases together."),
     click.option(
         "--connections",
         type=int,
         metavar="N",
-        help="Sessions of applications; what the server reserves comes on top.",
+        help="Number of application sessions; what the server reserves comes on top.",
     ),
     click.option(
         "--active",
         type=int,
         metavar="N",
-        help="How many of them run a statement at the same moment.  [default: any may]",
+        help="How many sessions run a statement at the same time.  [default: all may]",
     ),
     click.option(
         "--huge-pages",
@@ -111,7 +113,7 @@ _MACHINE: Final = (
         "--rto",
         type=Duration(),
         metavar="TIME",
-        help="Longest crash recovery allowed, such as 60s: it bounds max_wal_size.",
+        help="Longest crash recovery allowed, such as 60s; it bounds max_wal_size.",
     ),
     click.option("--pg", "postgres", type=int, metavar="MAJOR", help="PostgreSQL version, 13-19."),
     click.option(
@@ -124,20 +126,20 @@ _MACHINE: Final = (
 
 _GROUP: Final = (
     click.option("--class", "class_name", required=True, metavar="CLASS",
-                 help="Such as db.r6g.xlarge."),
+                 help="Instance class, such as db.r6g.xlarge."),
     click.option(
         "--family", "family_name", required=True, metavar="FAMILY",
-        help="Such as postgres17 or aurora-postgresql16.",
+        help="Parameter group family, such as postgres17 or aurora-postgresql16.",
     ),
     click.option(
         "--workload", type=click.Choice(WORKLOADS), metavar="KIND",
         help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
     ),
     click.option("--connections", type=CONNECTIONS, metavar="N",
-                 help="Sessions of applications; what the server reserves comes on top."),
+                 help="Number of application sessions; what the server reserves comes on top."),
     click.option("--storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",
-                 help="Hold from this class up: larger ones get more.  [default: every class]"),
+                 help="Smallest class that the group has to fit.  [default: every class]"),
 )  # fmt: skip
 
 
@@ -156,15 +158,15 @@ def size(text: str | None) -> Bytes | None:
 
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else there."
+    "--json", "as_json", is_flag=True, help="Write one JSON document to stdout."
 )
 #: Statements that --plans explains where no number is given.
 PLANS: Final = 20
 plans_option = click.option(
     "--plans", type=click.IntRange(1, 1000), is_flag=False, flag_value=PLANS, metavar="[N]",
-    help="Explain the N statements (20) that take most time, now and as advised; never run them.",
+    help="Explain the N (20) most expensive statements, now and as advised; they are never run.",
 )  # fmt: skip
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 server_bin_option = click.option(
     "--server-bin",
     type=click.Path(path_type=Path, file_okay=False),
@@ -181,11 +183,11 @@ journal_option = click.option(
 
 every_option = click.option(
     "--every", type=Duration(), default="0.2s", show_default=True, metavar="TIME",
-    help="Between two probes of one kind.",
+    help="Time between two probes of one kind.",
 )  # fmt: skip
 steady_option = click.option(
     "--steady", type=Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Of good answers to every probe, before it begins and until it counts as over.",
+    help="Time of good answers to every probe before it begins, and until it counts as over.",
 )  # fmt: skip
 
 

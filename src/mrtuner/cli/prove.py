@@ -35,63 +35,68 @@ class Target:
 
 @options.command("prove")
 @click.argument("dsn", required=False)
-@click.option("--embedded", is_flag=True, help="Measure on a fresh server of our own.")
+@click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 @options.server_bin_option
 @click.option(
     "--workload", "script", type=click.Choice(SCRIPTS), default="tpcb", show_default=True,
-    help="What pgbench runs.",
+    help="Transaction that pgbench runs.",
 )  # fmt: skip
 @click.option(
     "--statements", type=click.IntRange(1, 100), metavar="N",
-    help="Run the N statements that took most time, by pg_stat_statements.",
+    help="Replay the N statements of pg_stat_statements that took the most time.",
 )  # fmt: skip
 @click.option(
     "--statements-from",
     metavar="DSN",
-    help="Read pg_stat_statements there, such as in production.  [default: the server itself]",
+    help="Server to read pg_stat_statements from, such as production.  [default: DSN]",
 )
 @click.option(
     "--script", "scripts", multiple=True, metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Run a pgbench script of yours; may be given again.",
+    help="Run your own pgbench script; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--on-this-data",
     is_flag=True,
-    help="Run on the database that DSN names, a restored copy: nothing is made there.",
+    help="Run on the database named by DSN, a restored copy; nothing is created there.",
 )
-@click.option("--writes", is_flag=True, help="With --on-this-data: the load may write there.")
+@click.option("--writes", is_flag=True, help="Allow the load to write, with --on-this-data.")
 @click.option(
     "--rate",
     metavar="TPS",
-    help="Transactions a second, or a share such as 70% of what the slower side can do.",
+    help="Transactions per second, or a share of the slower side's throughput, such as 70%.",
 )
 @click.option(
     "--scale",
     type=int,
     metavar="N",
-    help="pgbench's scale: 15 MB each.  [default: by the data, the memory and the disk]",
+    help="pgbench scale factor, 15 MB each.  [default: by the data, the memory and the disk]",
 )
 @click.option(
-    "--clients", type=int, metavar="N", help="Sessions at once.  [default: four for each CPU]"
+    "--clients",
+    type=int,
+    metavar="N",
+    help="Number of concurrent sessions.  [default: four per CPU]",
 )
 @click.option(
     "--seconds",
     type=int,
     metavar="N",
-    help="Length of each run.  [default: 60, or 20 where it only reads]",
+    help="Length of each run in seconds.  [default: 60, or 20 for reads]",
 )
-@click.option("--warmup", type=int, default=15, show_default=True, help="Seconds before each run.")
-@click.option("--blocks", type=int, default=10, show_default=True, help="Pairs of runs.")
+@click.option(
+    "--warmup", type=int, default=15, show_default=True, help="Warm-up before each run, in seconds."
+)
+@click.option("--blocks", type=int, default=10, show_default=True, help="Number of pairs of runs.")
 @click.option(
     "--calibrate", type=int, default=3, show_default=True,
-    help="Further pairs that measure the same settings twice.",
+    help="Number of further pairs that measure the same settings twice.",
 )  # fmt: skip
 @click.option(
     "--delta", type=options.Share(), default="3%", show_default=True, metavar="SHARE",
-    help="The smallest difference that matters.",
+    help="Smallest difference that matters.",
 )  # fmt: skip
-@click.option("--seed", type=int, help="Repeat the order of an earlier proof.")
+@click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier proof.")
 @click.option(
     "--database", default="mrtuner_proof", show_default=True, help="Name of the temporary database."
 )
@@ -103,7 +108,7 @@ class Target:
 @change.restart_option
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the whole proof as one HTML file.",
+    help="Write the report as one HTML file.",
 )  # fmt: skip
 @options.journal_option
 @options.yes_option

@@ -22,29 +22,34 @@ WAITED_FOR: Final = 3
 
 @options.command("rotate")
 @click.argument("dsn")
-@click.option("--group", required=True, metavar="ROLE", help="The role that owns everything.")
+@click.option(
+    "--group",
+    required=True,
+    metavar="ROLE",
+    help="Group role that owns everything; its two login roles take turns.",
+)
 @click.option(
     "--to", metavar="STORE",
     help="secretsmanager:ARN, file:PATH, stdout, or a command that reads JSON from stdin.  "
     "[default: as last time]",
 )  # fmt: skip
-@click.option("--status", is_flag=True, help="Show how far it is; change nothing.")
+@click.option("--status", is_flag=True, help="Show the state of the rotation; change nothing.")
 @click.option("--abort", is_flag=True, help="Go back to the old credential.")
 @click.option(
     "--current", metavar="ROLE",
-    help="The role in use, where that cannot be told; begins anew, or ends a wait.",
+    help="Role in use, if it cannot be determined; starts over, or ends a wait.",
 )  # fmt: skip
 @click.option(
     "--wait", type=options.Duration(), default="10min", show_default=True,
-    help="At most, for sessions of the old role to end.",
+    help="Longest wait for sessions of the old role to end.",
 )  # fmt: skip
 @click.option(
     "--quiet", type=options.Duration(), default="1min", show_default=True,
-    help="Without any such session before the old role is disabled.",
+    help="Time without a session of the old role before it is disabled.",
 )  # fmt: skip
 @click.option(
     "--replica", "replicas", multiple=True, metavar="DSN",
-    help="A standby that applications read from; its sessions count. May be repeated.",
+    help="Standby that applications read from, whose sessions count; may be repeated.",
 )  # fmt: skip
 @options.journal_option
 @options.yes_option

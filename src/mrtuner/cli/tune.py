@@ -45,10 +45,10 @@ FOUND: Final = 3
     help="Sample a running server's counters for this long, under load, such as 30s.",
 )
 @options.plans_option
-@click.option("--check", is_flag=True, help="Exit with 3 when there is something to change.")
+@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to change.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write there instead of to stdout.",
+    help="Write to this file instead of stdout.",
 )  # fmt: skip
 @click.pass_context
 def command(

@@ -23,8 +23,8 @@ SCHEMA: Final = "mrtuner.undo/1"
 @options.command("undo")
 @click.argument("dsn")
 @change.restart_option
-@click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
-@click.option("--proof", is_flag=True, help="Only what a proof that was killed left behind.")
+@click.option("--force", is_flag=True, help="Overwrite settings that somebody has changed since.")
+@click.option("--proof", is_flag=True, help="Remove only what a killed proof has left behind.")
 @options.journal_option
 @options.yes_option
 @options.json_option

@@ -23,13 +23,13 @@ INTERRUPTED: Final = 130
     "--watch",
     type=options.Duration(),
     metavar="TIME",
-    help="Measure rates for so long, such as 15m.  [default: since the last reset]",
+    help="Measure rates for this long, such as 15m.  [default: since the last reset]",
 )
 @click.option(
     "--sample",
     multiple=True,
     metavar="TABLE",
-    help="Compare rows of it before and after the watch: are values rewritten unchanged?",
+    help="Table whose rows are compared before and after, to find values rewritten unchanged.",
 )
 @click.option(
     "--format",
@@ -37,7 +37,7 @@ INTERRUPTED: Final = 130
     type=click.Choice(("text", "json", "sql", "conf")),
     default="text",
     show_default=True,
-    help="How to tell it; conf has the server's settings alone.",
+    help="Output format; conf holds only the settings of the server.",
 )
 @click.option(
     "--top",
@@ -45,17 +45,19 @@ INTERRUPTED: Final = 130
     default=20,
     show_default=True,
     metavar="N",
-    help="Tables told in full.",
+    help="Number of tables shown in full.",
 )
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a page with a picture: dead rows now and with the advice.",
+    help="Write an HTML page with a picture of dead rows now and with the advice.",
 )
-@click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
-@click.option("--apply", "applies", is_flag=True, help="Set what is advised for tables.")
-@click.option("--undo", "undoes", is_flag=True, help="Take the last --apply back, measure nothing.")
+@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
+@click.option(
+    "--apply", "applies", is_flag=True, help="Set the advised storage parameters of tables."
+)
+@click.option("--undo", "undoes", is_flag=True, help="Undo the last --apply, without measuring.")
 @options.journal_option
 @options.yes_option
 @options.json_option

@@ -1,8 +1,9 @@
 """The journal of rotations: one file a group, replaced in one piece and on disk at every step.
 
 The journal of changes (mrtuner.change.journal) is about entries of a server's configuration; a
-rotation has none. This one lies beside it. It never holds a password. One that was handed to a store that cannot
-be asked lies in a file of its own beside it, for its owner only, until the rotation has ended.
+rotation has none. This one lies beside it. It never holds a password. One that was handed to a
+store that cannot be asked lies in a file of its own beside it, for its owner only, until the
+rotation has ended.
 """
 
 from __future__ import annotations

@@ -29,27 +29,42 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 
 
 @options.command("compare")
-@click.option("--a", "first", required=True, metavar="SIDE", help="The one to beat.")
-@click.option("--b", "second", required=True, metavar="SIDE", help="The other.")
+@click.option("--a", "first", required=True, metavar="SIDE", help="Baseline variant.")
+@click.option("--b", "second", required=True, metavar="SIDE", help="Candidate variant.")
 @click.option(
     "--workload", default="tpcb", show_default=True, metavar="NAME",
     help=f"One of {', '.join(_BUILTIN)}, or a file of SQL for pgbench.",
 )  # fmt: skip
-@click.option("--scale", type=int, default=100, show_default=True, help="pgbench's: 15 MB each.")
-@click.option("--clients", type=int, default=8, show_default=True, help="Sessions at once.")
-@click.option("--rate", default="", metavar="TPS", help="Transactions a second.  [default: all]")
-@click.option("--seconds", type=int, default=60, show_default=True, help="Length of each run.")
-@click.option("--warmup", type=int, help="Seconds.  [default: 15, or a tenth of a run]")
-@click.option("--blocks", type=int, default=10, show_default=True, help="Pairs of runs.")
+@click.option(
+    "--scale", type=int, default=100, show_default=True, help="pgbench scale factor, 15 MB each."
+)
+@click.option(
+    "--clients", type=int, default=8, show_default=True, help="Number of concurrent sessions."
+)
+@click.option(
+    "--rate",
+    default="",
+    metavar="TPS",
+    help="Transactions per second.  [default: as many as possible]",
+)
+@click.option(
+    "--seconds", type=int, default=60, show_default=True, help="Length of each run in seconds."
+)
+@click.option(
+    "--warmup",
+    type=int,
+    help="Warm-up before each run, in seconds.  [default: 15, or a tenth of a run]",
+)
+@click.option("--blocks", type=int, default=10, show_default=True, help="Number of pairs of runs.")
 @click.option(
     "--calibrate", type=int, default=0, show_default=True,
-    help="Further pairs that measure A twice.",
+    help="Number of further pairs that measure A twice.",
 )  # fmt: skip
 @click.option(
     "--delta", type=options.Share(), default="3%", show_default=True, metavar="SHARE",
-    help="The smallest difference that matters.",
+    help="Smallest difference that matters.",
 )  # fmt: skip
-@click.option("--seed", type=int, help="Repeat the order of an earlier run.")
+@click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier run.")
 @running.output_option
 @options.server_bin_option
 @running.force_option

@@ -14,11 +14,11 @@ from mrtuner.cli.bench import running
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--against", type=click.Path(path_type=Path, file_okay=False), metavar="RUN",
-    help="Put an earlier run of the same machine and versions beside it.",
+    help="Compare with an earlier run on the same machine and versions.",
 )  # fmt: skip
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write pictures and all figures as one HTML page.",
+    help="Write all pictures and figures as one HTML page.",
 )  # fmt: skip
 @click.option(
     "--parquet", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",

@@ -21,14 +21,23 @@ if TYPE_CHECKING:
 @running.output_option
 @click.option(
     "--resume", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Go on with the unfinished run in this directory.",
+    help="Continue the unfinished run in this directory.",
 )  # fmt: skip
-@click.option("--forecast", is_flag=True, help="Say how long it would take, and stop.")
-@click.option("--scale", type=int, multiple=True, help="In place of the plan's; repeatable.")
-@click.option("--clients", type=int, multiple=True, help="The same.")
-@click.option("--blocks", type=int, help="The same.")
-@click.option("--seconds", type=int, help="The same.")
-@click.option("--warmup", type=int, help="The same.")
+@click.option("--forecast", is_flag=True, help="Only show how long it would take.")
+@click.option(
+    "--scale", type=int, multiple=True, help="Scale factor instead of the plan's; may be repeated."
+)
+@click.option(
+    "--clients",
+    type=int,
+    multiple=True,
+    help="Number of sessions instead of the plan's; may be repeated.",
+)
+@click.option("--blocks", type=int, help="Number of blocks instead of the plan's.")
+@click.option("--seconds", type=int, help="Length of each run in seconds instead of the plan's.")
+@click.option(
+    "--warmup", type=int, help="Warm-up before each run in seconds, instead of the plan's."
+)
 @options.server_bin_option
 @running.force_option
 @options.json_option

@@ -19,10 +19,10 @@ FORECAST: Final = "mrtuner.bench.forecast/1"
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Keep the record here.  [default: bench-NAME-TIME]",
+    help="Directory of the record.  [default: bench-NAME-TIME]",
 )  # fmt: skip
 force_option = click.option(
-    "--force", is_flag=True, help="Measure on a busy machine; the record will say so."
+    "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
 )
 
 

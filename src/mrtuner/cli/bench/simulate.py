@@ -19,22 +19,24 @@ SCHEMA: Final = "mrtuner.bench.simulation/1"
 @options.command("simulate")
 @click.option(
     "--pairs", default="3,5,7,10,20", show_default=True, metavar="N,N…",
-    help="Runs of each arm.",
+    help="Number of runs of each variant.",
 )  # fmt: skip
 @click.option(
     "--noise", type=options.Share(), default="2%", show_default=True, metavar="SHARE",
-    help="Standard deviation of a run.",
+    help="Standard deviation of a single run.",
 )  # fmt: skip
 @click.option(
     "--drift", type=options.Share(), default="5%", show_default=True, metavar="SHARE",
-    help="Standard deviation of what the machine does from run to run.",
+    help="Standard deviation of the machine's drift from run to run.",
 )  # fmt: skip
 @click.option(
     "--effect", type=options.Share(), default="0%", show_default=True, metavar="SHARE",
-    help="A difference to plant: how often is it found?",
+    help="Difference to plant, to see how often it is found.",
 )  # fmt: skip
-@click.option("--repeats", type=int, default=1500, show_default=True, help="Simulated benchmarks.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the chance.")
+@click.option(
+    "--repeats", type=int, default=1500, show_default=True, help="Number of simulated benchmarks."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @options.json_option
 def command(
     pairs: str, noise: float, drift: float, effect: float, repeats: int, seed: int, as_json: bool

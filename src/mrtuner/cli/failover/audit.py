@@ -20,11 +20,11 @@ FOUND: Final = 3
 @click.argument("target", required=False, metavar="[DSN|PID]")
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT",
-    help="Every connection from this machine to that port.",
+    help="Audit every connection from this machine to this port.",
 )  # fmt: skip
 @click.option(
     "--within", type=options.Duration(), default="60s", show_default=True, metavar="TIME",
-    help="A longer hang is a finding.",
+    help="Report connections that may hang longer than this.",
 )  # fmt: skip
 @options.json_option
 @click.pass_context

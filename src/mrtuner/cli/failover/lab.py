@@ -25,32 +25,32 @@ FAILED: Final = 1
 @options.command("lab")
 @click.option(
     "--scenario", "scenarios", multiple=True, metavar="NAME",
-    help="Play this one; repeatable.  [default: stay open for commands]",
+    help="Play this scenario; may be repeated.  [default: stay open for commands]",
 )  # fmt: skip
-@click.option("--list", "listed", is_flag=True, help="The scenarios, and what breaks in each.")
+@click.option("--list", "listed", is_flag=True, help="List the scenarios and what breaks in each.")
 @click.option(
     "--within", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
-    help="Set the clients as `settings --within` does.",
+    help="Configure the clients as `settings --within` advises.",
 )  # fmt: skip
 @click.option(
     "--client", metavar="PARAMETERS",
-    help="Set them so instead: libpq's parameters, such as 'connect_timeout=3'.",
+    help="Configure the clients with these libpq parameters, such as 'connect_timeout=3'.",
 )  # fmt: skip
 @click.option(
     "--sysctl", "sysctls", multiple=True, metavar="NAME=VALUE",
-    help="In the clients' network namespace, such as tcp_retries2=5; repeatable.",
+    help="Kernel setting of the clients' network, such as tcp_retries2=5; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--dns-ttl", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Of the name that leads to the primary.",
+    help="Time to live of the DNS name that leads to the primary.",
 )  # fmt: skip
 @click.option(
     "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
-    help="Do not wait longer than that for a hang to end.",
+    help="Longest wait for a hang to end.",
 )  # fmt: skip
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write pictures and all figures as one HTML page.",
+    help="Write all pictures and figures as one HTML page.",
 )  # fmt: skip
 @options.server_bin_option
 @options.json_option

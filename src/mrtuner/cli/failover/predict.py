@@ -18,26 +18,37 @@ SCHEMA: Final = "mrtuner.failover.predict/1"
 
 @options.command("predict")
 @click.argument("dsn", required=False)
-@click.option("--client", metavar="NAME", help="The driver or pooler.  [default: libpq]")
+@click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
 @click.option(
     "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="The client machine's settings: what sysctl -a prints there.",
+    help="File with the client machine's settings, as printed by sysctl -a.",
 )  # fmt: skip
-@click.option("--rtt", type=options.Duration(), metavar="TIME", help="Round trip to the server.")
-@click.option("--kernel", metavar="VERSION", help="With --sysctl FILE: its uname -r.")
-@click.option("--hz", type=int, metavar="N", help="With --sysctl FILE: its ticks a second.")
+@click.option(
+    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
+)
+@click.option(
+    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
+)
+@click.option(
+    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
+)
 @click.option(
     "--user-timeout", type=options.Duration(), metavar="TIME",
     help="A TCP_USER_TIMEOUT set by other means than the connection string.",
 )  # fmt: skip
 @click.option(
     "--read-timeout", type=options.Duration(), metavar="TIME",
-    help="The client's own limit on each answer, such as pgjdbc's socketTimeout.",
+    help="The client's own limit on waiting for an answer, such as pgjdbc's socketTimeout.",
 )  # fmt: skip
-@click.option("--dns-ttl", type=options.Duration(), metavar="TIME", help="Of the server's name.")
+@click.option(
+    "--dns-ttl",
+    type=options.Duration(),
+    metavar="TIME",
+    help="Time to live of the server's DNS name.",
+)
 @click.option(
     "--away", type=options.Duration(), metavar="TIME",
-    help="Tell when the client notices if the address answers again after that.",
+    help="Also predict when the client notices that the address answers again after this long.",
 )  # fmt: skip
 @options.json_option
 def command(

@@ -32,35 +32,35 @@ _PATIENT: Final = 30.0
 @click.argument("dsn")
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",
-    help="rds:INSTANCE, patroni:URL, manual, or a command.",
+    help="What sets the failover off: rds:INSTANCE, patroni:URL, manual, or a command.",
 )  # fmt: skip
 @click.option(
     "--within", type=options.Duration(), metavar="TIME",
-    help="No client may wait longer for an answer or an error.",
+    help="Longest acceptable wait of a client for an answer or an error.",
 )  # fmt: skip
 @click.option("--through", metavar="DSN", help="Probe through this pooler or proxy as well.")
 @click.option(
     "--connections", type=click.IntRange(1, 500), default=10, show_default=True, metavar="N",
-    help="Held connections of each kind, and at most so many new ones at once.",
+    help="Connections held open by each kind of probe, and the most new ones at a time.",
 )  # fmt: skip
 @options.every_option
 @click.option(
     "--give-up", type=options.Duration(), metavar="TIME",
-    help="After which a probe counts as failed.  [default: twice --within, else 30s]",
+    help="Time after which a probe counts as failed.  [default: twice --within, else 30s]",
 )  # fmt: skip
 @options.steady_option
 @click.option(
     "--quiet", type=options.Duration(), metavar="TIME",
-    help="If nothing happens for so long, say so and stop.  [default: 2min; by hand: --for]",
+    help="Stop if nothing happens for this long.  [default: 2min; by hand: --for]",
 )  # fmt: skip
 @click.option(
     "--for", "whole", type=options.Duration(), default="10min", show_default=True, metavar="TIME",
-    help="Stop after that, whatever happens.",
+    help="Stop after this long, whatever happens.",
 )  # fmt: skip
-@click.option("--no-write", is_flag=True, help="Probe with reads alone; no ledger.")
+@click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write it as one HTML file, with a time line.",
+    help="Write the report, with a time line, as one HTML file.",
 )  # fmt: skip
 @change.account_options
 @options.yes_option

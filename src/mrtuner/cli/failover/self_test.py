@@ -13,7 +13,9 @@ FAILED: Final = 1
 
 
 @options.command("self-test")
-@click.option("--whole", is_flag=True, help="The whole grid of the documentation: some 2 min.")
+@click.option(
+    "--whole", is_flag=True, help="Run the whole grid of the documentation, about 2 minutes."
+)
 @options.json_option
 @click.pass_context
 def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:

@@ -13,26 +13,38 @@ SCHEMA: Final = "mrtuner.failover.settings/1"
 
 
 @options.command("settings")
-@click.option("--for", "stack", required=True, metavar="STACK", help="The client; below.")
+@click.option(
+    "--for",
+    "stack",
+    required=True,
+    metavar="STACK",
+    help="Client stack to write settings for, from the list below.",
+)
 @click.option(
     "--within", type=options.Duration(), required=True, metavar="TIME",
-    help="No case that can be bounded may hang longer.",
+    help="Longest hang allowed in every case that settings can bound.",
 )  # fmt: skip
 @click.option(
     "--longest-query", type=options.Duration(), metavar="TIME",
-    help="The longest legal query: needed for a limit on answers.",
+    help="Longest query that may run; needed to limit the wait for answers.",
 )  # fmt: skip
 @click.option(
     "--hosts", type=click.IntRange(1), default=1, show_default=True,
-    help="Addresses in the connection string.",
+    help="Number of addresses in the connection string.",
 )  # fmt: skip
 @click.option(
     "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="The client machine's settings: what sysctl -a prints there.",
+    help="File with the client machine's settings, as printed by sysctl -a.",
 )  # fmt: skip
-@click.option("--rtt", type=options.Duration(), metavar="TIME", help="Round trip to the server.")
-@click.option("--kernel", metavar="VERSION", help="With --sysctl FILE: its uname -r.")
-@click.option("--hz", type=int, metavar="N", help="With --sysctl FILE: its ticks a second.")
+@click.option(
+    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
+)
+@click.option(
+    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
+)
+@click.option(
+    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
+)
 @options.json_option
 def command(
     stack: str,

@@ -28,8 +28,10 @@ SCHEMA: Final = "mrtuner.rds.apply/1"
 
 @options.command("apply")
 @click.argument("instance")
-@click.option("--group", metavar="NAME", help="Use this group; it is made if it is not there.")
-@click.option("--shared", is_flag=True, help="Change a group that others use too.")
+@click.option(
+    "--group", metavar="NAME", help="Parameter group to use; it is created if it does not exist."
+)
+@click.option("--shared", is_flag=True, help="Allow changing a group that other instances use too.")
 @change.reboot_option
 @change.workload_option
 @change.connections_option

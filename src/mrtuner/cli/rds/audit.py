@@ -24,17 +24,17 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
 
 
 @options.command("audit")
-@click.option("--all-regions", is_flag=True, help="Every region that the account may use.")
+@click.option("--all-regions", is_flag=True, help="Audit every region that the account may use.")
 @click.option(
     "--region", "regions", multiple=True, metavar="REGION",
-    help="This region; repeatable.  [default: the one of AWS's configuration]",
+    help="Audit this region; may be repeated.  [default: AWS's configuration]",
 )  # fmt: skip
 @click.option(
     "--workload", type=click.Choice(options.WORKLOADS), default="mixed", show_default=True,
-    metavar="KIND", help="What the servers are for: drift is measured against advice for that.",
+    metavar="KIND", help="Workload of the servers; drift is measured against the advice for it.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with 3 when somebody should see to something.")
-@click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
+@click.option("--check", is_flag=True, help="Exit with status 3 if something needs attention.")
+@click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
 def command(

@@ -27,16 +27,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ACCOUNT: Final = (
     click.option(
-        "--region", metavar="REGION", help="Where the instance is.  [default: AWS's configuration]"
+        "--region",
+        metavar="REGION",
+        help="AWS region of the instance.  [default: AWS's configuration]",
     ),
-    click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]"),
+    click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]"),
 )
 reboot_option = click.option(
     "--reboot",
     type=click.Choice(["never", "window", "now"]),
     default="never",
     show_default=True,
-    help="Not at all; left to AWS's own next restart; or now, and waited for.",
+    help="When to reboot: never, at AWS's next restart, or now, waiting for it.",
 )
 workload_option = click.option(
     "--workload",
@@ -67,7 +69,7 @@ dsn_option = click.option(
     "--dsn",
     metavar="DSN",
     callback=named,
-    help="Connect to the instance, once that is proved, and compare what it runs.",
+    help="Connect to the instance, if DSN is proved to lead to it, and compare what it runs.",
 )
 poll_option = click.option(
     "--poll",
@@ -75,7 +77,7 @@ poll_option = click.option(
     default="1s",
     metavar="TIME",
     show_default=True,
-    help="Time between the first two looks at AWS; later ones are less frequent.",
+    help="Time between the first two polls of AWS; later ones are less frequent.",
 )
 
 

@@ -22,12 +22,12 @@ _FOUND_SOMETHING: Final = 3
 
 @options.command("diff")
 @click.argument("instance")
-@click.option("--against", metavar="GROUP", help="Compare this group, not the attached one.")
+@click.option("--against", metavar="GROUP", help="Compare this group instead of the attached one.")
 @change.dsn_option
 @change.workload_option
 @change.connections_option
-@click.option("--all", "everything", is_flag=True, help="List what is right as well.")
-@click.option("--check", is_flag=True, help="Exit with 3 when there is something to do.")
+@click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
+@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
 @change.account_options
 @options.json_option
 @click.pass_context

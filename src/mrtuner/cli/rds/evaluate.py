@@ -29,23 +29,33 @@ _WIDE: Final = 140
 
 @options.command("evaluate")
 @click.argument("formula")
-@click.option("--parameter", metavar="NAME", help="Whose value it is: unit, bounds and sense.")
-@click.option("--class", "class_name", metavar="CLASS", help="Such as db.r6g.xlarge.")
 @click.option(
-    "--memory", metavar="BYTES", help="DBInstanceClassMemory itself: bytes, or such as 15GB."
+    "--parameter",
+    metavar="NAME",
+    help="Parameter that the formula is for: its unit, bounds and meaning.",
+)
+@click.option(
+    "--class", "class_name", metavar="CLASS", help="Instance class, such as db.r6g.xlarge."
+)
+@click.option(
+    "--memory",
+    metavar="BYTES",
+    help="Value of DBInstanceClassMemory, in bytes or as a size such as 15GB.",
 )
 @click.option(
     "--dsn",
     metavar="DSN",
     callback=change.named,
-    help="Read the memory off this running instance.",
+    help="Read DBInstanceClassMemory from this running instance.",
 )
-@click.option("--all-classes", is_flag=True, help="A table of every class of the engine.")
-@click.option("--vcpus", type=click.IntRange(1), metavar="N", help="DBInstanceVCPU.")
-@click.option("--storage", type=click.IntRange(1), metavar="GIB", help="AllocatedStorage, in GiB.")
+@click.option("--all-classes", is_flag=True, help="Show a table of every class of the engine.")
+@click.option("--vcpus", type=click.IntRange(1), metavar="N", help="Value of DBInstanceVCPU.")
+@click.option(
+    "--storage", type=click.IntRange(1), metavar="GIB", help="Value of AllocatedStorage, in GiB."
+)
 @click.option(
     "--engine", type=click.Choice(_ENGINES), default="postgres", show_default=True,
-    help="Whose classes, and whose memory: Aurora withholds less.",
+    help="Engine whose classes and memory to use; Aurora withholds less.",
 )  # fmt: skip
 @click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
 @options.json_option

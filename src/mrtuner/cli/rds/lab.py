@@ -41,20 +41,22 @@ def command() -> None:
     "--servers/--no-servers", default=True,
     help="Put a real PostgreSQL behind every instance.  [default: servers]",
 )  # fmt: skip
-@click.option("--region", default="us-east-1", show_default=True, help="The region to set.")
+@click.option(
+    "--region", default="us-east-1", show_default=True, help="AWS region that the lab stands for."
+)
 @click.option(
     "--speed", type=click.FloatRange(1), default=60.0, show_default=True, metavar="TIMES",
-    help="How much faster than the wall's the lab's clock runs.",
+    help="How much faster than real time the lab's clock runs.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="Begin with these API calls (JSON).",
+    help="File of API calls (JSON) to begin with.",
 )  # fmt: skip
 @click.option("--example", is_flag=True, help="Begin with a small shop to try things on.")
 @click.option(
     "--server-bin", "programs", multiple=True, metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="An installation of another major version of PostgreSQL; repeatable.",
+    help="Installation of another major version of PostgreSQL; may be repeated.",
 )  # fmt: skip
 @options.json_option
 def start(

@@ -28,14 +28,16 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 @options.command("lint")
 @click.argument("targets", nargs=-1, required=True, metavar="GROUP|FILE...")
 @click.option(
-    "--family", metavar="FAMILY", help="Where the file does not say it, such as postgres17."
+    "--family",
+    metavar="FAMILY",
+    help="Parameter group family, if the file does not name it, such as postgres17.",
 )
 @click.option(
     "--class", "class_names", multiple=True, metavar="CLASS",
-    help="Try the values on this class only; repeatable.  [default: every class]",
+    help="Check the values on this class only; may be repeated.  [default: every class]",
 )  # fmt: skip
-@click.option("--smallest", metavar="CLASS", help="Try them on classes from this one up.")
-@click.option("--cluster", is_flag=True, help="GROUP is a DB cluster parameter group.")
+@click.option("--smallest", metavar="CLASS", help="Check the values on this class and larger ones.")
+@click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
 @change.account_options
 @options.json_option
 @click.pass_context

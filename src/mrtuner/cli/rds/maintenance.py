@@ -71,14 +71,21 @@ def command() -> None:
 
 @command.command("list", cls=Command, hidden=True)
 @click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
-@click.option("--all", "everything", is_flag=True, help="Every PostgreSQL instance of the region.")
-@click.option("--timezone", metavar="ZONE", help="Show times there.")
-@click.option("--stagger-by", "tag", metavar="TAG", help="Instances with one value take turns.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include every PostgreSQL instance of the region."
+)
+@click.option("--timezone", metavar="ZONE", help="Time zone to show times in.")
+@click.option(
+    "--stagger-by",
+    "tag",
+    metavar="TAG",
+    help="Tag whose value groups the instances that take turns.",
+)
 @click.option(
     "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
-    help="Between two windows of one group.",
+    help="Time between two windows of one group.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="End with 3 when there is something to do.")
+@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
 @change.account_options
 @options.json_option
 @click.pass_context
@@ -178,34 +185,38 @@ def _lines(
 @click.argument("instance")
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
-    help="How clients reach it. What is measured is what these settings give.",
+    help="Connection string as the clients use it; its settings are what is measured.",
 )  # fmt: skip
 @click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
 @click.option(
     "--apply", "action", metavar="ACTION",
-    help="Instead of a reboot, apply this pending maintenance action at once.",
+    help="Apply this pending maintenance action now, instead of rebooting.",
 )  # fmt: skip
 @click.option(
-    "--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Do it so often."
+    "--times",
+    type=click.IntRange(1, 20),
+    default=1,
+    show_default=True,
+    help="Number of rehearsals.",
 )
 @options.every_option
 @click.option(
     "--give-up", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
-    help="After which a probe counts as failed.",
+    help="Time after which a probe counts as failed.",
 )  # fmt: skip
 @options.steady_option
 @click.option(
     "--quiet", type=options.Duration(), metavar="TIME",
-    help="If nothing goes away for so long, say so and stop.  [default: 2min; with --apply 30min]",
+    help="Stop if nothing goes away for this long.  [default: 2min; with --apply 30min]",
 )  # fmt: skip
 @click.option(
     "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
-    help="From the end of one to the next.",
+    help="Pause between two rehearsals.",
 )  # fmt: skip
-@click.option("--no-write", is_flag=True, help="Do not probe with writes; for replicas.")
+@click.option("--no-write", is_flag=True, help="Probe with reads only, as for replicas.")
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write it as one HTML file, with a time line.",
+    help="Write the report, with a time line, as one HTML file.",
 )  # fmt: skip
 @change.account_options
 @options.yes_option

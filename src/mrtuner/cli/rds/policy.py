@@ -10,17 +10,29 @@ from mrtuner.cli import options, terminal
 @options.command("policy")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND")
 @click.option(
-    "--region", "regions", multiple=True, metavar="REGION", help="Only there; repeatable."
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    help="Allow the actions in this region only; may be repeated.",
 )
-@click.option("--account", default="*", metavar="ID", help="The account's twelve digits.")
+@click.option("--account", default="*", metavar="ID", help="AWS account, twelve digits.")
 @click.option(
     "--instance", default="*", metavar="ID",
-    help="Only this instance or cluster; orders* is a cluster and its members.",
+    help="Allow this instance or cluster only; orders* is a cluster and its members.",
 )  # fmt: skip
-@click.option("--group", default="*", metavar="NAME", help="Only this parameter group.")
-@click.option("--from", "source", default="*", metavar="REGION", help="Snapshots: from there.")
-@click.option("--to", "destination", default="*", metavar="REGION", help="Snapshots: to there.")
-@click.option("--kms-key", metavar="KEY", help="Snapshots: the key of the copies.")
+@click.option("--group", default="*", metavar="NAME", help="Allow this parameter group only.")
+@click.option(
+    "--from", "source", default="*", metavar="REGION", help="Region that snapshots are copied from."
+)
+@click.option(
+    "--to",
+    "destination",
+    default="*",
+    metavar="REGION",
+    help="Region that snapshots are copied to.",
+)
+@click.option("--kms-key", metavar="KEY", help="KMS key of the copied snapshots.")
 @click.option(
     "--without", multiple=True, metavar="OPTION",
     help="Leave out what only this option of the command needs, such as --without=--keep; "

@@ -23,8 +23,8 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
     help=f"One of {', '.join(FORMATS)}.",
 )  # fmt: skip
 @options.group_options
-@click.option("--name", metavar="NAME", help="The group's name.  [default: mrtuner-FAMILY]")
-@click.option("--description", metavar="TEXT", help="The group's description.")
+@click.option("--name", metavar="NAME", help="Name of the group.  [default: mrtuner-FAMILY]")
+@click.option("--description", metavar="TEXT", help="Description of the group.")
 @click.option(
     "--cluster/--instance", default=None,
     help="A DB cluster parameter group or one of instances.  [default: cluster for Aurora]",
@@ -32,7 +32,7 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
 @options.json_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write there instead of to stdout.",
+    help="Write to this file instead of stdout.",
 )  # fmt: skip
 def command(
     form: str,

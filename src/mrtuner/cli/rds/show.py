@@ -20,14 +20,16 @@ FOUND: Final = 3
 
 @options.command("show")
 @options.group_options
-@click.option("--all-classes", is_flag=True, help="A table of what it gives on every class.")
+@click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write an HTML page with the group, every class and a picture.",
 )
-@click.option("--check", is_flag=True, help="Exit with 3 when there is a class it cannot hold on.")
+@click.option(
+    "--check", is_flag=True, help="Exit with status 3 if the values do not fit on some class."
+)
 @options.json_option
 def command(
     family_name: str,

@@ -31,8 +31,8 @@ def command() -> None:
 
 
 @command.command("copy", cls=Command, short_help="Copy the newest snapshot of each instance.")
-@click.option("--from", "source", required=True, metavar="REGION", help="Where the snapshots are.")
-@click.option("--to", "destination", required=True, metavar="REGION", help="Where copies go.")
+@click.option("--from", "source", required=True, metavar="REGION", help="Region of the snapshots.")
+@click.option("--to", "destination", required=True, metavar="REGION", help="Region to copy to.")
 @click.option(
     "--kms-key", metavar="KEY",
     help="Key of the destination that encrypts the copies: id, ARN or alias. Encrypted "
@@ -45,16 +45,16 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--instance", "instances", multiple=True, metavar="ID",
-    help="Only this instance; repeatable.  [default: all]",
+    help="Copy snapshots of this instance only; may be repeated.  [default: all]",
 )  # fmt: skip
 @click.option(
-    "--wait/--no-wait", default=True, help="Wait until the copies are whole.  [default: wait]"
+    "--wait/--no-wait", default=True, help="Wait until the copies are complete.  [default: wait]"
 )
 @click.option(
     "--poll", type=options.Duration(), default="30s", metavar="TIME", show_default=True,
-    help="Time between two looks at the copies.",
+    help="Time between two checks of the copies.",
 )  # fmt: skip
-@click.option("--profile", metavar="NAME", help="AWS profile.  [default: AWS_PROFILE]")
+@click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
 def copy(
@@ -105,7 +105,7 @@ def copy(
 @command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write there instead of to stdout.",
+    help="Write to this file instead of stdout.",
 )  # fmt: skip
 def template(output: Path | None) -> None:
     """The CloudFormation (SAM) template of a Lambda function that copies on a schedule.

@@ -24,7 +24,7 @@ SCHEMA: Final = "mrtuner.rds.undo/1"
 @options.command("undo")
 @click.argument("instance")
 @change.reboot_option
-@click.option("--force", is_flag=True, help="Overwrite what somebody changed since.")
+@click.option("--force", is_flag=True, help="Overwrite parameters that somebody has changed since.")
 @change.poll_option
 @change.account_options
 @options.journal_option

@@ -2,7 +2,8 @@
 
 What more of it is worth was measured (docs/measured-results.md, sorts and hashes). A sort gains
 until it is done in one merge pass. A large hash table was slower than batches that fit the CPU's
-caches, whose temporary files mostly stay in the kernel's cache: so it keeps the 8 MB that it has by default.
+caches, whose temporary files mostly stay in the kernel's cache: so it keeps the 8 MB that it has by
+default.
 """
 
 from __future__ import annotations
