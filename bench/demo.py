@@ -2,9 +2,14 @@
 
     python bench/demo.py --runs 10 --output demo-runs
 
-Runs `mrtuner demo` again and again on a machine that does nothing else (some eight minutes each),
+Runs `mrtuner demo` again and again on a machine that does nothing else (some twelve minutes each),
 keeps every report.json in the directory, and prints a table for docs/measured-results.md. Runs that
 are there already count, so that an interrupted series goes on.
+
+    python bench/demo.py --pilots 10 --output demo-pilots
+
+measures the same loads so often on one pair of servers, filled once (some six minutes each). A pilot
+is counted as a run of its own: its p values are adjusted for its own loads.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ DECIDED = ("better", "worse", "equivalent")
 def main(arguments: Sequence[str]) -> int:
     given = _options().parse_args(arguments)
     given.output.mkdir(parents=True, exist_ok=True)
+    if given.pilots:
+        pilots(given.pilots, given.output)
+        given.runs = 0
     for number in range(1, given.runs + 1):
         place = given.output / f"run-{number:02}"
         if not (place / "report.json").is_file():
@@ -37,6 +45,33 @@ def main(arguments: Sequence[str]) -> int:
     for line in table(reports):
         sys.stdout.write(f"{line}\n")
     return 0
+
+
+def pilots(count: int, output: Path) -> None:
+    """So many times all loads on servers that stay, each kept as the report of a run."""
+    from mrtuner.bench.record import fresh_seed
+    from mrtuner.bench.series import Measured, Series
+    from mrtuner.cli import demo, proving
+    from mrtuner.host import probe
+    from mrtuner.postgres.cluster import find_binaries
+
+    found: list[list[Measured]] = [[] for _ in range(count)]
+    binaries = find_binaries(None)
+    with demo.scratch() as base:
+        host = probe(data_directory=base)
+        stages = [demo.memory_stage(binaries, base, host), demo.volume_stage(binaries, host)]
+        for stage in stages:
+            tasks = [stage.tasks(fresh_seed()) for _ in range(count)]
+            flat = [task for some in tasks for task in some]
+            for place, one in enumerate(stage.measure(flat, lambda task: lambda event: None)):
+                found[place // len(tasks[0])].append(one)
+                sys.stderr.write(f"{len(found[place // len(tasks[0])])}: {one.title}\n")
+    for number, measured in enumerate(found, 1):
+        series = Series(measured=tuple(measured), left_out=(), busy=None)
+        place_of = output / f"run-{number:02}"
+        place_of.mkdir(exist_ok=True)
+        document = proving.Proof(tuning=stages[0].tuning, series=series).document()
+        (place_of / "report.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def table(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -73,6 +108,7 @@ def _pauses(loads: Sequence[Mapping[str, Any]]) -> str:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--pilots", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-runs"))
     return parser
 

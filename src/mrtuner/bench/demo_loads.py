@@ -78,7 +78,7 @@ def in_memory(
             " into memory, but not into the default 128 MB of shared_buffers"
         ),
         plan=_plan("cached-reads", _scripts("cached-reads", _CACHED_READS), scale, cpus, seed,
-                   sides, seconds=2, blocks=4),
+                   sides, seconds=2, blocks=8),
         lead_in=4,
     )  # fmt: skip
     sizes = ", ".join(f"{rows:,}" for rows in _SIZES)
@@ -88,7 +88,7 @@ def in_memory(
             f"{', '.join(_REPORTS)} of {sizes} rows, one after another in one session: what does"
             " not fit into work_mem goes to files, but a large hash table misses the CPU's cache"
         ),
-        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=16),
+        plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=12),
         lead_in=2,
     )
     control = Task(

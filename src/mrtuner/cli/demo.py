@@ -78,9 +78,9 @@ def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
     binaries = find_binaries(server_bin)
     find_pgbench(binaries)
     busy = proving.busy()
-    with _scratch() as base:
+    with scratch() as base:
         host = probe(data_directory=base)
-        stages = [_memory_stage(binaries, base, host), _volume_stage(binaries, host)]
+        stages = [memory_stage(binaries, base, host), volume_stage(binaries, host)]
         seed = fresh_seed() if seed is None else seed
         tasks = [stage.tasks(seed) for stage in stages]
         left_out = [stage.left_out for stage in stages if stage.left_out]
@@ -98,7 +98,7 @@ def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
 
 
 @dataclass(kw_only=True)
-class _Stage:
+class Stage:
     """A machine, its two sides and its data."""
 
     tuning: Tuning  # the advice for it
@@ -135,7 +135,7 @@ class _Stage:
                 yield before
 
 
-def _memory_stage(binaries: Binaries, base: Path, host: Host) -> _Stage:
+def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
     """This machine as it is."""
     from mrtuner.bench.demo_loads import in_memory, scale_for
     from mrtuner.bench.standing import filled, on_huge_pages, side_by_side
@@ -154,7 +154,7 @@ def _memory_stage(binaries: Binaries, base: Path, host: Host) -> _Stage:
         conditions.append(_HUGE if on_huge_pages(servers["advised"]) else _NO_HUGE)
         return servers
 
-    return _Stage(
+    return Stage(
         tuning=tuning, ready=ready, host=host, program=template.binaries.program("pgbench"),
         make=lambda seed, sides: in_memory(scale, _cpus(host), seed, sides),
     )  # fmt: skip
@@ -167,7 +167,7 @@ _HUGE: Final = (
 _NO_HUGE: Final = "no huge pages: root can reserve them, as the advice says"
 
 
-def _volume_stage(binaries: Binaries, host: Host) -> _Stage:
+def volume_stage(binaries: Binaries, host: Host) -> Stage:
     """A small cloud machine, stood in for, where that can be had."""
     from mrtuner.bench.demo_loads import (
         VOLUME_IOPS,
@@ -200,7 +200,7 @@ def _volume_stage(binaries: Binaries, host: Host) -> _Stage:
             )
         )  # fmt: skip
 
-    return _Stage(
+    return Stage(
         tuning=tuning, ready=ready, host=host, left_out=_why_no_volume(host),
         program=binaries.program("pgbench"),
         make=small_volume,
@@ -259,7 +259,7 @@ def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
     """A directory for the servers; it goes at the end, and also when we are killed."""
     from mrtuner.bench import guard
     from mrtuner.postgres.cluster import scratch_directory
