@@ -8,8 +8,8 @@ are there already count, so that an interrupted series goes on.
 
     python bench/demo.py --pilots 10 --output demo-pilots
 
-measures the same loads so often on one pair of servers, filled once (some six minutes each). A pilot
-is counted as a run of its own: its p values are adjusted for its own loads.
+measures the same loads so often on one pair of servers, filled once (some six minutes each). A
+pilot is counted as a run of its own: its p values are adjusted for its own loads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def pilots(count: int, output: Path) -> None:
         for stage in stages:
             tasks = [stage.tasks(fresh_seed()) for _ in range(count)]
             flat = [task for some in tasks for task in some]
-            for place, one in enumerate(stage.measure(flat, lambda task: lambda event: None)):
+            for place, one in enumerate(stage.measure(flat, lambda _task: _silent)):
                 found[place // len(tasks[0])].append(one)
                 sys.stderr.write(f"{len(found[place // len(tasks[0])])}: {one.title}\n")
     for number, measured in enumerate(found, 1):
@@ -72,6 +72,10 @@ def pilots(count: int, output: Path) -> None:
         place_of.mkdir(exist_ok=True)
         document = proving.Proof(tuning=stages[0].tuning, series=series).document()
         (place_of / "report.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def _silent(_event: object) -> None:
+    """Show no progress within a load."""
 
 
 def table(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
