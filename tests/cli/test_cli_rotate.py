@@ -72,7 +72,7 @@ def test_it_ends_with_three_while_somebody_stays_and_with_zero_after(app: App) -
     app.to_file("stay")
     with psycopg.connect(app.login() + " application_name=nightly"):
         waiting = app.to_file("stay")
-        assert waiting.exit_code == 3
+        assert waiting.exit_code == 6
         assert "still there: nightly from 127.0.0.1 on postgres, pid" in waiting.output
         status = json.loads(app.rotate("stay", "--status", "--json").stdout)
         assert status["rotation"]["step"] == "waiting"

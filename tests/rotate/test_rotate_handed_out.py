@@ -248,7 +248,7 @@ def test_until_somebody_is_seen_with_the_new_secret_the_old_one_works(
     old, blue, green = login(shop.secret), f"{shop.group}_blue", f"{shop.group}_green"
     with shop.started("--to", "stdout", "--wait", "2s") as process:
         said, errors = process.communicate(timeout=60)
-    assert process.returncode == 3
+    assert process.returncode == 6
     assert f"nobody was seen logged in as {green} yet, so {blue} stays as it is" in errors
     assert sql(old, "SELECT session_user") == [(blue,)]
     shop.secret.write_text(said)

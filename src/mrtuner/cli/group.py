@@ -16,10 +16,10 @@ from typing import Any, Final
 import click
 
 from mrtuner import __version__
+from mrtuner.cli import exit_codes
 from mrtuner.cli.terminal import print_error
 from mrtuner.errors import MrTunerError
 
-INTERRUPTED: Final = 130
 #: What click raises for a group without a command; before 8.2 it printed the help by itself.
 NoCommand: Final[Any] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
@@ -159,7 +159,7 @@ def _exit_code(run: Callable[[], Any]) -> int:
         print_error(_lowered(error.format_message()), None)
         return error.exit_code
     except click.Abort:
-        return INTERRUPTED
+        return exit_codes.INTERRUPTED
     return code if isinstance(code, int) else 0
 
 

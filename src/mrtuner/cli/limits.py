@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
-from mrtuner.cli.group import INTERRUPTED
+from mrtuner.cli import exit_codes, needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.limits import Limits
 
-FAILED: Final = 1
-FOUND: Final = 3
 _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 
@@ -158,9 +155,9 @@ def _tell_one(
     found, interrupted = limits_sources.answer(name, given)
     _tell(found, output, as_json)
     if interrupted:
-        ctx.exit(INTERRUPTED)
+        ctx.exit(exit_codes.INTERRUPTED)
     if check and found.pegged:
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _tell_fleet(
@@ -179,9 +176,9 @@ def _tell_fleet(
         for line in lines(told):
             terminal.print_line(line)
     if told["failures"]:
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
     if check and any(one["pegged"] for one in told["instances"]):
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _tell(found: Limits, output: Path | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, needs, options, proving, terminal
+from mrtuner.cli import change, exit_codes, needs, options, proving, terminal
 from mrtuner.cli.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
@@ -162,7 +162,7 @@ def command(
         terminal.save(report, proof.page(_commands(target, restart)))
         terminal.print_note(f"written: {report}")
     if proof.series.verdict == "worse":
-        ctx.exit(proving.WORSE)
+        ctx.exit(exit_codes.WORSE)
 
 
 def _target(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 SCHEMA: Final = "mrtuner.report/2"
-#: Exit code when the advice was measured to be worse.
-WORSE: Final = 5
 _LISTEN_S: Final = 2.0
 #: CPU that others may take before it is said.
 BUSY: Final = 0.05

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
 
 SCHEMA: Final = "mrtuner.rotate/1"
-#: Exit code while sessions of the role to be disabled are still there, or none of the new one yet.
-WAITED_FOR: Final = 3
 
 
 @options.command("rotate")
@@ -103,7 +101,7 @@ def command(
             outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes, as_json)
     _show(outcome, as_json)
     if not outcome.rotation.finished:
-        ctx.exit(WAITED_FOR)
+        ctx.exit(exit_codes.UNFINISHED)
 
 
 def _rotated(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ FORMATS: Final = (
     "puppet", "ansible", "ansible-tasks", "nixos",
     "cloudsql", "cloudsql-terraform", "azure", "azure-terraform",
 )  # fmt: skip
-
-#: Exit code of --check when there is something to change.
-FOUND: Final = 3
 
 
 @options.command("tune")
@@ -91,7 +88,7 @@ def command(
         terminal.save(output, text)
         terminal.print_note(f"written: {output}")
     if check and tuning.changes:
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def advise(dsn: str | None, watch: float | None, **machine: Any) -> Tuning:

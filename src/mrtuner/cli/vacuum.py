@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import needs, options, storage_parameters, terminal, watch_progress
+from mrtuner.cli import exit_codes, needs, options, storage_parameters, terminal, watch_progress
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
-
-FOUND: Final = 3
-INTERRUPTED: Final = 130
 
 
 @options.command("vacuum")
@@ -117,9 +114,9 @@ def command(
     _tell(found, "json" if as_json else form, top)
     _save(found, report)
     if interrupted:
-        ctx.exit(INTERRUPTED)
+        ctx.exit(exit_codes.INTERRUPTED)
     if check and found.to_do:
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import needs, progress, proving, terminal
+from mrtuner.cli import exit_codes, needs, progress, proving, terminal
 from mrtuner.errors import interrupted
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _run(
     terminal.print_note()
     terminal.print_note(f"pictures and all figures: mrtuner bench report {directory} --html FILE")
     if _worse(record):
-        ctx.exit(proving.WORSE)
+        ctx.exit(exit_codes.WORSE)
 
 
 def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> None:

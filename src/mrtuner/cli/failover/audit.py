@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit
 
 SCHEMA: Final = "mrtuner.failover.audit/1"
-FOUND: Final = 3
 
 
 @options.command("audit")
@@ -54,7 +53,7 @@ def command(
         for line in words.audit(done):
             terminal.print_line(line)
     if done.found:
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _audited(target: str | None, port: int | None, within: float) -> Audit:

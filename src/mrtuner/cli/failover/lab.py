@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.control import Request, Session
 
 SCHEMA: Final = "mrtuner.failover.lab/1"
-FAILED: Final = 1
 
 
 @options.command("lab")
@@ -104,7 +103,7 @@ def command(
         terminal.document(told)
     write(told)
     if not all(outcome["fits"] for outcome in outcomes):
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
 
 
 def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, terminal
 from mrtuner.cli.group import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mrtuner.rehearsal.probes import Probes, Schedule
     from mrtuner.rehearsal.run import Patience, Trigger
 
-FAILED: Final = 1
-FOUND: Final = 3
 #: Without --give-up an attempt is ended after this many times --within, so that a hang that is
 #: a little longer than it should be is seen to its end.
 _BEYOND: Final = 2.0
@@ -121,9 +119,9 @@ def command(
     )  # fmt: skip
     _show(told, as_json, report)
     if not told["failed_over"]:
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
     if not told["kept"]:
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:

@@ -6,10 +6,9 @@ from typing import Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 
 SCHEMA: Final = "mrtuner.failover.selftest/1"
-FAILED: Final = 1
 
 
 @options.command("self-test")
@@ -42,4 +41,4 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
         for line in done.lines():
             terminal.print_line(line)
     if not done.fits:
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)

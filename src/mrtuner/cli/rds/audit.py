@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
 
-FAILED: Final = 1
-FOUND: Final = 3
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
 
 
@@ -76,9 +74,9 @@ def command(
     else:
         _print(found)
     if found.failures:
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
     if check and any(row.pressing for row in found.rows):
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.live.diff import Diff
 
 SCHEMA: Final = "mrtuner.rds.diff/1"
-#: The server runs something else than its group says, or we would change something.
-_FOUND_SOMETHING: Final = 3
 
 
 @options.command("diff")
@@ -64,7 +62,7 @@ def command(
         for line in _screen(found, notes, everything=everything):
             terminal.print_line(line)
     if check and (found.differing or found.advised or found.waiting or found.down):
-        ctx.exit(_FOUND_SOMETHING)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _compared(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "mrtuner.rds.evaluate/1"
 _ENGINES: Final = ("postgres", "aurora-postgresql")
-#: Something the server would refuse or that cannot be meant.
-_FOUND_SOMETHING: Final = 3
 #: Of the table where nobody looks at a terminal: nothing is cut off.
 _WIDE: Final = 140
 
@@ -214,7 +212,7 @@ def _every_class(
 
 def _end(found: list[Evaluation]) -> None:
     if any(each.problems for each in found):
-        click.get_current_context().exit(_FOUND_SOMETHING)
+        click.get_current_context().exit(exit_codes.FOUND)
 
 
 def _title(found: Evaluation) -> str:

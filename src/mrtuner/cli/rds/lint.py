@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.lint.check import Finding
 
 SCHEMA: Final = "mrtuner.rds.lint/1"
-#: Exit code when there is an error or a warning.
-FOUND: Final = 3
 _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 
 
@@ -78,7 +76,7 @@ def command(
     else:
         _print(found)
     if any(finding.to_be_mended for _, findings in found for finding in findings):
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _groups(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, terminal
 from mrtuner.cli.group import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.fleet.stagger import Place
 
 SCHEMA: Final = "mrtuner.rds.maintenance/1"
-FOUND: Final = 3
-FAILED: Final = 1
 
 _REHEARSE: Final = "rehearse"
 #: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
@@ -119,7 +117,7 @@ def upcoming(
         for line in _lines(found, calendar, minutes, zone, now):
             terminal.print_line(line)
     if check and _something_to_do(found, calendar, minutes):
-        ctx.exit(FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[Place], gap: int) -> bool:
@@ -268,7 +266,7 @@ def rehearse(
     told = _told(aws, drawn, runs, cautions)
     _show(told, as_json, report)
     if not all(run.settled and run.observation.went_away for run in runs):
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
 
 
 def _schedule(given: dict[str, Any]) -> Any:

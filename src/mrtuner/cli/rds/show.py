@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
     from mrtuner.rds.group.sizes import Size
-
-#: Exit code of --check when there is a class on which the group does not hold.
-FOUND: Final = 3
 
 
 @options.command("show")
@@ -76,7 +73,7 @@ def command(
     if report is not None:
         terminal.print_note(f"the page is {report}")
     if check and not all(size.holds for size in everywhere):
-        raise SystemExit(FOUND)
+        raise SystemExit(exit_codes.FOUND)
 
 
 def _show(

@@ -6,17 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.group import Command
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.snapshot_copy import Copy, Progress, Report
-
-FAILED: Final = 1
 
 
 @click.group("snapshots")
@@ -99,7 +97,7 @@ def copy(
     else:
         _print(report)
     if not report.ok:
-        ctx.exit(FAILED)
+        ctx.exit(exit_codes.FAILED)
 
 
 @command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")

@@ -1,0 +1,11 @@
+"""How a command ends, where no error says it: errors carry a code of their own (mrtuner.errors)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FAILED: Final = 1  # told already, or only in part
+FOUND: Final = 3  # a check found something to do
+WORSE: Final = 5  # measured, and worse
+UNFINISHED: Final = 6  # waits for others; the same command continues
+INTERRUPTED: Final = 130
