@@ -363,9 +363,10 @@ EXIT_CODES: Final = {
     0: "done; for a check: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "`--check` found something to change",
+    3: "a check found something to do",
     4: "refused: possible, but not safe",
     5: "measured worse",
+    6: "unfinished: it waits for others, and the same command continues",
     130: "interrupted",
 }
 

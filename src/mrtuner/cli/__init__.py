@@ -13,20 +13,20 @@ main = Commands(
     "mrtuner",
     {
         "tune": "Advise settings for a machine or a running server.",
-        "explain": "What a parameter is, and how MrTuner chooses it.",
-        "apply": "Put the advice into force, with a way back.",
-        "undo": "Put back what the last apply changed.",
+        "explain": "Explain a parameter and how MrTuner chooses its value.",
+        "apply": "Apply the advice to a server, with a way back.",
+        "undo": "Undo the last apply.",
         "prove": "Measure the advice against the settings in force.",
-        "cpu": "Whether equal work takes equal time on these vCPUs.",
-        "limits": "Which hard limit was reached: instance, volume, network, CPU.",
-        "vacuum": "What autovacuum needs, table by table, and whether it keeps up.",
-        "demo": "Tune and measure a server of its own; leave a report.",
-        "failover": "How long a failover hangs clients, and what bounds it.",
+        "cpu": "Check whether equal work takes equal time on these vCPUs.",
+        "limits": "Find which hard limit was reached: instance, volume, network, CPU.",
+        "vacuum": "Advise autovacuum settings by table; check that it keeps up.",
+        "demo": "Measure the advice on an embedded server, and write a report.",
+        "failover": "Predict, bound and rehearse how long a failover hangs clients.",
         "rotate": "Change an application's password without downtime.",
-        "bench": "Measure variants against each other over a grid of loads.",
-        "rds": "Amazon RDS and Aurora: what rdstune does.",
+        "bench": "Compare variants of a server over a grid of loads.",
+        "rds": "Manage parameter groups of Amazon RDS and Aurora (rdstune).",
     },
-    help="""Set PostgreSQL right for the machine it is on, and prove it.
+    help="""Tune PostgreSQL for the machine it runs on, and prove it.
 
     \b
     Examples:
@@ -36,28 +36,24 @@ main = Commands(
       mrtuner explain work_mem
       mrtuner apply postgresql://postgres@db/app
       mrtuner prove --embedded
-
-    \b
-    Exit codes: 0 done, 1 failed, 2 usage, 3 a check found something to do,
-    4 refused as unsafe, 5 measured worse, 130 interrupted.
     """,
 )
 
 rdstune = Commands(
     "rdstune",
     {
-        "show": "The parameter group for a class: formulas, and what each gives.",
-        "evaluate": "What a formula gives on a class, or on all of them.",
-        "lint": "Look for mistakes in a group or in a file that makes one.",
-        "diff": "What the group says, what runs, and what we advise.",
+        "show": "Show the parameter group for a class: formulas and their values.",
+        "evaluate": "Evaluate a formula on one class, or on all.",
+        "lint": "Check a group, or a file that defines one, for mistakes.",
+        "diff": "Compare the group, the running server and the advice.",
         "apply": "Change an instance's parameter group, with a way back.",
-        "undo": "Put back what the last apply changed.",
-        "render": "The group for Terraform, CloudFormation, CDK, Pulumi, the AWS CLI.",
-        "maintenance": "What AWS will do, when, and what it will cost; rehearse it.",
+        "undo": "Undo the last apply.",
+        "render": "Write the group for Terraform, CloudFormation, CDK, Pulumi, AWS CLI.",
+        "maintenance": "List, stagger and rehearse pending maintenance.",
         "snapshots": "Copy snapshots to another region.",
-        "audit": "Every instance: class, group, drift, waiting reboots, memory.",
-        "policy": "The least IAM policy that a command needs.",
-        "lab": "A local stand-in for RDS with real PostgreSQL behind it.",
+        "audit": "Audit every instance: class, group, drift, pending reboots, memory.",
+        "policy": "Print the least IAM policy that a command needs.",
+        "lab": "Run a local stand-in for RDS with real PostgreSQL behind it.",
     },
     package="mrtuner.cli.rds",
     help="""Parameter groups of Amazon RDS and Aurora that stay right on every class.
@@ -70,9 +66,5 @@ rdstune = Commands(
       rdstune diff my-instance
       rdstune apply my-instance
       rdstune lab start                              try it without an account
-
-    \b
-    Exit codes: 0 done, 1 failed, 2 usage, 3 a check found something to do,
-    4 refused as unsafe, 5 measured worse, 130 interrupted.
     """,
 )

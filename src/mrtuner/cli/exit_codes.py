@@ -9,3 +9,9 @@ FOUND: Final = 3  # a check found something to do
 WORSE: Final = 5  # measured, and worse
 UNFINISHED: Final = 6  # waits for others; the same command continues
 INTERRUPTED: Final = 130
+
+#: For the end of a help text.
+EXPLAINED: Final = """\b
+Exit codes: 0 done, 1 failed, 2 usage, 3 a check found something to do, 4 refused
+as unsafe, 5 measured worse, 6 unfinished, run it again, 130 interrupted.
+"""

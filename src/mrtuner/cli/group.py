@@ -46,7 +46,9 @@ class Commands(click.Group):
         package: str = "mrtuner.cli",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name, context_settings=dict(_CONTEXT), **kwargs)
+        super().__init__(
+            name, context_settings=dict(_CONTEXT), epilog=exit_codes.EXPLAINED, **kwargs
+        )
         self.params += [version_option(), debug_option()]
         self.summaries = summaries
         self.package = package

@@ -10,14 +10,14 @@ command = Commands(
     "failover",
     {
         "predict": "How long a client hangs in each of five cases, and why.",
-        "settings": "A ready snippet for a client stack that bounds a hang.",
-        "audit": "What is really in force on live connections.",
-        "rehearse": "Let a test server fail over, and time it from the client's side.",
-        "lab": "A primary, a standby and clients on this machine, to be broken for real.",
-        "self-test": "Hold the predictions against this machine's kernel.",
+        "settings": "Write settings for a client stack that bound a hang.",
+        "audit": "Show what is in force on live connections.",
+        "rehearse": "Let a test server fail over and time it from the client's side.",
+        "lab": "Break a real primary on this machine and watch its clients.",
+        "self-test": "Compare the predictions with this machine's kernel.",
     },
     package="mrtuner.cli.failover",
-    help="""How long a failover hangs clients, which settings bound it, and what is really in force.
+    help="""Predict how long a failover hangs clients, and write the settings that bound it.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ def command(
     server_bin: Path | None,
     as_json: bool,
 ) -> None:
-    """A primary, a standby and clients in namespaces of this machine, to be broken for real.
+    """Break a real primary in namespaces of this machine and watch its clients.
 
     \b
     Examples:
