@@ -28,7 +28,7 @@ from mrtuner.catalog.platforms import platform
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, story
-from mrtuner.present import charts, rds_rehearsal
+from mrtuner.present import charts, rehearsal
 from mrtuner.present import limits as limits_report
 from mrtuner.present import vacuum as vacuum_report
 from mrtuner.present.bench_charts import Effect, forest
@@ -125,7 +125,7 @@ def rehearsal_picture() -> str:
     """The time line of a rehearsal in the lab; docs/rehearsal.json is what it measured."""
     run = json.loads((DOCS / "rehearsal.json").read_text(encoding="utf-8"))["runs"][0]
     window = (-run["asked"], run["observation"]["seconds"] - run["asked"])
-    return rds_rehearsal.timeline(run, window, key="rehearsal")
+    return rehearsal.timeline(run, window, key="rehearsal")
 
 
 def limits_picture() -> str:

@@ -13,7 +13,8 @@ import pytest
 from report_browser import Browser, browser, program
 
 from mrtuner.errors import BadValue
-from mrtuner.present.rds_rehearsal import Moment, lines, page, story, timeline
+from mrtuner.present.rds_rehearsal import lines, page, story
+from mrtuner.present.rehearsal import Moment, timeline
 
 KINDS = ("read", "held", "write")
 

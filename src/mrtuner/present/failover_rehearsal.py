@@ -14,7 +14,7 @@ from typing import Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
-from mrtuner.present.rds_rehearsal import (
+from mrtuner.present.rehearsal import (
     NAMES,
     WIDE,
     Moment,

@@ -6,42 +6,25 @@ the JSON. Times there are seconds since the probes began; here, since RDS was as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from mrtuner.present.rehearsal import (
+    NAMES,
+    Moment,
+    by_time,
+    in_order,
+    listed,
+    met,
+    pictures,
+    story_line,
+)
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
-
-NAMES: Final = {
-    "read": "new connection, read",
-    "held": "held connection, read",
-    "flight": "query in flight",
-    "held-write": "held connection, write",
-    "write": "new connection, write",
-}
-_MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "write": "^"}
-#: Columns of prose on a terminal.
-WIDE: Final = 100
-#: A whole run this many times as long as its outage gets a second picture, from nearer.
-_FAR: Final = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One line of the story: seconds since it was set off, who says so, and what."""
-
-    at: float
-    who: str  # client, RDS, …
-    what: str
-    mark: int | None = None  # its number in the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +69,6 @@ def _check(told: Mapping[str, Any]) -> None:
         )
 
 
-def story_line(moment: Moment) -> str:
-    """For a terminal."""
-    return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
-
-
-def listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    """Sentences below a title, for a terminal."""
-    yield ""
-    yield title
-    for item in items:
-        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
-
-
-# The story.
-
-
 def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
     """Everything that happened, in order: what RDS was asked and said, what clients met."""
     asked = run["asked"]
@@ -112,196 +79,11 @@ def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
     return in_order([Moment(0.0, "client", "RDS is asked"), *told, *met(run)])
 
 
-def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """As they happened."""
-    return tuple(sorted(moments, key=lambda moment: moment.at))
-
-
-def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Marks in their order, which gives them their numbers."""
-    return sorted(marks, key=lambda mark: float(mark["at"]))
-
-
 def _said(mark: Mapping[str, Any]) -> str:
     if mark["origin"] == "status":
         return f"status {mark['text']}"
     return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (when it was read)'}"
 
 
-def met(run: Mapping[str, Any]) -> Iterator[Moment]:
-    """The turning points of every kind of client."""
-    for one in run["phases"]["clients"]:
-        yield from _met(one)
-
-
-def _met(one: Mapping[str, Any]) -> Iterator[Moment]:
-    kind = NAMES[one["kind"]]
-    if one["last_success"] is not None:
-        yield Moment(one["last_success"], "client", f"last answer: {kind}")
-    if one["first_failure"] is not None:
-        error = f": {one['errors'][0]}" if one["errors"] else ""
-        yield Moment(one["first_failure"], "client", f"first failure: {kind}{error}")
-    if one["first_success"] is not None:
-        yield Moment(one["first_success"], "client", f"answers again: {kind}")
-
-
 def _shown(run: Mapping[str, Any], number: int) -> Shown:
     return Shown(run=run, story=story(run), pictures=tuple(pictures(run, str(number))))
-
-
-# The picture.
-
-
-def pictures(run: Mapping[str, Any], name: str) -> Iterator[str]:
-    """The whole run, and where the outage is small in it, the outage from nearer."""
-    whole, near = _whole(run), _near(run)
-    yield timeline(run, whole, key=f"run-{name}")
-    if near is not None and whole[1] - whole[0] > _FAR * (near[1] - near[0]):
-        yield timeline(run, near, key=f"near-{name}")
-
-
-def _whole(run: Mapping[str, Any]) -> tuple[float, float]:
-    return -run["asked"], run["observation"]["seconds"] - run["asked"]
-
-
-def _near(run: Mapping[str, Any]) -> tuple[float, float] | None:
-    gaps, asked = run["observation"]["gaps"], run["asked"]
-    if not gaps:
-        return None
-    first = min(_edges(gap, run)[0] for gap in gaps) - asked
-    last = max(_edges(gap, run)[1] for gap in gaps) - asked
-    margin = max(1.0, 0.15 * (last - first))
-    return first - margin, last + margin
-
-
-def _edges(gap: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[float, float]:
-    """From the last answer before to the first after, or to the ends of what was seen."""
-    start = gap["began"] if gap["last_answer"] is None else gap["last_answer"]
-    end = run["observation"]["seconds"] if gap["answer"] is None else gap["answer"]
-    return float(start), float(end)
-
-
-def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -> str:
-    """A lane for each kind of client, what RDS said above, and every attempt's latency below."""
-    kinds = list(run["observation"]["kinds"])
-    lanes = 26 * len(kinds) + 34
-    height = lanes + 190
-    with charts.canvas(height=height) as figure:
-        below, wide = 44 / height, 0.8
-        dots = figure.add_axes((0.19, below, wide, 120 / height))
-        bars = figure.add_axes((0.19, below + 132 / height, wide, lanes / height), sharex=dots)
-        _draw_lanes(bars, run, kinds, window)
-        _draw_latencies(dots, run, window)
-        return charts.finish(
-            figure,
-            key,
-            title=f"Time line, {window[0]:.0f} to {window[1]:.0f} s from the request",
-            desc=f"{run['verdict']} The tables below have every number.",
-        )
-
-
-def _draw_lanes(
-    axes: Axes, run: Mapping[str, Any], kinds: Sequence[str], window: tuple[float, float]
-) -> None:
-    well, away = charts.PALETTE["b"].light, charts.PALETTE["limit"].light
-    start, end = _whole(run)
-    for lane, kind in enumerate(kinds):
-        axes.barh([lane], [end - start], left=start, height=0.5, color=well, alpha=0.35)
-        for gap in run["observation"]["gaps"]:
-            if gap["kind"] == kind:
-                left, right = (edge - run["asked"] for edge in _edges(gap, run))
-                axes.barh([lane], [right - left], left=left, height=0.62, color=away)
-                _length(axes, left, right, lane, window)
-    _draw_marks(axes, run, window)
-    axes.set_yticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
-    axes.set_ylim(len(kinds) - 0.4, -1.1)
-    axes.set_xlim(*window)
-    _bare(axes, bottom=False)
-
-
-def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[float, float]) -> None:
-    """How long the gap was: inside it where there is room, else beside it."""
-    if right < window[0] or left > window[1]:
-        return
-    wide, text = window[1] - window[0], f"{right - left:.1f} s"
-    if right - left > 0.09 * wide:
-        middle = (max(left, window[0]) + min(right, window[1])) / 2
-        paper = charts.PALETTE["paper"].light
-        axes.text(middle, lane, text, ha="center", va="center", color=paper)
-    elif right < window[0] + 0.88 * wide:
-        axes.text(right + 0.008 * wide, lane, text, ha="left", va="center")
-    else:
-        axes.text(left - 0.008 * wide, lane, text, ha="right", va="center")
-
-
-def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
-    """Lines for the request and for what RDS said; the numbers are those of the table."""
-    soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
-    axes.axvline(0, color=ink, linewidth=1.5, linestyle=(0, (5, 3)))
-    taken = -float("inf")
-    for number, mark in enumerate(by_time(run["marks"]), 1):
-        at = mark["at"] - run["asked"]
-        if not window[0] <= at <= window[1]:
-            continue
-        axes.axvline(at, color=soft, linewidth=0.8)
-        shown = max(at, taken + 0.03 * (window[1] - window[0]))
-        taken = shown
-        axes.text(
-            shown + 0.004 * (window[1] - window[0]), -0.75, str(number),
-            ha="left", va="center", color=soft,
-        )  # fmt: skip
-
-
-def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
-    good, bad = charts.PALETTE["b"].light, charts.PALETTE["limit"].light
-    for kind, marker in _MARKERS.items():
-        points = [row for row in _attempts(run) if row["kind"] == kind]
-        well = [row for row in points if row["error"] is None]
-        _dots(axes, well, marker, color="none", edge=good)
-        _dots(axes, [row for row in points if row["error"]], "x", color=bad, edge=bad)
-    axes.axvline(0, color=charts.PALETTE["ink"].light, linewidth=1.5, linestyle=(0, (5, 3)))
-    axes.set_yscale("log")
-    slowest = max((1000 * row["latency"] for row in _attempts(run)), default=0.0)
-    axes.set_ylim(1, max(1000.0, 2 * slowest))
-    axes.set_ylabel("latency, ms")
-    axes.set_xlabel("seconds from the request; a cross is an attempt that failed")
-    axes.set_xlim(*window)
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(_plain_number)
-    axes.grid(axis="y", color=charts.PALETTE["line"].light, linewidth=0.6)
-    axes.set_axisbelow(True)
-    _bare(axes, bottom=True)
-
-
-def _attempts(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    columns = run["observation"]["columns"]
-    for row in run["observation"]["attempts"]:
-        one = dict(zip(columns, row, strict=True))
-        yield {**one, "latency": one["ended"] - one["due"], "at": one["due"] - run["asked"]}
-
-
-def _dots(
-    axes: Axes, rows: Sequence[Mapping[str, Any]], marker: str, *, color: str, edge: str
-) -> None:
-    if rows:
-        axes.plot(
-            [row["at"] for row in rows],
-            [max(1.0, 1000 * row["latency"]) for row in rows],
-            marker, markersize=4, color=color, markeredgecolor=edge, markeredgewidth=1,
-        )  # fmt: skip
-
-
-def _plain_number(value: float, _position: object) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
-
-
-def _bare(axes: Axes, *, bottom: bool) -> None:
-    """No frame but a thin line below."""
-    axes.tick_params(axis="y", length=0, labelcolor=charts.PALETTE["ink"].light)
-    axes.tick_params(
-        axis="x", color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light,
-        bottom=bottom, labelbottom=bottom,
-    )  # fmt: skip
-    for side in ("top", "left", "right", "bottom"):
-        axes.spines[side].set_visible(bottom and side == "bottom")
-    axes.spines["bottom"].set_color(charts.PALETTE["line"].light)
