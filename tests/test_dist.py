@@ -78,7 +78,7 @@ def test_a_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -
 
 def test_without_extras_it_tunes(installed: Path) -> None:
     assert mrtuner.__version__ in run(installed / "mrtuner", "--version").stdout
-    described = ("--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--postgres", "17")
+    described = ("--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--pg", "17")
     done = run(installed / "mrtuner", "tune", *described, "--json")
     assert done.returncode == 0, done.stderr
     values = {one["name"]: one["value"] for one in json.loads(done.stdout)["advice"]}
