@@ -81,8 +81,7 @@ def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
     if os.cpu_count() != 1:
         assert seen["usable"]["words"].startswith("1 of ")
         assert seen["usable"]["bound"] in ("affinity", "cpuset")
-    one, two = seen["diagnosis"]["levels"]
-    assert two["cpu"] == pytest.approx(one["cpu"], rel=0.5)
+    assert len(seen["diagnosis"]["levels"]) == 2
     assert "</html>" in page.read_text()
 
 
@@ -91,6 +90,7 @@ def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
 def test_on_one_cpu_the_second_worker_makes_both_wait() -> None:
     """On an idle machine; beside other work each worker waits already when it is alone."""
     one, two = told(before=("taskset", "-c", one_cpu()))["diagnosis"]["levels"]
+    assert two["cpu"] == pytest.approx(one["cpu"], rel=0.5)
     assert two["delay"] > one["delay"]
 
 
@@ -113,14 +113,21 @@ def test_a_cpuset_is_named_as_what_binds() -> None:
 
 @linux
 def test_a_quota_is_named_as_the_cause_of_the_knee() -> None:
-    """A fifth of a CPU: two workers take twice as long as one, and periods are throttled."""
+    """A fifth of a CPU: periods are throttled."""
     with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
         seen = told("--up-to", "3", "--no-pairs", before=inside(time))
     assert (seen["usable"]["count"], seen["usable"]["bound"]) == (0.2, "quota")
     bend = seen["diagnosis"]["bends"][0]  # noise may show a second one among so few trials
     assert (bend["at"], bend["cause"]) == (1, "quota")
     assert bend["throttled"] > 0
-    one, two, _ = seen["diagnosis"]["levels"]
+
+
+@linux
+@pytest.mark.slow
+def test_under_a_quota_two_workers_take_twice_as_long_as_one() -> None:
+    """On an idle machine: what others take makes the times of a single worker scatter."""
+    with group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="20000") as time:
+        one, two = told("--up-to", "2", "--no-pairs", before=inside(time))["diagnosis"]["levels"]
     assert two["wall"] == pytest.approx(2 * one["wall"], rel=0.4)
     assert two["cpu"] == pytest.approx(one["cpu"], rel=0.4)
 
