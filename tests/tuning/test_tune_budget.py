@@ -91,18 +91,24 @@ def test_the_worst_case_is_never_above_the_ceiling(machine: dict[str, Any]) -> N
      "storage": "hdd"},
     210961,
 )  # fmt: skip
+@example(
+    {"memory": 4294967295, "cpus": 64, "connections": None, "postgres": 13, "workload": "mixed",
+     "storage": "hdd"},
+    1,
+)  # fmt: skip
 def test_more_memory_never_gives_less(machine: dict[str, Any], more: int) -> None:
-    """Where memory admits one more session, that session may take more than was added."""
+    """What the planner expects to be cached may fall a little where another value steps up:
+    one more session that memory admits, a megabyte more for each autovacuum worker.
+    """
     try:
         small = mrtuner.tune(**machine)
         large = mrtuner.tune(**(machine | {"memory": machine["memory"] + more}))
     except DoesNotFit:
         return
-    names = ["shared_buffers", "maintenance_work_mem", "max_wal_size"]
-    if small["max_connections"].value == large["max_connections"].value:
-        names.append("effective_cache_size")
-    for name in names:
+    for name in ("shared_buffers", "maintenance_work_mem", "max_wal_size"):
         assert in_bytes(small, name) <= in_bytes(large, name), name
+    name = "effective_cache_size"
+    assert in_bytes(small, name) <= 1.05 * in_bytes(large, name)
 
 
 @settings(max_examples=300, deadline=None)
