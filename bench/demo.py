@@ -32,12 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     given.output.mkdir(parents=True, exist_ok=True)
     if given.pilots:
         pilots(given.pilots, given.output)
-        given.runs = 0
-    for number in range(1, given.runs + 1):
-        place = given.output / f"run-{number:02}"
-        if not (place / "report.json").is_file():
-            command = [sys.executable, "-c", "from mrtuner.cli import main; main()", "demo"]
-            subprocess.run([*command, "-o", str(place)], check=True, stdout=subprocess.DEVNULL)
+    else:
+        whole_runs(given.runs, given.output)
     reports = [
         json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(given.output.glob("run-*/report.json"))
@@ -45,6 +41,15 @@ def main(arguments: Sequence[str]) -> int:
     for line in table(reports):
         sys.stdout.write(f"{line}\n")
     return 0
+
+
+def whole_runs(count: int, output: Path) -> None:
+    """The command so many times; a run whose report is there is not repeated."""
+    for number in range(1, count + 1):
+        place = output / f"run-{number:02}"
+        if not (place / "report.json").is_file():
+            command = [sys.executable, "-c", "from mrtuner.cli import main; main()", "demo"]
+            subprocess.run([*command, "-o", str(place)], check=True, stdout=subprocess.DEVNULL)
 
 
 def pilots(count: int, output: Path) -> None:

@@ -68,14 +68,20 @@ class Access(NamedTuple):
 
 
 def replace(
-    path: Path, contents: str | bytes, access: Access | None = None, *, mode: int = 0o666
+    path: Path,
+    contents: str | bytes,
+    access: Access | None = None,
+    *,
+    mode: int = 0o666,
+    durable: bool = True,
 ) -> None:
-    """Write a file in one piece, through to the disk.
+    """Write a file in one piece, and (`durable`) through to the disk.
 
     It gets `access`, else `mode` less the umask. OSError, and nothing is left behind.
     """
-    _written_beside(path, contents, access, mode).replace(path)
-    sync(path.parent)
+    _written_beside(path, contents, access, mode, durable).replace(path)
+    if durable:
+        sync(path.parent)
 
 
 def try_replacing(
@@ -84,7 +90,7 @@ def try_replacing(
     """Do all of `replace` but the replacing. OSError where that could not be done."""
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
-    _written_beside(path, contents, access, mode).unlink()
+    _written_beside(path, contents, access, mode, durable=True).unlink()
 
 
 def sync(directory: Path) -> None:
@@ -96,7 +102,9 @@ def sync(directory: Path) -> None:
         os.close(number)
 
 
-def _written_beside(path: Path, contents: str | bytes, access: Access | None, mode: int) -> Path:
+def _written_beside(
+    path: Path, contents: str | bytes, access: Access | None, mode: int, durable: bool
+) -> Path:
     # The name begins with a dot and does not end in .conf, so no include_dir ever reads it.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.unlink(missing_ok=True)
@@ -106,8 +114,9 @@ def _written_beside(path: Path, contents: str | bytes, access: Access | None, mo
             if access is not None:
                 _admit(number, access)
             file.write(contents.encode("utf-8") if isinstance(contents, str) else contents)
-            file.flush()
-            os.fsync(number)
+            if durable:
+                file.flush()
+                os.fsync(number)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 import click
 
-from mrtuner import files
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.escape import printable, printable_json
 
@@ -69,8 +68,10 @@ def as_json(data: dict[str, Any]) -> str:
 
 def save(path: Path, text: str) -> None:
     """Write a file in one piece: the old one stays until the new one is whole."""
+    from mrtuner import files
+
     try:
-        files.replace(path, text)
+        files.replace(path, text, durable=False)
     except OSError as error:
         raise MrTunerError(
             f"cannot write {path}: {error.strerror}", "Name another file."

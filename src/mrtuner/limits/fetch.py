@@ -312,4 +312,5 @@ def _save(file: Path, found: Day) -> None:
     """Keep a day; a cache that cannot be written is no error."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(file, gzip.compress(json.dumps(found).encode(), compresslevel=1))
+        packed = gzip.compress(json.dumps(found).encode(), compresslevel=1)
+        files.replace(file, packed, durable=False)
