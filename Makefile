@@ -58,7 +58,7 @@ requirements: install
 
 catalog: install
 	-$(BIN)/python tools/fetch_servers.py
-	$(BIN)/python -m mrtuner.catalog.refresh $$(for bin in .cache/postgres/*/bin; do echo --server-bin $$bin; done)
+	$(BIN)/python tools/refresh_parameters.py $$(for bin in .cache/postgres/*/bin; do echo --server-bin $$bin; done)
 
 # Ratios to a bare interpreter, and advice per second; nothing here is asserted.
 bench-start bench-tune: install

@@ -49,12 +49,12 @@ def whole_runs(count: int, output: Path) -> None:
         place = output / f"run-{number:02}"
         if not (place / "report.json").is_file():
             command = [sys.executable, "-c", "from mrtuner.cli import main; main()", "demo"]
-            subprocess.run([*command, "-o", str(place)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*command, "--dir", str(place)], check=True, stdout=subprocess.DEVNULL)
 
 
 def pilots(count: int, output: Path) -> None:
     """So many times all loads on servers that stay, each kept as the report of a run."""
-    from mrtuner.bench.record import fresh_seed
+    from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
     from mrtuner.cli import demo, proving
     from mrtuner.host import probe

@@ -26,13 +26,14 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from mrtuner.bench import order, scratch
-from mrtuner.bench.grid.cells import Block
-from mrtuner.bench.grid.measure import Place, RunFiles, Target, WarmUp, measured
-from mrtuner.bench.grid.plan import Cell, GridPlan, Variant, Workload
-from mrtuner.bench.output import read_summary
-from mrtuner.bench.pgbench import Load, children_cpu, find_pgbench
-from mrtuner.bench.server import counted_checkpoint
+from mrtuner.bench.engine.run import Place, RunFiles, Target, WarmUp, measured
+from mrtuner.bench.load.output import read_summary
+from mrtuner.bench.load.pgbench import Load, children_cpu, find_pgbench
+from mrtuner.bench.plan import order
+from mrtuner.bench.plan.cells import Block
+from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
+from mrtuner.bench.server import scratch
+from mrtuner.bench.server.session import counted_checkpoint
 from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.stats.paired import Comparison, compare
@@ -52,7 +53,7 @@ class Seen:
 
 def main(arguments: Sequence[str]) -> None:
     given = _options().parse_args(arguments)
-    plan = GridPlan(
+    plan = Plan(
         workloads=(Workload(name=given.workload, builtin=given.workload),),
         variants=(Variant(name="ours"), Variant(name="unused")), scales=(given.scale,),
         clients=(given.clients,), blocks=given.blocks, seconds=given.seconds,
@@ -113,7 +114,7 @@ def _run(files: RunFiles, place: Place, target: Target) -> Seen:
     with connect(target.dsn) as session:
         if place.label == "ours":
             taken = measured(files, place, target, WarmUp(), session)
-            run = taken.sample.run
+            run = taken.run
             return Seen(run.tps, run.client_cpu / run.transactions, taken.collector_cpu / seconds)
         counted_checkpoint(session)
     log = ("--log",) if place.label == "logged" else ()
@@ -136,7 +137,7 @@ def _pgbench(
     return Seen(summary.tps, (children_cpu() - before) / summary.transactions)
 
 
-def _tell(plan: GridPlan, seen: Sequence[Mapping[str, Seen]]) -> None:
+def _tell(plan: Plan, seen: Sequence[Mapping[str, Seen]]) -> None:
     say = sys.stdout.write
     cell = Cell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
     say(f"{cell.key}, {plan.blocks} blocks of {plan.seconds} s\n")

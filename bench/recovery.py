@@ -19,8 +19,8 @@ from pathlib import Path
 import psycopg
 from worth import SCENARIOS, advised
 
-from mrtuner.bench.instance import inside, memory_limit, volume
-from mrtuner.bench.pgbench import Load, initialise, run
+from mrtuner.bench.load.pgbench import Load, initialise, run
+from mrtuner.bench.server.instance import inside, memory_limit, volume
 from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 from mrtuner.units import Bytes, pretty_bytes
 

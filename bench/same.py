@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mrtuner.bench.grid.plan import GridPlan, Variant, Workload
-from mrtuner.bench.grid.runner import run_grid
-from mrtuner.bench.grid.verdicts import CellVerdict, verdicts
+from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.plan.model import Plan, Variant, Workload
+from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.stats.paired import Verdict
 
 TOLERATED = 0.1  # of the plans
@@ -52,7 +52,7 @@ def _options() -> argparse.ArgumentParser:
 
 def _one(number: int, given: argparse.Namespace) -> CellVerdict:
     builtin = ("tpcb", "select")[number % 2]
-    plan = GridPlan(
+    plan = Plan(
         name=f"same-{number + 1}", workloads=(Workload(name=builtin, builtin=builtin),),
         variants=(Variant(name="this"), Variant(name="the-same")), scales=(given.scale,),
         clients=(given.clients,), blocks=given.blocks, seconds=given.seconds,

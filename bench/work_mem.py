@@ -26,8 +26,8 @@ from typing import Any
 
 import psycopg
 
-from mrtuner.bench.instance import inside, memory_limit, unified, volume
-from mrtuner.bench.order import blocks
+from mrtuner.bench.plan.order import blocks
+from mrtuner.bench.server.instance import inside, memory_limit, unified, volume
 from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 from mrtuner.stats.paired import compare
 from mrtuner.units import Bytes, parse_bytes, pretty_bytes

@@ -243,6 +243,8 @@ def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
         yield from help_section("###", inner)
         if isinstance(command, click.Group) and command is not cli.rdstune:
             yield from commands_of(command, inner)
+        for verb, its in getattr(command, "verbs", {}).items():
+            yield from help_section("###", context_of(its, f"{name} {verb}", context))
 
 
 def context_of(
@@ -360,13 +362,13 @@ def errors_page() -> Iterator[str]:
 
 
 EXIT_CODES: Final = {
-    0: "done; for a check: nothing to do",
+    0: "done; with `--check`: nothing to do",
     1: "failed",
     2: "usage: the command or call was given something it cannot use",
-    3: "a check found something to do",
+    3: "`--check` found something to do; no command ends with 3 without it",
     4: "refused: possible, but not safe",
     5: "measured worse",
-    6: "unfinished: it waits for others, and the same command continues",
+    6: "unfinished: it waits for others, or the server ended a watch; run it again",
     130: "interrupted",
 }
 

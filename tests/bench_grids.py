@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrtuner.bench.grid.cells import cells
-from mrtuner.bench.grid.plan import Cell, GridPlan, Variant, Workload
-from mrtuner.bench.grid.record import GridRecord, Taken
-from mrtuner.bench.output import Latency
-from mrtuner.bench.pgbench import Run
-from mrtuner.bench.record import Sample
+from mrtuner.bench.load.output import Latency
+from mrtuner.bench.load.pgbench import Run
+from mrtuner.bench.plan.cells import cells
+from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
+from mrtuner.bench.record.model import Record, Sample
 from mrtuner.stats.histogram import Histogram
 
 #: A window of 60 s is a whole cycle of this.
@@ -20,7 +19,7 @@ WOBBLE = (0.99, 1.0, 1.01, 0.99, 1.0, 1.01)
 HOST = {"cpus": {"value": 2, "source": "by hand"}, "disk_free": {"value": 1, "source": "by hand"}}
 
 
-def a_plan(**other: Any) -> GridPlan:
+def a_plan(**other: Any) -> Plan:
     known: dict[str, Any] = {
         "workloads": (Workload(name="select", builtin="select"),),
         "variants": (Variant(name="a"), Variant(name="b", settings={"work_mem": "8MB"})),
@@ -30,7 +29,7 @@ def a_plan(**other: Any) -> GridPlan:
         "seed": 1,
         "seconds": 60,
     }
-    return GridPlan(**known | other)
+    return Plan(**known | other)
 
 
 def a_run(tps: float) -> Run:
@@ -46,64 +45,51 @@ def a_run(tps: float) -> Run:
     )
 
 
-def a_sample(block: int, label: str, tps: float, **other: Any) -> Sample:
-    known: dict[str, Any] = {
-        "phase": "comparison", "block": block, "attempt": 1, "position": 1, "label": label,
-        "arm": label.rstrip("'"), "seed": 1, "started": "2026-01-01T00:00:00.000+00:00",
-        "warmup_tps": None, "run": a_run(tps), "checkpoint": 0.5, "wal_bytes": 1000,
-        "checkpoints_timed": 1, "checkpoints_requested": 0, "steal": 0.0, "foreign": 0.0,
-    }  # fmt: skip
-    return Sample(**known | other)
-
-
-def taken(cell: Cell, block: int, label: str, tps: float, **other: Any) -> Taken:
+def a_sample(cell: Cell, block: int, label: str, tps: float, **other: Any) -> Sample:
     """One run: 900 transactions of 1 ms, 100 of 2 ms and one of 50 ms, unless `times` says."""
     known: dict[str, Any] = {
-        "times": Histogram(((1000, 900), (2000, 100), (50000, 1))),
-        "slowest": (50000,) + (2000,) * 57, "skipped": 0, "rate": None, "warmup": 15,
-        "settled": True, "canary": 0.03, "collector_cpu": 0.06,
-        "series": {"checkpoints": (0.0,) * 20 + (1.0,) + (0.0,) * 39},
+        "phase": "comparison", "block": block, "attempt": 1, "position": 1, "label": label,
+        "variant": label.rstrip("'"), "seed": 1, "started": "2026-01-01T00:00:00.000+00:00",
+        "rate": None, "warmup": 15, "warmup_tps": None, "settled": True, "canary": 0.03,
+        "run": a_run(tps), "times": Histogram(((1000, 900), (2000, 100), (50000, 1))),
+        "slowest": (50000,) + (2000,) * 57, "skipped": 0, "checkpoint": 0.5, "wal_bytes": 1000,
+        "checkpoints_timed": 1, "checkpoints_requested": 0, "steal": 0.0, "foreign": 0.0,
+        "series": {"checkpoints": (0.0,) * 20 + (1.0,) + (0.0,) * 39}, "collector_cpu": 0.06,
     }  # fmt: skip
-    extra = {
-        name: other.pop(name)
-        for name in list(other)
-        if name in {*known, "deltas", "waits", "backends"}
-    }
-    return Taken(cell=cell, sample=a_sample(block, label, tps, **other), **known | extra)
+    return Sample(cell=cell, **known | other)
 
 
-def six_blocks(cell: Cell, gain: float, **of_b: Any) -> list[Taken]:
+def six_blocks(cell: Cell, gain: float, **of_b: Any) -> list[Sample]:
     """b is `gain` times as fast as a's 1,000 tps, give or take a percent."""
     found = []
     for block, wobble in enumerate(WOBBLE, 1):
-        found.append(taken(cell, block, "a", 1000))
-        found.append(taken(cell, block, "b", 1000 * gain * wobble, **of_b))
+        found.append(a_sample(cell, block, "a", 1000))
+        found.append(a_sample(cell, block, "b", 1000 * gain * wobble, **of_b))
     return found
 
 
-def a_record(runs: Sequence[Taken], plan: GridPlan | None = None, **other: Any) -> GridRecord:
+def a_record(samples: Sequence[Sample], plan: Plan | None = None, **other: Any) -> Record:
     plan = plan or a_plan()
     known: dict[str, Any] = {
-        "plan": plan, "taken": tuple(runs), "failures": (), "finished": frozenset(),
+        "plan": plan, "samples": tuple(samples), "failures": (), "finished": frozenset(),
         "settings": dict.fromkeys(plan.names, SETTINGS), "rates": {}, "notes": (),
         "host": HOST, "kernel": "Linux 6.1", "pgbench": "18.6", "mrtuner": "0",
         "started": "2026-01-01T00:00:00.000+00:00", "ended": "2026-01-01T01:00:00.000+00:00",
         "local": True, "forced": False, "sealed": True,
     }  # fmt: skip
-    return GridRecord(**known | other)
+    return Record(**known | other)
 
 
-def a_grid(gains: Sequence[float], **other: Any) -> GridRecord:
+def a_grid(gains: Sequence[float], **other: Any) -> Record:
     """One workload at two scales and as many clients as the gains need."""
     clients = tuple(2**number for number in range(len(gains) // 2))
     plan = a_plan(scales=(1, 10), clients=clients)
     pairs = zip(cells(plan), gains, strict=True)
-    runs = [run for cell, gain in pairs for run in six_blocks(cell, gain)]
-    return a_record(runs, plan, **other)
+    samples = [sample for cell, gain in pairs for sample in six_blocks(cell, gain)]
+    return a_record(samples, plan, **other)
 
 
-def with_rejected(record: GridRecord, reason: str) -> GridRecord:
+def with_rejected(record: Record, reason: str) -> Record:
     """Another run in front, which does not count."""
-    first = record.taken[0]
-    odd = replace(first, sample=replace(first.sample, rejected=reason, attempt=1))
-    return replace(record, taken=(odd, *record.taken))
+    odd = replace(record.samples[0], rejected=reason, attempt=1)
+    return replace(record, samples=(odd, *record.samples))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from bench_grids import WOBBLE, a_plan, a_record, taken
-from mrtuner.bench.grid.cells import cells
-from mrtuner.bench.grid.plan import Script, Variant, Workload
-from mrtuner.bench.grid.record import GridRecord
+from bench_grids import WOBBLE, a_plan, a_record, a_sample
+from mrtuner.bench.plan.cells import cells
+from mrtuner.bench.plan.model import Script, Variant, Workload
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
 
@@ -19,10 +19,18 @@ STALLED = Histogram(((1000, 1000), (400_000, 100)))
 RUNNING = {"running": 9, "IO:WalSync": 1}
 
 
-def contents(record: GridRecord) -> dict[str, Any]:
+def contents(record: Record) -> dict[str, Any]:
     """The record as its archive has it: head and lines."""
     names = ("host", "kernel", "pgbench", "mrtuner", "started", "local", "forced")
-    lines = [{"kind": "sample"} | asdict(run) for run in record.taken]
+    lines = [{"kind": "sample"} | asdict(run) for run in record.samples]
+    lines += [
+        {
+            "kind": "rejection", "cell": asdict(run.cell), "phase": run.phase, "block": run.block,
+            "attempt": run.attempt, "reason": run.rejected,
+        }
+        for run in record.samples
+        if run.rejected
+    ]  # fmt: skip
     lines += [
         {"kind": "settings", "variant": name, "settings": dict(known)}
         for name, known in record.settings.items()
@@ -56,7 +64,7 @@ def a_load(
         tps = 1000 * gain * WOBBLE[block % len(WOBBLE)] ** wobble
         for place, (side, speed) in enumerate(zip(SIDES, (1000.0, tps), strict=True)):
             extra = {"times": times[place]} if times else {}
-            run = taken(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
+            run = a_sample(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
             commands = tuple(both[place] for both in (parts or {}).values())
             runs.append(replace(run, pause=pauses[place], commands=commands))
     settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}

@@ -20,10 +20,10 @@ USES = {
     "embedded": "python -c 'from mrtuner.postgres.cluster import find_binaries; find_binaries()'",
     "lab": "python -c 'import mrtuner.rds.lab.front'",
     "limits": "mrtuner limits --metrics {tmp}/metrics.csv --class db.r5.2xlarge",
-    "parquet": "python -c 'from mrtuner.bench.grid import parquet; import pyarrow.parquet'",
+    "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "mrtuner bench simulate --help",
     "rds": "rdstune lint {tmp}/group.tf",
-    "report": "rdstune show --class db.r6g.xlarge --family postgres17 --report {tmp}/group.html",
+    "report": "rdstune show --class db.r6g.xlarge --family postgres17 --html {tmp}/group.html",
 }
 
 
@@ -90,7 +90,7 @@ def test_without_extras_it_tunes(installed: Path) -> None:
 def test_without_its_extra_a_command_names_it(installed: Path, tmp_path: Path) -> None:
     done = run(
         installed / "rdstune", "show", "--class", "db.r6g.xlarge", "--family", "postgres17",
-        "--report", tmp_path / "group.html",
+        "--html", tmp_path / "group.html",
     )  # fmt: skip
     assert done.returncode == 1
     assert "HINT: Run: pip install 'mrtuner[report]'" in done.stderr

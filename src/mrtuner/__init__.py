@@ -1,4 +1,4 @@
-"""MrTuner: PostgreSQL settings with their reasons, their proof and the way back.
+"""MrTuner: PostgreSQL settings with their reasons, their proof, and how to undo them.
 
 import mrtuner
 
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Load the main job on first use, so that `mrtuner --help` does not."""
+    """Load the main job on first use, so that `mrtuner --help` does not load it."""
     if name in {"tune", "Tuning"}:
         import mrtuner.tuning
 

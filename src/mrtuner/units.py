@@ -1,8 +1,8 @@
 """Bytes and durations, in PostgreSQL's notation.
 
-PostgreSQL counts in powers of 1024 and writes kB, MB, GB, TB. Sizes here are integers
-of bytes, durations integers of milliseconds, and a parameter's value an integer of its
-own base unit (8kB pages, kB, MB, B, ms, s, min). Source: src/backend/utils/misc/guc.c,
+PostgreSQL uses powers of 1024 and writes kB, MB, GB, TB. Here sizes are integers in bytes,
+durations integers in milliseconds, and a parameter's value an integer in its own base unit
+(8kB pages, kB, MB, B, ms, s, min). Source: src/backend/utils/misc/guc.c,
 memory_unit_conversion_table and time_unit_conversion_table.
 """
 
@@ -24,7 +24,7 @@ TiB: Final = 1024**4
 
 #: Largest first, so that the first exact divisor is the shortest text.
 MEMORY: Final[dict[str, int]] = {"TB": TiB, "GB": GiB, "MB": MiB, "kB": KiB, "B": 1}
-#: In microseconds: PostgreSQL's smallest.
+#: In microseconds, PostgreSQL's smallest unit.
 TIME: Final[dict[str, int]] = {
     "d": 86_400_000_000,
     "h": 3_600_000_000,
@@ -35,12 +35,13 @@ TIME: Final[dict[str, int]] = {
 }
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_YEAR: Final = 365.25 * 86_400  # seconds
 _DURATIONS: Final = "Give a number and its unit, such as 30s, 15min or 1h."
 _FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
 
 
 def parse_bytes(text: str | int) -> Bytes:
-    """Read what a person writes for memory: ``16GB``, ``16 GiB``, ``512mb``, ``1.5G``; bytes out.
+    """Parse a memory size as people write it: ``16GB``, ``16 GiB``, ``512mb``, ``1.5G``; in bytes.
 
     A bare number is refused: 16 what? Zero and negative sizes are refused too.
 
@@ -66,9 +67,9 @@ def parse_bytes(text: str | int) -> Bytes:
 
 
 def parse_duration(text: str | float) -> float:
-    """Read what a person writes for a time: ``30s``, ``15min``, ``15m``, ``1.5 h``; seconds out.
+    """Parse a time as people write it: ``30s``, ``15min``, ``15m``, ``1.5 h``; in seconds.
 
-    A bare number counts seconds. PostgreSQL has no ``m``; people mean minutes by it.
+    A bare number is in seconds. PostgreSQL has no ``m``; people use it for minutes.
 
     >>> parse_duration("15m") == parse_duration("15min") == parse_duration(900)
     True
@@ -87,11 +88,13 @@ def parse_duration(text: str | float) -> float:
 
 
 def pretty_duration(seconds: float) -> str:
-    """A time for people, in the largest unit that leaves two or more: ``90 s``, ``15 min``.
+    """Return a time for people, in the largest unit that gives two or more: ``90 s``, ``15 min``.
 
     >>> pretty_duration(60), pretty_duration(900), pretty_duration(7200)
     ('60 s', '15 min', '2 h')
     """
+    if seconds >= 2 * _YEAR:
+        return f"{seconds / _YEAR:,.3g} years"
     for unit in ("d", "h", "min"):
         if seconds >= 2 * TIME[unit] / TIME["s"]:
             return f"{seconds * TIME['s'] / TIME[unit]:.3g} {unit}"
@@ -99,7 +102,7 @@ def pretty_duration(seconds: float) -> str:
 
 
 def pretty_bytes(size: int) -> str:
-    """A size for people, three figures: ``924 MB``, ``1.5 GB``. Not for configuration files.
+    """Return a size for people, with three digits: ``924 MB``, ``1.5 GB``. Not for configuration.
 
     >>> pretty_bytes(1_610_612_736), pretty_bytes(100)
     ('1.5 GB', '100 B')
@@ -114,7 +117,7 @@ def pretty_bytes(size: int) -> str:
 
 
 def memory_unit(unit: str) -> int | None:
-    """Bytes in a base unit as ``pg_settings.unit`` writes it (``8kB``, ``kB``, ``MB``), or None."""
+    """Return the bytes in a unit of ``pg_settings.unit`` (``8kB``, ``kB``, ``MB``), or None."""
     match = re.fullmatch(r"([0-9]*)(B|kB|MB|GB|TB)", unit)
     if match is None:
         return None
@@ -122,5 +125,5 @@ def memory_unit(unit: str) -> int | None:
 
 
 def time_unit(unit: str) -> int | None:
-    """Microseconds in a base unit as ``pg_settings.unit`` writes it (``ms``, ``s``, ``min``)."""
+    """Return the microseconds in a base unit of ``pg_settings.unit`` (``ms``, ``s``, ``min``)."""
     return TIME.get(unit)

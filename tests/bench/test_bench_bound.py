@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrtuner.bench.bound import bound
-from mrtuner.bench.grid.meanwhile import Meanwhile
+from mrtuner.bench.verdict.bound import bound
+from mrtuner.bench.verdict.meanwhile import Meanwhile
 
 
 def seen(cpus: float | None, **events: float) -> Meanwhile:

@@ -11,19 +11,20 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.grid.cells import space_needed
-from mrtuner.bench.grid.loads import (
+from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.load.drivers import (
     CommandDriver,
     SysbenchDriver,
     prepare,
     read_sysbench,
     throughput,
 )
-from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload, from_dict
-from mrtuner.bench.grid.programs import Command, Sysbench, filled
-from mrtuner.bench.grid.runner import run_grid
-from mrtuner.bench.grid.toml import plan
-from mrtuner.bench.grid.verdicts import sides, verdicts
+from mrtuner.bench.load.programs import Command, Sysbench, filled
+from mrtuner.bench.plan.cells import space_needed
+from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload, from_dict
+from mrtuner.bench.plan.toml import plan
+from mrtuner.bench.verdict.judge import verdicts
+from mrtuner.bench.verdict.summary import summaries
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.units import MiB
@@ -56,11 +57,11 @@ Latency (ms):
 """  # noqa: E501, W293
 
 
-def parsed(text: str, base: Path = Path("/plans")) -> GridPlan:
+def parsed(text: str, base: Path = Path("/plans")) -> Plan:
     return plan(tomllib.loads(text + VARIANTS), base)
 
 
-def tiny(*workloads: Workload, **other: object) -> GridPlan:
+def tiny(*workloads: Workload, **other: object) -> Plan:
     known = {
         "workloads": workloads, "scales": (1,), "clients": (1,), "blocks": 1, "seconds": 1,
         "warmup": 0, "steal_limit": 1.0, "foreign_limit": 1.0,
@@ -262,8 +263,8 @@ def test_a_grid_of_a_command_is_measured_and_judged(tmp_path: Path) -> None:
     )
     own = command(f"{program} run", prepare=f"{program} make", per_scale=1)
     record = run_grid(tiny(own, blocks=2), tmp_path / "run")
-    assert [side.tps for side in sides(record)] == [100, 100]
-    assert [one.first_touch for one in record.taken] == [None] * 4
+    assert [side.tps for side in summaries(record)] == [100, 100]
+    assert [one.first_touch for one in record.samples] == [None] * 4
     assert len(verdicts(record)) == 1
 
 
@@ -285,7 +286,7 @@ def test_a_server_that_dies_in_a_cell_costs_that_run_and_the_rest_goes_on(tmp_pa
     assert record.sealed
     assert {one.label for one in record.failures} == {"b"}
     assert "the server is gone" in record.failures[0].reason
-    assert [one.sample.label for one in record.taken] == ["a", "a"]  # it was tried twice
+    assert [one.label for one in record.samples] == ["a", "a"]  # it was tried twice
 
 
 def test_a_grid_of_sysbench_is_measured_with_latencies(tmp_path: Path) -> None:
@@ -295,7 +296,7 @@ def test_a_grid_of_sysbench_is_measured_with_latencies(tmp_path: Path) -> None:
     oltp = Workload(name="oltp", sysbench=Sysbench(script="oltp_read_write"))
     record = run_grid(tiny(oltp, rates=("", "30"), clients=(2,)), tmp_path / "run")
     assert not record.failures
-    full, paced = sides(record)[0], sides(record)[2]
+    full, paced = summaries(record)[0], summaries(record)[2]
     assert full.percentiles["p50"] is not None
     assert full.tps > paced.tps
     assert 15 < paced.tps < 60

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench_grids import HOST, SETTINGS, a_plan, taken
-from mrtuner.bench.grid.archive import Archive, load, locked
-from mrtuner.bench.grid.plan import Cell
+from bench_grids import HOST, SETTINGS, a_plan, a_sample
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.archive import Archive, load, locked
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
 CELL = Cell("select", 10, 4)
@@ -26,13 +26,13 @@ def run(tmp_path: Path) -> Path:
     archive = Archive.create(tmp_path / "run", HEAD)
     archive.settings("a", SETTINGS)
     archive.settings("b", SETTINGS)
-    archive.sample(taken(CELL, 1, "a", 500))
+    archive.sample(a_sample(CELL, 1, "a", 500))
     archive.failure(
         CELL, {"phase": "comparison", "block": 1, "attempt": 1, "label": "b"}, "it died"
     )
     archive.rejection(CELL, "comparison", 1, 1, "b failed: it died")
     for label, tps in (("a", 1000), ("b", 1287)):
-        archive.sample(taken(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
+        archive.sample(a_sample(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
     archive.finished(CELL, "comparison", 1)
     archive.rate(Cell("select", 10, 4, "50%"), 400.0)
     archive.note("it rained", "2026-01-01T00:01:00+00:00")
@@ -41,10 +41,10 @@ def run(tmp_path: Path) -> Path:
 
 def test_everything_comes_back(run: Path) -> None:
     record = load(run)
-    assert [one.sample.run.tps for one in record.taken] == [500, 1000, 1287]
-    assert [one.sample.rejected for one in record.taken] == ["b failed: it died", None, None]
-    assert record.taken[1].deltas == {"v": {"x": 1.5}}
-    assert record.taken[1] == taken(CELL, 1, "a", 1000, attempt=2, deltas={"v": {"x": 1.5}})
+    assert [one.run.tps for one in record.samples] == [500, 1000, 1287]
+    assert [one.rejected for one in record.samples] == ["b failed: it died", None, None]
+    assert record.samples[1].deltas == {"v": {"x": 1.5}}
+    assert record.samples[1] == a_sample(CELL, 1, "a", 1000, attempt=2, deltas={"v": {"x": 1.5}})
     assert [failure.reason for failure in record.failures] == ["it died"]
     assert record.finished == {("select s10 c4", "comparison", 1)}
     assert record.rates == {"select s10 c4 @50%": 400.0}
@@ -53,13 +53,41 @@ def test_everything_comes_back(run: Path) -> None:
     assert not record.sealed
 
 
+def test_a_record_of_the_first_schema_stays_readable(run: Path) -> None:
+    """A sample was two objects, and its variant an arm."""
+    now = load(run)
+    inner = (
+        "phase", "block", "attempt", "position", "label", "seed", "started", "warmup_tps", "run",
+        "checkpoint", "wal_bytes", "checkpoints_timed", "checkpoints_requested", "steal",
+        "foreign", "rejected",
+    )  # fmt: skip
+    lines = []
+    for text in (run / "lines.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        if line["kind"] == "sample":
+            arm = line.pop("variant")
+            line["sample"] = {"arm": arm} | {name: line.pop(name) for name in inner}
+        lines.append(json.dumps(line) + "\n")
+    (run / "lines.jsonl").write_text("".join(lines))
+    head = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(head | {"schema": "mrtuner.bench.run/1"}))
+    assert load(run) == now
+
+
+def test_a_server_elsewhere_is_on_record(run: Path) -> None:
+    assert load(run).local
+    with (run / "lines.jsonl").open("a") as file:
+        file.write('{"kind":"elsewhere"}\n')
+    assert not load(run).local
+
+
 def test_a_line_cut_off_by_a_crash_is_dropped(run: Path) -> None:
     whole = (run / "lines.jsonl").read_bytes()
     with (run / "lines.jsonl").open("ab") as file:
         file.write(b'{"kind":"sample","cell":{"work')
-    assert len(load(run).taken) == 3
+    assert len(load(run).samples) == 3
     archive, record = Archive.resume(run)
-    assert len(record.taken) == 3
+    assert len(record.samples) == 3
     assert (run / "lines.jsonl").read_bytes() == whole
     archive.note("on again", "now")
     assert load(run).notes == ("it rained", "on again")

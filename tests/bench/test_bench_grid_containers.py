@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.grid import containers
-from mrtuner.bench.grid.containers import Contained, installation_mounts, minimal_root
-from mrtuner.bench.grid.plan import Network, Variant
-from mrtuner.bench.grid.runner import run_grid
-from mrtuner.bench.grid.servers import servers
-from mrtuner.bench.machine import family
+from mrtuner.bench.engine.machine import family
+from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.plan.model import Network, Variant
+from mrtuner.bench.server import containers
+from mrtuner.bench.server.containers import Contained, installation_mounts, minimal_root
+from mrtuner.bench.server.variant import servers
 from mrtuner.errors import ConnectError, MissingPart, MrTunerError
 from mrtuner.postgres.cluster import Binaries, ServerUser
 from mrtuner.units import MiB
@@ -223,9 +223,9 @@ def test_a_grid_of_containers_is_measured(tmp_path: Path) -> None:
     )  # fmt: skip
     record = run_grid(made, tmp_path / "run")
     assert not record.failures
-    assert {one.sample.label for one in record.taken} == {"bare", "published"}
-    for one in record.taken:
-        assert one.sample.foreign is not None  # the server's processes are seen
+    assert {one.label for one in record.samples} == {"bare", "published"}
+    for one in record.samples:
+        assert one.foreign is not None  # the server's processes are seen
 
 
 def test_a_killed_runner_leaves_no_container(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_killed_runner_leaves_no_container(tmp_path: Path) -> None:
         '[[variant]]\nname = "w"\nnetwork = "published"\nimage = "minimal"\n'
     )
     runner = subprocess.Popen(
-        [*PROGRAM, "bench", "run", "plan.toml", "-o", "run"],
+        [*PROGRAM, "bench", "run", "plan.toml", "--dir", "run"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from bench_grids import SETTINGS, a_record, six_blocks, taken
-from mrtuner.bench.grid import collect
-from mrtuner.bench.grid.campaign import unbalanced
-from mrtuner.bench.grid.meanwhile import meanwhile
-from mrtuner.bench.grid.plan import Cell
-from mrtuner.bench.grid.verdicts import verdicts
+from bench_grids import SETTINGS, a_record, a_sample, six_blocks
+from mrtuner.bench.engine import collect
+from mrtuner.bench.engine.campaign import unbalanced
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.verdict.judge import verdicts
+from mrtuner.bench.verdict.meanwhile import meanwhile
 
 CELL = Cell("select", 10, 4)
 
 
 def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
     """a_run() has 60,000 transactions at 1,000 tps: 90,000 + 30,000 switches make 2 each."""
-    one = taken(
+    one = a_sample(
         CELL, 1, "a", 1000,
         series={"cpu user": (1.0, 2.0), "cpu system": (0.5, 0.5), "pressure io": (0.25, 0.75)},
         waits={"running": 6, "IO:WalSync": 3, "Lock:tuple": 1},
@@ -68,13 +68,13 @@ def test_levels_are_no_rates() -> None:
 def test_a_block_is_uneven_where_equal_variants_met_unequal_checkpoints() -> None:
     """One and three differ by more than one; where max_wal_size differs that is the effect."""
     block = [
-        taken(CELL, 1, "a", 1000, checkpoints_timed=1),
-        taken(CELL, 1, "b", 1000, checkpoints_timed=1, checkpoints_requested=2),
+        a_sample(CELL, 1, "a", 1000, checkpoints_timed=1),
+        a_sample(CELL, 1, "b", 1000, checkpoints_timed=1, checkpoints_requested=2),
     ]
     alike = {"a": SETTINGS, "b": SETTINGS}
     assert unbalanced(block, alike) == ["its runs met from 1 to 3 checkpoints"]
     assert unbalanced(block, alike | {"b": SETTINGS | {"max_wal_size": "64"}}) == []
-    assert unbalanced([block[0], taken(CELL, 1, "b", 1000, checkpoints_timed=2)], alike) == []
+    assert unbalanced([block[0], a_sample(CELL, 1, "b", 1000, checkpoints_timed=2)], alike) == []
 
 
 def test_a_machine_that_changed_its_pace_within_a_block_is_told() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_record, six_blocks, with_rejected
-from mrtuner.bench.grid.parquet import write_parquet
-from mrtuner.bench.grid.plan import Cell
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.parquet import write_parquet
 from mrtuner.errors import MrTunerError
 
 parquet = pytest.importorskip("pyarrow.parquet")

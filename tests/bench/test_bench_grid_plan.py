@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.grid.cells import blocks, cells, seconds_expected, space_needed
-from mrtuner.bench.grid.plan import Cell, Script, Variant, Workload, from_dict
-from mrtuner.bench.grid.sites import settings_text
-from mrtuner.bench.grid.toml import TEMPLATE, plan, read_plan
+from mrtuner.bench.plan.cells import blocks, cells, seconds_expected, space_needed
+from mrtuner.bench.plan.model import Cell, Script, Variant, Workload, from_dict
+from mrtuner.bench.plan.toml import TEMPLATE, plan, read_plan
+from mrtuner.bench.server.sites import settings_text
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import MiB
 from servers import ROOT
@@ -73,7 +73,7 @@ def test_a_plan_survives_json() -> None:
         ('rates = ["70%"]' + SMALLEST, "needs the capacity"),
         ('rates = ["", "120%"]' + SMALLEST, "cannot be served"),
         ('delta = "much"' + SMALLEST, "is not a share"),
-        ("blocks = 0" + SMALLEST, "0 blocks of 60 s cannot be run"),
+        ("blocks = 0" + SMALLEST, "blocks 0 is below 1"),
         (SMALLEST + "setings = {}", "unknown key 'setings' in a variant, did you mean 'settings'"),
         (SMALLEST + "settings = {port = 1}", "may not set port"),
         (SMALLEST + 'start = "x"', "needs start and dsn together"),

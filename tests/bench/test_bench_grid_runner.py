@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.grid.archive import Archive
-from mrtuner.bench.grid.collect import differences
-from mrtuner.bench.grid.plan import Cell, GridPlan, Script, Variant, Workload
-from mrtuner.bench.grid.record import GridRecord
-from mrtuner.bench.grid.runner import run_grid
-from mrtuner.bench.grid.verdicts import sides
+from mrtuner.bench.engine.collect import differences
+from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload
+from mrtuner.bench.record.archive import Archive
+from mrtuner.bench.record.model import Record
+from mrtuner.bench.verdict.summary import summaries
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.cluster import find_binaries
 from servers import binaries
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timed
 SCRIPT = "SELECT aid FROM pgbench_accounts WHERE aid = 1;"
 
 
-def tiny(**other: object) -> GridPlan:
+def tiny(**other: object) -> Plan:
     known = {
         "scales": (1,), "clients": (1,), "blocks": 1, "seconds": 2, "warmup": 1,
         "steal_limit": 1.0, "foreign_limit": 1.0,
@@ -32,7 +32,7 @@ def tiny(**other: object) -> GridPlan:
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> GridRecord:
+def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
     """Full speed and half of it, over the socket and over TCP."""
     binaries(18)
     plan = tiny(
@@ -46,34 +46,34 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> GridRecord:
     return run_grid(plan, tmp_path_factory.mktemp("grid") / "run")
 
 
-def test_every_cell_is_measured_with_both_variants(record: GridRecord) -> None:
+def test_every_cell_is_measured_with_both_variants(record: Record) -> None:
     assert record.sealed
-    assert [(one.cell.rate, one.sample.rejected) for one in record.taken] == [
+    assert [(one.cell.rate, one.rejected) for one in record.samples] == [
         ("", None), ("", None), ("50%", None), ("50%", None),
     ]  # fmt: skip
     assert not record.failures
 
 
-def test_settings_of_both_kinds_are_in_force(record: GridRecord) -> None:
+def test_settings_of_both_kinds_are_in_force(record: Record) -> None:
     assert record.settings["a"]["work_mem"] == "5120"
     assert record.settings["b"]["work_mem"] == "6144"
     assert record.settings["a"]["server_version"] == find_binaries().version
 
 
-def test_a_share_of_capacity_is_of_the_slower_variant(record: GridRecord) -> None:
-    full = [one.sample.run.tps for one in record.taken if not one.cell.rate]
+def test_a_share_of_capacity_is_of_the_slower_variant(record: Record) -> None:
+    full = [one.run.tps for one in record.samples if not one.cell.rate]
     asked = record.rates["own s1 c1 @50%"]
     assert asked == pytest.approx(min(full) / 2, abs=0.1)
-    assert [one.rate for one in record.taken] == [None, None, asked, asked]
-    for side in sides(record):
+    assert [one.rate for one in record.samples] == [None, None, asked, asked]
+    for side in summaries(record):
         if side.cell.rate:
             assert side.tps < asked * 1.25
 
 
-def test_what_happened_meanwhile_is_kept(record: GridRecord) -> None:
-    one = record.taken[0]
-    assert one.times.total == one.sample.run.transactions
-    assert one.deltas["pg_stat_database"]["xact_commit"] >= one.sample.run.transactions
+def test_what_happened_meanwhile_is_kept(record: Record) -> None:
+    one = record.samples[0]
+    assert one.times.total == one.run.transactions
+    assert one.deltas["pg_stat_database"]["xact_commit"] >= one.run.transactions
     assert one.collector_cpu < 0.5
     assert one.canary > 0
     assert one.warmup == 1

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mrtuner.bench.grid.plan import Variant
-from mrtuner.bench.grid.servers import Commanded
+from mrtuner.bench.plan.model import Variant
+from mrtuner.bench.server.variant import Commanded
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster, scratch_directory, server_user
 from servers import binaries, sql

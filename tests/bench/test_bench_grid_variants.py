@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.grid import layers, sites
-from mrtuner.bench.grid.plan import Variant, from_dict
-from mrtuner.bench.grid.record import Taken
-from mrtuner.bench.grid.runner import run_grid
-from mrtuner.bench.grid.servers import Commanded, Embedded, possible
-from mrtuner.bench.grid.toml import example_text, plan
+from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.plan.model import Variant, from_dict
+from mrtuner.bench.plan.toml import example_text, plan
+from mrtuner.bench.record.model import Sample
+from mrtuner.bench.server import layers, sites
+from mrtuner.bench.server.variant import Commanded, Embedded, possible
 from mrtuner.errors import BadValue, ConnectError, MissingPart
 from mrtuner.postgres.connect import connect
 from servers import binaries, sql
@@ -180,20 +180,22 @@ def test_nothing_stays_mounted(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def touched(tmp_path_factory: pytest.TempPathFactory) -> list[Taken]:
+def touched(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
     binaries(18)
     arms = (Variant(name="volume"), Variant(name="layer", storage="layer"))
     made = a_plan(
         variants=arms, scales=(6,), clients=(1,), blocks=1, seconds=1, warmup=0, seed=1,
         steal_limit=1.0, foreign_limit=1.0,
     )  # fmt: skip
-    return list(run_grid(made, tmp_path_factory.mktemp("layer") / "run").taken)
+    return list(run_grid(made, tmp_path_factory.mktemp("layer") / "run").samples)
 
 
 @overlays
-def test_the_first_touch_of_a_layer_copies_the_file_and_is_told_apart(touched: list[Taken]) -> None:
+def test_the_first_touch_of_a_layer_copies_the_file_and_is_told_apart(
+    touched: list[Sample],
+) -> None:
     """pgbench_accounts has 77 MB at scale 6: a lookup in it takes a few ms, a copy far more."""
-    known = {one.sample.label: one.first_touch or 0.0 for one in touched}
+    known = {one.label: one.first_touch or 0.0 for one in touched}
     assert known["layer"] > 3 * known["volume"] > 0
 
 

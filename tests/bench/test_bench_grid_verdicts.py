@@ -14,14 +14,15 @@ from bench_grids import (
     a_plan,
     a_record,
     a_run,
+    a_sample,
     six_blocks,
-    taken,
     with_rejected,
 )
-from mrtuner.bench.grid.cells import cells
-from mrtuner.bench.grid.plan import Cell, Variant, Workload
-from mrtuner.bench.grid.record import unlike
-from mrtuner.bench.grid.verdicts import blocks_of, differing_settings, sides, verdicts
+from mrtuner.bench.plan.cells import cells
+from mrtuner.bench.plan.model import Cell, Variant, Workload
+from mrtuner.bench.record.model import unlike
+from mrtuner.bench.verdict.judge import blocks_of, verdicts
+from mrtuner.bench.verdict.summary import differing_settings, summaries
 from mrtuner.stats.histogram import Histogram
 from mrtuner.stats.paired import Verdict
 
@@ -42,7 +43,7 @@ def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     verdict any more."""
     ratios = (1.01, 1.0, 1.02, 1.0, 1.02, 1.01)
     runs = [
-        taken(CELL, block, label, 1000 * (ratio if label == "b" else 1))
+        a_sample(CELL, block, label, 1000 * (ratio if label == "b" else 1))
         for block, ratio in enumerate(ratios, 1)
         for label in ("a", "b")
     ]
@@ -51,7 +52,7 @@ def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     assert alone[0].verdict is Verdict.BETTER
     plan = a_plan(scales=(10, 20, 30, 40), delta=0.001)
     flat = [
-        replace(run, cell=cell, sample=replace(run.sample, run=a_run(1000 * WOBBLY[i % 12])))
+        replace(run, cell=cell, run=a_run(1000 * WOBBLY[i % 12]))
         for cell in cells(plan)[1:]
         for i, run in enumerate(runs)
     ]
@@ -61,13 +62,13 @@ def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     assert any("taken alone this cell would be better" in text for text in among[0].cautions)
 
 
-#: Neither arm is ahead over the blocks.
+#: Neither variant is ahead over the blocks.
 WOBBLY = (1.0, 1.02, 1.02, 1.0, 1.0, 1.01, 1.01, 1.0, 1.0, 1.03, 1.03, 1.0)
 
 
 def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
     """b is 1.1 times as fast for 60 s and leaves 20 s of checkpoint, a half a second:
-    charged 1.1 x 60.5 / 80 = 0.83. A window of 60 s is no cycle of 300 s."""
+    1.1 x 60.5 / 80 = 0.83 with it. A window of 60 s is no cycle of 300 s."""
     cell = Cell("tpcb", 10, 4)
     plan = a_plan(workloads=(Workload(name="tpcb", builtin="tpcb"),))
     runs = six_blocks(cell, 1.1, checkpoint=20.0)
@@ -81,7 +82,7 @@ def test_at_a_given_rate_latency_is_judged() -> None:
     cell = Cell("select", 10, 4, "500")
     plan = a_plan(rates=("500",))
     runs = [
-        taken(cell, block, label, 500, times=Histogram(((1000, 980), (p99 + block * 10, 20))))
+        a_sample(cell, block, label, 500, times=Histogram(((1000, 980), (p99 + block * 10, 20))))
         for block in range(1, 7)
         for label, p99 in (("a", 3000), ("b", 1500))
     ]
@@ -94,14 +95,14 @@ def test_at_a_given_rate_latency_is_judged() -> None:
 def test_with_few_transactions_the_median_has_to_do() -> None:
     cell = Cell("select", 10, 4, "500")
     few = Histogram(((1000, 30),))
-    runs = [taken(cell, n, label, 500, times=few) for n in range(1, 7) for label in ("a", "b")]
+    runs = [a_sample(cell, n, label, 500, times=few) for n in range(1, 7) for label in ("a", "b")]
     assert verdicts(a_record(runs, a_plan(rates=("500",))))[0].measure == "median latency"
 
 
 def test_runs_that_scatter_forbid_a_verdict() -> None:
     """a's runs: 1000, 1400, 1000, 1400, …: median 1200, MAD 200, robust CV 25 %."""
     runs = [
-        taken(CELL, block, label, (1000, 1400)[block % 2] * (2 if label == "b" else 1))
+        a_sample(CELL, block, label, (1000, 1400)[block % 2] * (2 if label == "b" else 1))
         for block in range(1, 7)
         for label in ("a", "b")
     ]
@@ -112,10 +113,7 @@ def test_runs_that_scatter_forbid_a_verdict() -> None:
 
 
 def test_a_saturated_pgbench_forbids_a_verdict() -> None:
-    busy = [
-        replace(run, sample=replace(run.sample, run=replace(run.sample.run, client_cpu=57.0)))
-        for run in six_blocks(CELL, 1.3)
-    ]
+    busy = [replace(run, run=replace(run.run, client_cpu=57.0)) for run in six_blocks(CELL, 1.3)]
     found = verdicts(a_record(busy))[0]
     assert found.verdict is Verdict.UNDECIDED
     assert "pgbench was busy 95 % of the time" in found.refused[0]
@@ -129,17 +127,14 @@ def test_a_bound_says_that_it_is_one() -> None:
 
 def test_rejected_runs_do_not_count_and_stay() -> None:
     record = with_rejected(a_record(six_blocks(CELL, 1.3)), "busy")
-    assert len(record.taken) == 13
+    assert len(record.samples) == 13
     assert verdicts(record)[0].comparison.pairs == 6
 
 
 def test_a_run_that_changes_half_way_is_not_steady() -> None:
     """600 tps and then 1,200: 100 % more."""
     run = replace(a_run(1000), per_second=(600,) * 29 + (1200,) * 29)
-    moving = [
-        replace(one, sample=replace(one.sample, run=run)) if one.sample.label == "a" else one
-        for one in six_blocks(CELL, 1.0)
-    ]
+    moving = [replace(one, run=run) if one.label == "a" else one for one in six_blocks(CELL, 1.0)]
     cautions = verdicts(a_record(moving))[0].cautions
     assert any("6 of 6 runs of a were not steady" in text for text in cautions)
     assert any("by up to 100 %" in text for text in cautions)
@@ -153,11 +148,11 @@ def test_uneven_checkpoints_are_told() -> None:
     assert not any("numbers of checkpoints" in text for text in even)
 
 
-def test_sides_merge_latencies_and_take_medians() -> None:
+def test_summaries_merge_latencies_and_take_medians() -> None:
     """Six runs of 1,001 transactions: enough for p99 (1,000), not for p99.9 (10,000)."""
-    side = sides(a_record(six_blocks(CELL, 1.0)))[0]
+    side = summaries(a_record(six_blocks(CELL, 1.0)))[0]
     assert (side.variant, side.runs, side.tps) == ("a", 6, 1000)
-    assert side.charged == pytest.approx(60_000 / 60.5)
+    assert side.tps_with_checkpoint == pytest.approx(60_000 / 60.5)
     assert side.times.total == 6006
     assert side.percentiles["p50"] == 1000
     assert side.percentiles["p99"] == 2000
@@ -199,7 +194,7 @@ def test_over_many_grids_without_a_difference_few_call_one() -> None:
             for block in range(10):
                 for label in ("a", "b"):
                     log = drift[block] + chance.normal(0, 0.02)
-                    runs.append(taken(cell, block + 1, label, 1000 * float(np.exp(log))))
+                    runs.append(a_sample(cell, block + 1, label, 1000 * float(np.exp(log))))
         found = verdicts(a_record(runs, plan))
         alarms += any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in found)
     assert alarms / 300 <= 0.075

@@ -37,7 +37,7 @@ name = "b"
 CHILD = """
 import sys, time
 from pathlib import Path
-from mrtuner.bench import guard
+from mrtuner.bench.server import guard
 
 place, kept, trace = map(Path, sys.argv[1:])
 with guard.directory_removed(place), guard.command_run(["touch", str(trace)]):
@@ -118,7 +118,7 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path, scratch: Path) -> None
     binaries(18)
     (tmp_path / "plan.toml").write_text(PLAN)
     with subprocess.Popen(
-        [*PROGRAM, "run", "plan.toml", "-o", "run"], cwd=tmp_path, stderr=subprocess.DEVNULL,
+        [*PROGRAM, "run", "plan.toml", "--dir", "run"], cwd=tmp_path, stderr=subprocess.DEVNULL,
         env=os.environ | {"TMPDIR": str(scratch)},
     ) as run:  # fmt: skip
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.bench.instance import Volume, limits, memory_limit, require, volume
+from mrtuner.bench.server.instance import Volume, limits, memory_limit, require, volume
 from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, MiB
 
@@ -28,7 +28,7 @@ EATER = "import sys; kept = bytearray(int(sys.argv[1]) << 20); print('eaten')"
 STARTER = """
 import subprocess, sys
 from pathlib import Path
-from mrtuner.bench.instance import inside
+from mrtuner.bench.server.instance import inside
 
 def eat(size):
     return subprocess.run([sys.executable, "-c", sys.argv[2], size], capture_output=True).returncode

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mrtuner.bench.machine import Noise, Reading, noise_between, postmaster_of, read
+from mrtuner.bench.engine.machine import Noise, Reading, noise_between, postmaster_of, read
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.bench.order import blocks
+from mrtuner.bench.plan.order import blocks
 from mrtuner.errors import BadValue
 
 

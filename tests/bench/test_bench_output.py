@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.bench.output import Log, complaint, digest, read_summary
+from mrtuner.bench.load.output import Log, complaint, digest, read_summary
 from mrtuner.errors import MrTunerError
 
 # As the manual of 13 prints them; the later ones are from real runs of 15.18 and 18.6.

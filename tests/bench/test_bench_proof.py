@@ -7,36 +7,46 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from conftest import PASSWORD, NewCluster
-from mrtuner.bench.durability import unequal_durability
-from mrtuner.bench.events import Event, Stage
-from mrtuner.bench.pgbench import Load, find_pgbench
-from mrtuner.bench.proof import Arm, prove
-from mrtuner.bench.record import Plan, Record, from_dict
-from mrtuner.bench.scratch import size_of
+from mrtuner.bench.engine.events import Event, Stage
+from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.bench.plan.cells import blocks
+from mrtuner.bench.plan.durability import unequal_durability
+from mrtuner.bench.plan.model import Plan, Variant, Workload
+from mrtuner.bench.proof import RunningServer, check_database
+from mrtuner.bench.proof import prove as prove_task
+from mrtuner.bench.record.model import Record
+from mrtuner.bench.series import Task
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.units import MiB
 from servers import binaries
 
 pytestmark = pytest.mark.timed
 
 #: Limits that no machine exceeds, so that busy neighbours do not repeat blocks.
-TINY = Plan(
-    load=Load(script="tpcb", scale=1, clients=2, threads=1, seconds=1),
-    warmup=0,
-    blocks=1,
-    seed=7,
-    steal_limit=1,
-    foreign_limit=1,
-)
+TINY: dict[str, Any] = {
+    "workloads": (Workload(name="tpcb", builtin="tpcb"),), "scales": (1,), "clients": (2,),
+    "seconds": 1, "warmup": 0, "blocks": 1, "seed": 7, "steal_limit": 1, "foreign_limit": 1,
+}  # fmt: skip
+
+Servers = Mapping[str, RunningServer]
+
+
+def prove(servers: Servers, program: Path, *, progress: Any = None, **plan: Any) -> Record:
+    """A tiny proof, all of it: `plan` says what is different."""
+    variants = tuple(Variant(name=name, collect=False) for name in servers)
+    made = Plan(**TINY | {"variants": variants} | plan)
+    task = Task(title="tiny", why="for the test", plan=made)
+    return prove_task(
+        servers, task, database="mrtuner_proof", program=program, progress=progress
+    ).record
 
 
 @pytest.fixture
@@ -77,11 +87,11 @@ def dsn(embedded: Cluster) -> Iterator[str]:
         query(embedded.dsn(), f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
-def two_arms(dsn: str) -> list[Arm]:
-    return [
-        Arm("default", dsn, with_work_mem(dsn, "4MB")),
-        Arm("advised", dsn, with_work_mem(dsn, "32MB")),
-    ]
+def two_variants(dsn: str) -> Servers:
+    return {
+        "default": RunningServer(dsn, with_work_mem(dsn, "4MB")),
+        "advised": RunningServer(dsn, with_work_mem(dsn, "32MB")),
+    }
 
 
 def nothing() -> None:
@@ -91,27 +101,24 @@ def nothing() -> None:
 def test_a_whole_proof_leaves_a_record_and_nothing_else(dsn: str, program: Path) -> None:
     before, events = databases(dsn), list[Event]()
 
-    plan = replace(TINY, warmup=1, blocks=2)
-
-    record = prove(two_arms(dsn), plan, progress=events.append, program=program)
+    record = prove(two_variants(dsn), program, progress=events.append, warmup=1, blocks=2)
 
     assert databases(dsn) == before
     assert [
-        tuple(sample.label for sample in record.accepted() if sample.block == block)
+        tuple(sample.label for sample in record.samples if sample.block == block)
         for block in (1, 2)
-    ] == list(record.order)
+    ] == [block.labels for block in blocks(record.plan)]
     # work_mem in base units: 4MB = 4096 kB, 32MB = 32768 kB.
-    assert record.arm("default").settings["work_mem"] == "4096"
-    assert record.arm("advised").settings["work_mem"] == "32768"
+    assert record.settings["default"]["work_mem"] == "4096"
+    assert record.settings["advised"]["work_mem"] == "32768"
     assert record.local
     for sample in record.samples:
         assert sample.run.transactions > 0
         assert sample.wal_bytes > 100 * sample.run.transactions
         assert sample.checkpoints_requested == 0
-        assert sample.charged_tps < sample.run.tps
+        assert sample.tps_with_checkpoint < sample.run.tps
         assert sample.steal is not None
         assert sample.foreign is not None
-    assert from_dict(json.loads(json.dumps(record.to_dict()))) == record
     check_events(events)
 
 
@@ -131,27 +138,28 @@ def test_a_read_only_proof_needs_one_database_and_writes_no_wal(
     new_cluster: NewCluster, program: Path
 ) -> None:
     dsn = new_cluster(settings={"autovacuum": "off"}).dsn()
-    plan = replace(TINY, load=replace(TINY.load, script="select"), calibrate=1)
     seen: set[object] = set()
     record = prove(
-        two_arms(dsn), plan, progress=lambda event: seen.update(databases(dsn)), program=program
-    )
+        two_variants(dsn), program, progress=lambda event: seen.update(databases(dsn)),
+        workloads=(Workload(name="select", builtin="select"),), calibrate=1,
+    )  # fmt: skip
     assert "mrtuner_proof" in seen
     assert "mrtuner_proof_run" not in seen
     assert [sample.phase for sample in record.samples] == ["calibration"] * 2 + ["comparison"] * 2
-    assert {sample.label for sample in record.accepted("calibration")} == {"default", "default'"}
-    assert {sample.arm for sample in record.accepted("calibration")} == {"default"}
+    first = [sample for sample in record.samples if sample.phase == "calibration"]
+    assert {sample.label for sample in first} == {"default", "default'"}
+    assert {sample.variant for sample in first} == {"default"}
     # Hint bits are settled: what little there is comes from elsewhere than reading.
     assert all(sample.wal_bytes < 100_000 for sample in record.samples)
 
 
 def test_two_servers_get_a_template_each(new_cluster: NewCluster, program: Path) -> None:
     """Neither 15 nor 16 has data checksums by itself, so they are equally durable."""
-    arms = [Arm(f"pg{major}", new_cluster(major).dsn(), nothing) for major in (15, 16)]
-    record = prove(arms, TINY, program=program)
-    assert [arm.version[:2] for arm in record.arms] == ["15", "16"]
-    for arm in arms:
-        assert "mrtuner_proof" not in databases(arm.dsn)
+    servers = {f"pg{major}": RunningServer(new_cluster(major).dsn(), nothing) for major in (15, 16)}
+    record = prove(servers, program)
+    assert [record.settings[name]["server_version"][:2] for name in servers] == ["15", "16"]
+    for server in servers.values():
+        assert "mrtuner_proof" not in databases(server.dsn)
 
 
 def test_unequal_durability_is_refused_before_anything_is_made(dsn: str, program: Path) -> None:
@@ -165,10 +173,9 @@ def test_unequal_durability_is_refused_before_anything_is_made(dsn: str, program
     stages: list[Stage] = []
     with pytest.raises(Refused, match="synchronous_commit is on for a, off for b"):
         prove(
-            [Arm("a", dsn, careful), Arm("b", dsn, careless)],
-            TINY,
+            {"a": RunningServer(dsn, careful), "b": RunningServer(dsn, careless)},
+            program,
             progress=lambda event: stages.append(event.stage),
-            program=program,
         )
     assert Stage.PREPARING not in stages
 
@@ -195,7 +202,7 @@ def test_a_database_that_no_proof_made_is_not_touched(dsn: str, program: Path, n
     query(dsn, f"CREATE DATABASE {name}")
     query(dsn, f"COMMENT ON DATABASE {name} IS 'accounts of 2019'")
     with pytest.raises(Refused, match=f"database {name} is there"):
-        prove(two_arms(dsn), TINY, program=program)
+        prove(two_variants(dsn), program)
     assert name in databases(dsn)
 
 
@@ -205,7 +212,7 @@ def test_what_a_crash_left_behind_is_recognised_and_dropped(dsn: str, program: P
         dsn, "COMMENT ON DATABASE mrtuner_proof IS 'mrtuner proof, pid 1 on elsewhere since then'"
     )
     query(dsn, "CREATE DATABASE mrtuner_proof_run")
-    record = prove(two_arms(dsn), TINY, program=program)
+    record = prove(two_variants(dsn), program)
     assert sum("an earlier proof had left database" in note for note in record.notes) == 2
     assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
 
@@ -219,7 +226,7 @@ def test_databases_are_dropped_after_an_error(dsn: str, program: Path) -> None:
             raise MrTunerError("the restart failed")
 
     with pytest.raises(MrTunerError, match="the restart failed"):
-        prove([Arm("a", dsn, fails_late), Arm("b", dsn, nothing)], TINY, program=program)
+        prove({"a": RunningServer(dsn, fails_late), "b": RunningServer(dsn, nothing)}, program)
     assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
 
 
@@ -236,10 +243,12 @@ def test_an_error_is_not_hidden_by_a_server_that_is_gone(
 
     with pytest.raises(MrTunerError, match="did not come back"):
         prove(
-            [Arm("a", cluster.dsn(), stops_late), Arm("b", cluster.dsn(), nothing)],
-            TINY,
+            {
+                "a": RunningServer(cluster.dsn(), stops_late),
+                "b": RunningServer(cluster.dsn(), nothing),
+            },
+            program,
             progress=lambda event: notes.append(event.text),
-            program=program,
         )
     assert any("may still be there" in note for note in notes)
 
@@ -247,17 +256,22 @@ def test_an_error_is_not_hidden_by_a_server_that_is_gone(
 CHILD = """
 import sys
 from pathlib import Path
-from mrtuner.bench.pgbench import Load
-from mrtuner.bench.proof import Arm, prove
-from mrtuner.bench.record import Plan
+from mrtuner.bench.plan.model import Plan, Variant, Workload
+from mrtuner.bench.proof import RunningServer, prove
+from mrtuner.bench.series import Task
 
 def show(event):
     print(event.stage, flush=True)
 
 dsn, program = sys.argv[1:]
-plan = Plan(load=Load(seconds=60, clients=1), warmup=0, blocks=2)
-arms = [Arm(name, dsn, lambda: None) for name in "ab"]
-prove(arms, plan, progress=show, program=Path(program))
+plan = Plan(
+    workloads=(Workload(name="tpcb", builtin="tpcb"),),
+    variants=tuple(Variant(name=name) for name in "ab"),
+    scales=(1,), clients=(1,), seconds=60, warmup=0, blocks=2,
+)
+servers = {name: RunningServer(dsn, lambda: None) for name in "ab"}
+task = Task(title="long", why="to be killed", plan=plan)
+prove(servers, task, database="mrtuner_proof", progress=show, program=Path(program))
 """
 
 
@@ -285,18 +299,17 @@ def test_a_killed_proof_is_tidied_up_by_the_next_and_a_running_one_is_left_alone
 ) -> None:
     with child_while_measuring(dsn, program) as child:
         with pytest.raises(Refused, match="another proof is using"):
-            prove(two_arms(dsn), TINY, program=program)
+            prove(two_variants(dsn), program)
         child.kill()
     assert {"mrtuner_proof", "mrtuner_proof_run"} <= databases(dsn)
-    prove(two_arms(dsn), TINY, program=program)
+    prove(two_variants(dsn), program)
     assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
 
 
 def test_a_disturbed_block_is_repeated_once_and_kept_on_record(dsn: str, program: Path) -> None:
-    plan = replace(TINY, foreign_limit=0.0)
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        record = prove(two_arms(dsn), plan, program=program)
+        record = prove(two_variants(dsn), program, foreign_limit=0.0)
     finally:
         burner.kill()
         burner.wait()
@@ -304,11 +317,11 @@ def test_a_disturbed_block_is_repeated_once_and_kept_on_record(dsn: str, program
     assert all(
         sample.rejected and "CPU used by others" in sample.rejected for sample in record.samples[:2]
     )
-    assert [sample.attempt for sample in record.accepted()] == [2, 2]
+    assert [sample.attempt for sample in record.samples if not sample.rejected] == [2, 2]
     assert any("not quiet before the first run" in note for note in record.notes)
 
 
-def test_arms_may_restart_and_a_password_stays_out_of_record_and_events(
+def test_variants_may_restart_and_a_password_stays_out_of_record_and_events(
     new_cluster: NewCluster, program: Path
 ) -> None:
     cluster = new_cluster(listen=True)
@@ -321,28 +334,29 @@ def test_arms_may_restart_and_a_password_stays_out_of_record_and_events(
 
         return activate
 
-    arms = [Arm(size, dsn, with_buffers(size)) for size in ("16MB", "32MB")]
+    servers = {size: RunningServer(dsn, with_buffers(size)) for size in ("16MB", "32MB")}
     heard: list[Event] = []
-    record = prove(arms, TINY, progress=heard.append, program=program)
+    record = prove(servers, program, progress=heard.append)
     # In base units of 8 kB.
-    assert [arm.settings["shared_buffers"] for arm in record.arms] == ["2048", "4096"]
+    found = [record.settings[size]["shared_buffers"] for size in ("16MB", "32MB")]
+    assert found == ["2048", "4096"]
     assert record.local
     assert all(sample.foreign is not None for sample in record.samples)
-    for text in (repr(arms), repr(record), repr(heard), json.dumps(record.to_dict())):
+    for text in (repr(servers), repr(record), repr(heard), json.dumps(record.plan.to_dict())):
         assert PASSWORD not in text
 
 
 def test_a_role_without_the_rights_is_told_which(new_cluster: NewCluster, program: Path) -> None:
     cluster = new_cluster()
     query(cluster.dsn(), "CREATE ROLE plain LOGIN")
-    arms = [Arm(name, cluster.dsn(user="plain"), nothing) for name in "ab"]
+    servers = {name: RunningServer(cluster.dsn(user="plain"), nothing) for name in "ab"}
     with pytest.raises(MissingPart, match="may not create databases"):
-        prove(arms, TINY, program=program)
+        prove(servers, program)
     query(cluster.dsn(), "ALTER ROLE plain CREATEDB")
     with pytest.raises(MissingPart, match="may not run CHECKPOINT"):
-        prove(arms, TINY, program=program)
+        prove(servers, program)
     query(cluster.dsn(), "GRANT pg_checkpoint TO plain")
-    record = prove(arms, TINY, program=program)
+    record = prove(servers, program)
     assert len(record.samples) == 2
 
 
@@ -350,39 +364,24 @@ def test_a_role_without_the_rights_is_told_which(new_cluster: NewCluster, progra
 def test_older_servers_are_proved_alike(major: int, new_cluster: NewCluster, program: Path) -> None:
     """17 moved the checkpoint counters; 15 and 16, above, copy databases with other words."""
     dsn = new_cluster(major).dsn()
-    record = prove(two_arms(dsn), TINY, program=program)
+    record = prove(two_variants(dsn), program)
     assert [sample.checkpoints_requested for sample in record.samples] == [0, 0]
-    assert record.arm("default").version.startswith(f"{major}.")
+    assert record.settings["default"]["server_version"].startswith(f"{major}.")
 
 
-def test_arms_need_different_names_and_a_partner(embedded: Cluster, program: Path) -> None:
-    arm = Arm("a", embedded.dsn(), nothing)
-    for arms in ([], [arm], [arm, arm], [arm, replace(arm, name="a'")]):
-        with pytest.raises(BadValue, match="two arms"):
-            prove(arms, TINY, program=program)
+def test_each_variant_needs_its_server_and_a_name_of_its_own(dsn: str, program: Path) -> None:
+    server = RunningServer(dsn, nothing)
+    with pytest.raises(BadValue, match="two variants"):
+        prove({"a": server}, program)
+    variants = (Variant(name="a"), Variant(name="b"))
+    with pytest.raises(BadValue, match="a server for each of a, b"):
+        prove({"a": server, "c": server}, program, variants=variants)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"blocks": 0}, {"warmup": -1}, {"calibrate": -1}, {"delta": 0.0}, {"database": "My DB"},
-     {"database": "x" * 60}],
-)  # fmt: skip
-def test_a_plan_that_cannot_be_run_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadValue):
-        Plan(load=Load(), **wrong)  # type: ignore[arg-type]
-
-
-def test_the_size_is_told_by_the_scale() -> None:
-    """Scale 100: 1500 MB of tables and 8 MB of catalogs, twice for a load that writes."""
-    assert size_of(Load(scale=100)) == 2 * 1508 * MiB
-    assert size_of(Load(scale=100, script="select")) == 1508 * MiB
-
-
-def test_another_document_is_not_taken_for_a_record() -> None:
-    with pytest.raises(BadValue, match="not a record of a proof"):
-        from_dict({"schema": "mrtuner.proof/2"})
-    with pytest.raises(BadValue, match="damaged"):
-        from_dict({"schema": "mrtuner.proof/1", "plan": {}})
+@pytest.mark.parametrize("name", ["My DB", "x" * 60, ""])
+def test_a_name_that_no_database_of_a_proof_can_have_is_refused(name: str) -> None:
+    with pytest.raises(BadValue, match="cannot name the database"):
+        check_database(name)
 
 
 def test_records_hold_no_verdict() -> None:

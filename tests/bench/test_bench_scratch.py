@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import NewCluster
-from mrtuner.bench import scratch
+from mrtuner.bench.server import scratch
 from mrtuner.postgres.connect import connect
 from servers import sql
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.bench.sizing import size_for
+from mrtuner.bench.plan.sizing import size_for
 from mrtuner.units import GiB, MiB
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.bench.grid.plan import GridPlan, Script, Variant, Workload
-from mrtuner.bench.instance import huge_pages
-from mrtuner.bench.pgbench import find_pgbench
+from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.bench.plan.model import Plan, Script, Variant, Workload
 from mrtuner.bench.series import LeftOut, Series, Task, from_dict, measure
-from mrtuner.bench.standing import DATABASE, _evict, filled, side_by_side
+from mrtuner.bench.server.instance import huge_pages
+from mrtuner.bench.server.standing import DATABASE, _evict, filled, side_by_side
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import binaries, sql
@@ -32,13 +32,13 @@ def template() -> Iterator[Cluster]:
         shutil.rmtree(base)
 
 
-def a_plan(workload: Workload, **other: object) -> GridPlan:
+def a_plan(workload: Workload, **other: object) -> Plan:
     known: dict[str, object] = {
         "workloads": (workload,), "scales": (1,), "clients": (2,), "blocks": 1, "seconds": 1,
         "warmup": 0, "seed": 1, "steal_limit": 1.0, "foreign_limit": 1.0, "standing": True,
         "variants": tuple(Variant(name=name, settings=text) for name, text in SIDES.items()),
     }  # fmt: skip
-    return GridPlan(**known | other)  # type: ignore[arg-type]
+    return Plan(**known | other)  # type: ignore[arg-type]
 
 
 def test_both_sides_start_from_the_same_data_and_their_own_settings(template: Cluster) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refresh_classes import from_packages, written
 
 import mrtuner.catalog
 from mrtuner.catalog.classes import (
@@ -18,7 +19,6 @@ from mrtuner.catalog.classes import (
     sources,
 )
 from mrtuner.catalog.ec2 import ec2_type, network, row
-from mrtuner.catalog.refresh_classes import from_packages, written
 from mrtuner.errors import BadValue
 from mrtuner.units import GiB, MiB
 

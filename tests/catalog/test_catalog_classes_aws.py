@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from refresh_classes import from_aws
 
 from mrtuner.aws.session import Account
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.catalog.load import table
-from mrtuner.catalog.refresh_classes import from_aws
 from mrtuner.errors import BadValue
 
 

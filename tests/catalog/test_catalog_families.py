@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import refresh_families as refresh
 
 from mrtuner import catalog
 from mrtuner.aws.rows import GroupParameter
 from mrtuner.aws.session import Account
-from mrtuner.catalog import refresh_families as refresh
 from mrtuner.catalog.families import families, family, sources
 from mrtuner.errors import BadValue
 from mrtuner.rds.lab import Lab

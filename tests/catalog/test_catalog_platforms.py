@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refresh_platforms import with_list, written
 
 from mrtuner import catalog
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import FILE, newest, platform
-from mrtuner.catalog.refresh_platforms import with_list, written
 from mrtuner.errors import BadValue
 
 #: Rows of Microsoft's and Google's tables, copied by eye.

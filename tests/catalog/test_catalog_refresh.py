@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from refresh_parameters import refreshed
+
 import mrtuner.catalog
 from mrtuner.catalog import parameters
-from mrtuner.catalog.refresh import refreshed
 from mrtuner.catalog.spans import Fields, fold, timeline
 from servers import binaries
 

@@ -150,6 +150,7 @@ def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Pat
     secret = "primary_conninfo = 'password=hunter2'\n" * 1000  # several pages of the file
     db = sqlite3.connect(tmp_path / "journal.sqlite3")
     db.execute("UPDATE change SET contents = json_set(contents, '$.text_before', ?)", (secret,))
+    db.execute("DROP TABLE document")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
@@ -159,6 +160,17 @@ def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Pat
     assert found is not None
     assert (found.entries, found.text_before) == (CHANGE.entries, None)
     assert [f for f in tmp_path.rglob("*") if f.is_file() and b"hunter2" in f.read_bytes()] == []
+
+
+def test_what_is_kept_under_a_name_is_overwritten_by_the_next(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        assert journal.kept("rotation of app") is None
+        journal.keep("rotation of app", {"step": "planned"})
+        journal.keep("rotation of app", {"step": "done", "old": None})
+        journal.keep("rotation of shop", {"step": "storing"})
+    with Journal(tmp_path) as journal:
+        assert journal.kept("rotation of app") == {"step": "done", "old": None}
+        assert journal.unfinished("rotation of app") is None
 
 
 def test_a_newer_journal_is_not_touched(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrtuner.bench.grid.archive import load
+from mrtuner.bench.record.archive import load
 from mrtuner.cli import main
 from servers import binaries
 
@@ -81,12 +81,12 @@ def test_what_cannot_be_run_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_script_with_a_mistake_is_found_before_anything_is_measured(folder: Path) -> None:
     (folder / "w.sql").write_text("SELEKT 1;\n")
-    done = bench("run", "plan.toml", "-o", "run", cwd=folder)
+    done = bench("run", "plan.toml", "--dir", "run", cwd=folder)
     assert done.returncode == 1
     assert 'syntax error at or near "SELEKT"' in done.stderr
     assert "measured" not in done.stderr
     (folder / "w.sql").write_text("SELECT 1;\n")
-    again = bench("run", "plan.toml", "-o", "run", cwd=folder)
+    again = bench("run", "plan.toml", "--dir", "run", cwd=folder)
     assert again.returncode == 0, again.stderr
 
 
@@ -96,9 +96,9 @@ def test_a_busy_machine_is_refused_and_named(folder: Path) -> None:
     (folder / "plan.toml").write_text(text)
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        done = bench("run", "plan.toml", "-o", "run", cwd=folder)
+        done = bench("run", "plan.toml", "--dir", "run", cwd=folder)
         left = (folder / "run").exists()
-        again = bench("run", "plan.toml", "-o", "run", "--force", cwd=folder)
+        again = bench("run", "plan.toml", "--dir", "run", "--force", cwd=folder)
     finally:
         burner.kill()
         burner.wait()
@@ -114,9 +114,9 @@ def test_two_files_of_settings_are_compared_and_the_page_is_written(folder: Path
     (folder / "a.conf").write_text("work_mem = 4MB\n")
     (folder / "b.conf").write_text("work_mem = 8MB\nport = 1\n")
     done = bench(
-        "compare", "--a", "a.conf", "--b", "b.conf", "--workload", "select", "--scale", "1",
+        "compare", "--a", "a.conf", "--b", "b.conf", "--load", "select", "--scale", "1",
         "--clients", "1", "--seconds", "1", "--warmup", "0", "--blocks", "1", "--force",
-        "-o", "run", cwd=folder,
+        "--dir", "run", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "b against a: undecided" in done.stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.bench.grid.archive import load
+from mrtuner.bench.record.archive import load
 from servers import binaries
 
 pytestmark = pytest.mark.timed
@@ -60,7 +60,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -
     errors = tmp_path / "stderr"
     with errors.open("w") as said:
         run = subprocess.Popen(
-            [*PROGRAM, "run", "plan.toml", "-o", "run"], cwd=tmp_path, stderr=said,
+            [*PROGRAM, "run", "plan.toml", "--dir", "run"], cwd=tmp_path, stderr=said,
             stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         lines = tmp_path / "run" / "lines.jsonl"
@@ -72,13 +72,13 @@ def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -
         os.kill(run.pid, signal.SIGINT)
         assert run.wait(120) == 130, errors.read_text()
     assert "to go on: mrtuner bench run --resume run" in errors.read_text()
-    before = len(load(tmp_path / "run").taken)
+    before = len(load(tmp_path / "run").samples)
 
     done = bench("run", "--resume", "run", "--json", cwd=tmp_path)
     record = load(tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert record.sealed
-    assert len(record.taken) > before
+    assert len(record.samples) > before
     assert {one.label for one in record.failures} == {"b"}
     assert re.search("died|terminat|closed", record.failures[-1].reason)
     told = json.loads(done.stdout)

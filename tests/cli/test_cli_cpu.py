@@ -73,7 +73,7 @@ def test_one_cpu_is_saturated_by_the_second_worker(tmp_path: Path) -> None:
     """Pinned by taskset: what one cannot do alone, two cannot do together."""
     pinned = ("taskset", "-c", one_cpu())
     page = tmp_path / "cpu.html"
-    seen = told("--report", str(page), before=pinned)
+    seen = told("--html", str(page), before=pinned)
     assert seen["schema"] == "mrtuner.cpu/1"
     assert seen["plan"]["counts"] == [1, 2]
     assert len(seen["trials"]) == 4
@@ -140,19 +140,19 @@ def test_gzip_mode_runs_and_says_so() -> None:
 
 
 def test_sql_mode_burns_in_the_sessions_of_a_server(embedded: Cluster) -> None:
-    seen = told("--sql", embedded.dsn(), "--up-to", "2", "--yes")
+    seen = told(embedded.dsn(), "--up-to", "2", "--yes")
     assert seen["plan"]["mode"] == "sql"
     assert seen["usable"]["cpus"]
     assert {trial["count"] for trial in seen["trials"]} == {1, 2}
 
 
 def test_sql_mode_does_not_go_beyond_the_cpus_unless_asked(embedded: Cluster) -> None:
-    seen = told("--sql", embedded.dsn(), "--cpus", "1", "--yes")
+    seen = told(embedded.dsn(), "--cpus", "1", "--yes")
     assert seen["plan"]["counts"] == [1]
 
 
 def test_a_server_is_not_burnt_on_without_consent(embedded: Cluster) -> None:
-    done = run("--sql", embedded.dsn(), "--seconds", "0.1", "--force")
+    done = run(embedded.dsn(), "--seconds", "0.1", "--force")
     assert done.returncode == 4
     assert "cannot ask for confirmation" in done.stderr
 
@@ -163,10 +163,10 @@ def test_the_cpus_of_a_server_elsewhere_have_to_be_given(embedded: Cluster) -> N
     elsewhere = ("unshare", "--pid", "--fork", "--mount-proc")
     if not shutil.which("unshare") or subprocess.run([*elsewhere, "true"], check=False).returncode:
         pytest.skip("may not make namespaces here")
-    asked = run("--sql", embedded.dsn(), "--yes", before=elsewhere)
+    asked = run(embedded.dsn(), "--yes", before=elsewhere)
     assert asked.returncode == 2
     assert "--cpus" in asked.stderr
-    seen = told("--sql", embedded.dsn(), "--cpus", "2", "--yes", before=elsewhere)
+    seen = told(embedded.dsn(), "--cpus", "2", "--yes", before=elsewhere)
     assert seen["diagnosis"]["identity"] is None
     assert any("only elapsed time" in note for note in seen["notes"])
 
@@ -175,7 +175,7 @@ def test_the_cpus_of_a_server_elsewhere_have_to_be_given(embedded: Cluster) -> N
     ("arguments", "message"),
     [
         (("--mode", "sql"), "--mode sql needs a server"),
-        (("--sql", "host=/nowhere", "--mode", "gzip"), "do not go together"),
+        (("host=/nowhere", "--mode", "gzip"), "--mode gzip is not for a server"),
         (("--cpus", "4"), "--cpus is for a server elsewhere"),
         (("--up-to", "lots"), "'lots' is no number of workers"),
         (("--seconds", "0"), "0.0 is not in the range"),
@@ -190,7 +190,7 @@ def test_what_does_not_fit_together_is_refused_before_anything_burns(
 
 
 def test_a_password_on_the_command_line_is_warned_of_and_never_shown() -> None:
-    done = run("--sql", "postgresql://app:hunter2@localhost:1/x", "--cpus", "1", "--yes")
+    done = run("postgresql://app:hunter2@localhost:1/x", "--cpus", "1", "--yes")
     assert done.returncode == 1
     assert "can be read by every user" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr

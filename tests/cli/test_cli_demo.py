@@ -7,8 +7,8 @@ import os
 import pytest
 
 import mrtuner
-from mrtuner.bench import demo_loads
-from mrtuner.bench.demo_loads import ADVISED, DEFAULT, in_memory, scale_for, small_volume
+from mrtuner.bench.plan import demo
+from mrtuner.bench.plan.demo import ADVISED, DEFAULT, in_memory, scale_for, small_volume
 from mrtuner.cli.demo import _announce, _why_no_volume
 from mrtuner.host import Host, probe
 from mrtuner.units import GiB
@@ -55,9 +55,9 @@ def test_without_root_the_volume_is_named_with_the_command_that_would(
 
 def test_the_advice_for_the_small_machine_fits_it() -> None:
     tuning = mrtuner.tune(
-        memory=demo_loads.VOLUME_MEMORY, cpus=2, storage="network", disk=demo_loads.VOLUME_SIZE,
-        workload="oltp", connections=demo_loads.VOLUME_SESSIONS, postgres=18,
+        memory=demo.VOLUME_MEMORY, cpus=2, storage="network", disk=demo.VOLUME_SIZE,
+        workload="oltp", connections=demo.VOLUME_SESSIONS, postgres=18,
     )  # fmt: skip
     assert tuning.budget is not None
     assert tuning.budget.fits
-    assert demo_loads.VOLUME_CLIENTS < demo_loads.VOLUME_SESSIONS
+    assert demo.VOLUME_CLIENTS < demo.VOLUME_SESSIONS

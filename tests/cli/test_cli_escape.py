@@ -62,7 +62,7 @@ def test_a_terminal_shows_names_escaped(dsn: str) -> None:
 
 
 def test_a_plan_and_its_question_show_names_escaped(dsn: str, tmp_path: Path) -> None:
-    arguments = ["vacuum", dsn, "--apply", "--journal", str(tmp_path)]
+    arguments = ["vacuum", "apply", dsn, "--journal", str(tmp_path)]
     code, shown = at_a_terminal(arguments, answers={"[y/N]": "n\n"})
     assert code == 1, shown
     assert "somebody has switched" in shown
@@ -71,7 +71,7 @@ def test_a_plan_and_its_question_show_names_escaped(dsn: str, tmp_path: Path) ->
 
 def test_a_page_shows_names_escaped(dsn: str, tmp_path: Path) -> None:
     page = tmp_path / "vacuum.html"
-    assert run("vacuum", dsn, "--report", str(page)).exit_code == 0
+    assert run("vacuum", dsn, "--html", str(page)).exit_code == 0
     text = page.read_text(encoding="utf-8")
     assert r"\x1b[2J" in text
     assert not re.search(r"[\x1b\x07\x9b\u202e]", text)

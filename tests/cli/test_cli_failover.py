@@ -98,7 +98,7 @@ def test_a_live_server_tells_its_round_trip(new_cluster: NewCluster) -> None:
     assert 0 < path["rtt"] < 0.1
     assert 0.19 < path["rto"] < 0.5
     audited = CliRunner(env={"PGPASSWORD": PASSWORD}).invoke(
-        main, ["failover", "audit", dsn, "--json"]
+        main, ["failover", "audit", dsn, "--check", "--json"]
     )
     document = json.loads(audited.stdout)
     assert audited.exit_code == 3  # 15 minutes and two hours by default
@@ -154,7 +154,8 @@ def test_an_unbounded_connection_of_this_machine_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:
-            done = run("audit", "--port", str(port))
+            assert run("audit", "--port", str(port)).exit_code == 0
+            done = run("audit", "--port", str(port), "--check")
             assert done.exit_code == 3
             assert "query in flight: for ever" in done.stdout
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -163,7 +164,7 @@ def test_an_unbounded_connection_of_this_machine_is_found() -> None:
                 (socket.TCP_USER_TIMEOUT, 8500),
             ):  # fmt: skip
                 client.setsockopt(socket.IPPROTO_TCP, option, value)
-            done = run("audit", "--port", str(port), "--within", "10s")
+            done = run("audit", "--port", str(port), "--within", "10s", "--check")
             assert (done.exit_code, done.stdout.splitlines()[-1]) == (
                 0,
                 "no case hangs longer than 10 s",

@@ -106,7 +106,7 @@ def test_a_probe_given_up_too_early_could_not_tell(embedded: Cluster) -> None:
 
 
 def test_a_report_that_could_not_be_written_is_said_before_anything_is_asked() -> None:
-    done = run(NOWHERE, "--trigger", "true", "--yes", "--report", "/no/such/directory/x.html")
+    done = run(NOWHERE, "--trigger", "true", "--yes", "--html", "/no/such/directory/x.html")
     assert done.exit_code == 2
     assert "there is no directory /no/such/directory" in done.stderr
 

@@ -15,7 +15,7 @@ from mrtuner.cli import main
 from mrtuner.limits.example import as_csv, story
 from mrtuner.rds.lab import Lab
 
-CLASS = ["--class", "db.r5.2xlarge", "--storage", "io1:1000GB,30000iops"]
+CLASS = ["--class", "db.r5.2xlarge", "--volume", "io1:1000GB,30000iops"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_the_story_is_told_on_stdout(metrics: Path) -> None:
 
 def test_the_document_and_the_page(metrics: Path, tmp_path: Path) -> None:
     page = tmp_path / "limits.html"
-    done = run("--metrics", metrics, *CLASS, "--json", "-o", page)
+    done = run("--metrics", metrics, *CLASS, "--json", "--html", page)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert told["schema"] == "mrtuner.limits/1"
@@ -142,7 +142,7 @@ def test_what_cannot_be_done_is_said_in_two_lines(arguments: list[str], message:
 
 def test_an_unknown_class_or_storage_is_refused(metrics: Path) -> None:
     assert "no instance class" in run("--metrics", metrics, "--class", "db.r5.3xlarge").stderr
-    wrong = run("--metrics", metrics, "--class", "db.r5.2xlarge", "--storage", "gp4:100GB")
+    wrong = run("--metrics", metrics, "--class", "db.r5.2xlarge", "--volume", "gp4:100GB")
     assert "no storage type 'gp4'" in wrong.stderr
 
 

@@ -17,6 +17,7 @@ from servers import sql
 
 pytestmark = pytest.mark.timed
 PATIENCE = 60.0
+OUR_SESSION = "FROM pg_stat_activity WHERE application_name = 'mrtuner'"
 
 
 def run(*arguments: str) -> Result:
@@ -41,7 +42,14 @@ def test_the_document_is_the_same_as_of_an_instance(embedded: Cluster) -> None:
     assert any("too few" in text for text in told["notices"])
 
 
-def test_an_interruption_tells_what_there_is(embedded: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("by_the_server", "code", "notice"),
+    [(False, 130, "interrupted after"), (True, 6, "that ended the watch")],
+    ids=["Ctrl-C", "server"],
+)
+def test_a_watch_cut_short_tells_what_there_is(
+    embedded: Cluster, by_the_server: bool, code: int, notice: str
+) -> None:
     """Two seconds after the session is there, and not before."""
     program = "import sys; from mrtuner.cli import main; main(sys.argv[1:])"
     process = subprocess.Popen(
@@ -51,20 +59,20 @@ def test_an_interruption_tells_what_there_is(embedded: Cluster) -> None:
     try:
         wait_for_session(embedded)
         time.sleep(2)
-        process.send_signal(signal.SIGINT)
+        if by_the_server:
+            sql(embedded.dsn(), f"SELECT pg_terminate_backend(pid) {OUR_SESSION}")
+        else:
+            process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-    assert process.returncode == 130
-    assert any("interrupted after" in text for text in json.loads(told)["notices"])
+    assert process.returncode == code
+    assert any(notice in text for text in json.loads(told)["notices"])
 
 
 def wait_for_session(cluster: Cluster) -> None:
     deadline = time.monotonic() + PATIENCE
-    asked = (
-        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'mrtuner' AND query ~ 'waiting'"
-    )
-    while not sql(cluster.dsn(), asked):
+    while not sql(cluster.dsn(), f"SELECT 1 {OUR_SESSION} AND query ~ 'waiting'"):
         assert time.monotonic() < deadline, "it never began"
         time.sleep(0.1)
 

@@ -186,12 +186,12 @@ def test_apply_and_undo_go_there_and_back(new_cluster: NewCluster, journal: Path
     dsn, keep = cluster.dsn(), ("--yes", "--json", "--journal", str(journal))
     there = json.loads(run("apply", dsn, *MACHINE, *keep).stdout)
     assert there["schema"] == "mrtuner.apply/1"
-    assert there["outcome"]["did"] == "applied"
+    assert there["outcome"]["result"] == "applied"
     assert "shared_buffers" in there["outcome"]["waiting"]
     assert value(dsn, "random_page_cost") == "1.1"
     assert value(dsn, "shared_buffers") == "128MB"
     back = json.loads(run("undo", dsn, *keep).stdout)
-    assert back["outcome"]["did"] == "undone"
+    assert back["outcome"]["result"] == "undone"
     assert value(dsn, "random_page_cost") == "4"
     assert value(dsn, "work_mem") == "5MB"
     auto = (cluster.data / "postgresql.auto.conf").read_text()

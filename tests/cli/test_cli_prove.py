@@ -38,7 +38,7 @@ def test_a_proof_measures_both_sides_and_puts_everything_back(
     done = CliRunner().invoke(
         main,
         ["prove", cluster.dsn(), *TINY, "--server-bin", str(cluster.binaries.directory),
-         "--journal", str(tmp_path / "journal"), "--report", str(report), "--yes", "--json"],
+         "--journal", str(tmp_path / "journal"), "--html", str(report), "--yes", "--json"],
     )  # fmt: skip
     assert done.exit_code in {0, 5}, done.stderr
     document = json.loads(done.stdout)
@@ -100,12 +100,12 @@ def test_one_server_has_to_be_named(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--blocks", "0", "a plan of 0 blocks"),
+        ("--blocks", "0", "blocks 0 is below 1"),
         ("--scale", "0", "scale 0 is below 1"),
         ("--seconds", "-1", "seconds -1 is below 1"),
         ("--delta", "0%", "delta 0.0 does not lie between 0 and 1"),
         ("--database", "Drop Table", "cannot name the database of a proof"),
-        ("--workload", "tpcc", "invalid value for '--workload'"),
+        ("--load", "tpcc", "invalid value for '--load'"),
     ],
 )
 def test_a_plan_that_means_nothing_is_refused_before_a_server_is_touched(

@@ -144,7 +144,7 @@ def test_json_is_one_document_with_plan_outcome_and_the_way_back(
     assert document["outcome"]["waiting"] == []
     assert document["undo"].startswith("rdstune undo db1 --reboot now")
     again = json.loads(run("apply", "db1", "--from", file, "--yes", "--json").stdout)
-    assert (again["outcome"]["did"], again["undo"]) == ("nothing", None)
+    assert (again["outcome"]["result"], again["undo"]) == ("nothing", None)
 
 
 def test_window_says_that_aws_reboots_nothing_for_parameters(client: Any, run: Run) -> None:

@@ -54,10 +54,10 @@ def test_a_memory_is_bytes_or_a_size() -> None:
 
 
 def test_bytes_meant_as_pages_end_with_3_and_the_formula_to_write() -> None:
-    done = evaluate(
-        "{DBInstanceClassMemory/4}", "--parameter", "shared_buffers", "--memory", "15GB"
-    )
+    asked = ("{DBInstanceClassMemory/4}", "--parameter", "shared_buffers", "--memory", "15GB")
+    done = evaluate(*asked, "--check")
     assert done.exit_code == 3
+    assert (evaluate(*asked).exit_code, evaluate(*asked).stdout) == (0, done.stdout)
     assert "2,048 times the memory: were bytes meant?" in done.stdout
     assert "write {DBInstanceClassMemory/32768}." in done.stdout
 
@@ -83,7 +83,7 @@ def test_every_class_is_a_document() -> None:
 
 def test_a_class_with_a_problem_is_named_in_the_table_and_ends_with_3() -> None:
     done = evaluate("{DBInstanceClassMemory/107374182400}", "--parameter", "max_connections",
-                    "--all-classes")  # fmt: skip
+                    "--all-classes", "--check")  # fmt: skip
     assert done.exit_code == 3
     assert "problem" in done.stdout.splitlines()[1]
     micro = next(line for line in done.stdout.splitlines() if line.startswith("db.t4g.micro "))
@@ -92,7 +92,7 @@ def test_a_class_with_a_problem_is_named_in_the_table_and_ends_with_3() -> None:
 
 def test_processors_and_storage_can_be_given() -> None:
     assert document("{DBInstanceVCPU*2}", "--vcpus", "6")["value"] == 12
-    assert document("{AllocatedStorage/1048576}", "--storage", "100")["value"] == 102400
+    assert document("{AllocatedStorage/1048576}", "--allocated-storage", "100")["value"] == 102400
 
 
 @pytest.mark.parametrize(

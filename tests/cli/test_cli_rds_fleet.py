@@ -15,7 +15,7 @@ from mrtuner.cli import rdstune
 from mrtuner.rds.lab import Lab
 
 HERE, THERE = "eu-west-1", "eu-central-1"
-COPY = ("snapshots", "copy", "--from", HERE, "--to", THERE)
+COPY = ("snapshots", "copy", "--from-region", HERE, "--to-region", THERE)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_copies_are_listed_and_progress_goes_to_stderr(lab: Lab) -> None:
     words = done.stdout.split()
     assert words[:4] == ["shop", "copied", "shop-1", "->"]
     assert words[4].startswith("mrtuner-eu-west-1-shop-1-")
-    assert done.stderr.splitlines()[-1] == "1 of 1 done, 0 under way"
+    assert done.stderr.splitlines()[-1].strip() == "1 of 1 done, 0 under way"
 
 
 def test_copies_as_a_document(lab: Lab) -> None:
@@ -104,9 +104,9 @@ def test_one_failure_does_not_hide_the_copies_and_ends_with_1(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--from", HERE, "--to", HERE], "source and destination are both eu-west-1"),
-        (["--from", HERE], "missing option '--to'"),
-        (["--from", HERE, "--to", THERE, "--keep", "0"], "'--keep'"),
+        (["--from-region", HERE, "--to-region", HERE], "source and destination are both eu-west-1"),
+        (["--from-region", HERE], "missing option '--to-region'"),
+        (["--from-region", HERE, "--to-region", THERE, "--keep", "0"], "'--keep'"),
     ],
 )
 def test_copies_that_cannot_be_meant_are_refused(arguments: list[str], message: str) -> None:

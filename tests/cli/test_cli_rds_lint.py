@@ -30,7 +30,7 @@ ANSWER = json.dumps({"Parameters": [{"ParameterName": "work_mem", "ParameterValu
 
 
 def lint(*arguments: str, text: str | None = None) -> Result:
-    return CliRunner().invoke(rdstune, ["lint", *arguments], input=text)
+    return CliRunner().invoke(rdstune, ["lint", "--check", *arguments], input=text)
 
 
 @pytest.fixture
@@ -131,4 +131,9 @@ def test_a_missing_file_and_an_unknown_class_are_said(wrong: str) -> None:
 
 
 def test_it_is_a_command_of_mrtuner_rds_too(wrong: str) -> None:
-    assert CliRunner().invoke(main, ["rds", "lint", wrong]).exit_code == 3
+    assert CliRunner().invoke(main, ["rds", "lint", wrong, "--check"]).exit_code == 3
+
+
+def test_without_check_a_mistake_is_told_and_is_no_failure(wrong: str) -> None:
+    done = CliRunner().invoke(rdstune, ["lint", wrong])
+    assert (done.exit_code, done.stdout) == (0, lint(wrong).stdout)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from mrtuner.cli import rdstune
 from mrtuner.rds.lab import Lab
 
-QUICKLY = ("--every", "0.1s", "--steady", "0.6s", "--quiet", "4s", "--between", "0.2s")
+QUICKLY = ("--every", "0.1s", "--steady", "0.6s", "--start-timeout", "4s", "--between", "0.2s")
 
 
 def run(*arguments: str) -> Result:
@@ -165,7 +165,7 @@ def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_pat
     page = tmp_path / "rehearsal.html"
     make(server_lab, "shop", DBName="shop")
     asked = ("rehearse", "shop", "--dsn", server_lab.dsn("shop"), "--yes", "--json")
-    done = run(*asked, *QUICKLY, "--report", str(page))
+    done = run(*asked, *QUICKLY, "--html", str(page))
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["schema"] == "mrtuner.rds.rehearsal/1"

@@ -26,7 +26,7 @@ def render(*arguments: str) -> Result:
 
 
 def test_every_format_of_the_library_is_a_choice() -> None:
-    assert tuple(GROUP_FORMATS) == FORMATS
+    assert (*GROUP_FORMATS, "json") == FORMATS
 
 
 def test_terraform_holds_the_designed_group() -> None:
@@ -49,13 +49,11 @@ def test_the_head_says_what_the_group_is_for() -> None:
     assert "MrTuner: oltp, 200 connections, drawn up for db.r6g.xlarge" in head
 
 
-@pytest.mark.parametrize("format", ["terraform", "aws-cli"])
-def test_json_holds_the_settings_and_the_text(format: str) -> None:
-    result = render("--format", format, *ASKED, "--json")
-    document = json.loads(result.stdout)
-    assert document["schema"] == "mrtuner.rds.render/1"
+@pytest.mark.parametrize("asked", [["--json"], ["--format", "json"], ["--format=json", "--json"]])
+def test_json_is_a_format_with_a_short_form(asked: list[str]) -> None:
+    document = json.loads(render(*asked, *ASKED).stdout)
+    assert document["schema"] == "mrtuner.rds.render/2"
     assert (document["name"], document["family"]) == ("mrtuner-postgres17", "postgres17")
-    assert document["text"] == render("--format", format, *ASKED).stdout
     connections = next(
         each for each in document["parameters"] if each["name"] == "max_connections"
     )  # fmt: skip
@@ -64,7 +62,7 @@ def test_json_holds_the_settings_and_the_text(format: str) -> None:
 
 def test_our_json_can_be_linted(tmp_path: Path) -> None:
     path = tmp_path / "group.json"
-    assert render("--format", "terraform", *ASKED, "--json", "-o", str(path)).exit_code == 0
+    assert render(*ASKED, "--json", "-o", str(path)).exit_code == 0
     linted = CliRunner().invoke(
         rdstune, ["lint", str(path), "--class", "db.r6g.xlarge", "--json"]
     )  # fmt: skip
@@ -97,6 +95,9 @@ def test_a_file_is_written_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (ASKED, "render needs a format"),
+        (("--format", "cdk", "--json", *ASKED), "--json and --format cdk exclude each other"),
+        (("--json", "--name", "a--b", *ASKED), "is not a name for a parameter group"),
         (("--format", "ansible", *ASKED), "'ansible' is not one of"),
         (
             ("--format", "terraform", *ASKED, "--name", "a--b"),

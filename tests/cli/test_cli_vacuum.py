@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -117,7 +118,7 @@ def options(dsn: str) -> Any:
 
 
 def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_path: Path) -> None:
-    done = run(neglected, "--apply", "--journal", str(tmp_path))
+    done = run("apply", neglected, "--journal", str(tmp_path))
     assert done.exit_code == 4
     assert re.search(r'"public"."account" autovacuum_enabled +false +true +somebody', done.stderr)
     assert "only wraparound vacuums it" in " ".join(done.stderr.split())
@@ -127,18 +128,19 @@ def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_pa
 
 def test_apply_and_undo_and_their_documents(neglected: str, tmp_path: Path) -> None:
     journal = ("--journal", str(tmp_path), "--yes", "--json")
-    applied = json.loads(run(neglected, "--apply", *journal).stdout)
+    applied = json.loads(run("apply", neglected, *journal).stdout)
     name = '"public"."account" autovacuum_enabled'
     assert applied["plan"] == [{"name": name, "before": "false", "after": "true"}]
-    assert (applied["outcome"]["did"], applied["outcome"]["changed"]) == ("applied", [name])
+    assert (applied["outcome"]["result"], applied["outcome"]["changed"]) == ("applied", [name])
     assert "autovacuum_enabled=true" in options(neglected)
-    assert applied["undo"].endswith(f"--undo --journal {tmp_path}")
-    undone = json.loads(run(neglected, "--undo", *journal).stdout)
-    assert undone["outcome"]["did"] == "undone"
+    assert applied["undo"].startswith("mrtuner vacuum undo ")
+    assert applied["undo"].endswith(f" --journal {tmp_path}")
+    undone = json.loads(run("undo", neglected, *journal).stdout)
+    assert undone["outcome"]["result"] == "undone"
     assert "autovacuum_enabled=false" in options(neglected)
     assert set(keys(applied)) - described("mrtuner.vacuum.change/1") == set()
     assert undone.keys() == applied.keys()
-    again = run(neglected, "--undo", *journal[:3])
+    again = run("undo", neglected, *journal[:3])
     assert (again.exit_code, again.stdout) == (2, "")
     assert "nothing to undo" in again.stderr
 
@@ -149,7 +151,7 @@ def test_an_undo_that_was_killed_is_undone_once_by_the_next(
 ) -> None:
     """Two changes; the undo of the second was killed around its commit. The first one stays."""
     journal = ("--journal", str(tmp_path), "--yes")
-    run(neglected, "--apply", *journal)
+    run("apply", neglected, *journal)
     with Journal(tmp_path) as book:
         (first,) = book.changes()
         entry = replace(first.entries[0], name='"public"."account" fillfactor')
@@ -158,7 +160,7 @@ def test_an_undo_that_was_killed_is_undone_once_by_the_next(
         back = replace(second, entries=(replace(entry, before="80", after="90"),), undoes=second.id)
         book.note(book.begin(back), State.WRITING, "killed here")
     sql(neglected, f"ALTER TABLE account SET (fillfactor = {90 if committed else 80})")
-    done = run(neglected, "--undo", *journal)
+    done = run("undo", neglected, *journal)
     assert done.exit_code == 0, done.output
     became = "finished" if committed else "reverted"
     assert f"an interrupted undo was found and {became}: " in done.stderr
@@ -179,17 +181,18 @@ def test_rows_are_not_read_without_consent(dsn: str) -> None:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize(("more", "said"), [((), "vacuumed: 1 table"), (("--apply", "--yes"), "")])
+@pytest.mark.parametrize(("verb", "said"), [((), "vacuumed: 1 table"), (("apply", "--yes"), "")])
 def test_ctrl_c_tells_what_was_seen_and_sets_nothing(
-    neglected: str, tmp_path: Path, more: tuple[str, ...], said: str
+    neglected: str, tmp_path: Path, verb: tuple[str, ...], said: str
 ) -> None:
-    program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "vacuum", neglected]
+    program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "vacuum", *verb]
     with subprocess.Popen(
-        [*program, "--watch", "1h", "--journal", str(tmp_path), *more],
+        [*program, neglected, "--watch", "1h"],
+        env={**os.environ, "MRTUNER_STATE_DIR": str(tmp_path)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as child:  # fmt: skip
         assert child.stderr is not None
-        assert child.stderr.readline() == "watching for 3,600 s; Ctrl-C ends it early\n"
+        assert child.stderr.readline() == "  watching for 3,600 s; Ctrl-C ends it early\n"
         child.send_signal(signal.SIGINT)
         told, _ = child.communicate(timeout=60)
     assert child.returncode == 130
@@ -199,7 +202,7 @@ def test_ctrl_c_tells_what_was_seen_and_sets_nothing(
 
 
 @pytest.mark.timed
-def test_a_restart_ends_a_watch_as_ctrl_c_does(new_cluster: NewCluster) -> None:
+def test_a_restart_ends_a_watch_which_is_unfinished_then(new_cluster: NewCluster) -> None:
     server = new_cluster()
     program = [sys.executable, "-c", "from mrtuner.cli import main; main()", "vacuum"]
     with subprocess.Popen(
@@ -207,34 +210,56 @@ def test_a_restart_ends_a_watch_as_ctrl_c_does(new_cluster: NewCluster) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as child:  # fmt: skip
         assert child.stderr is not None
-        assert child.stderr.readline() == "watching for 10 s; Ctrl-C ends it early\n"
+        assert child.stderr.readline() == "  watching for 10 s; Ctrl-C ends it early\n"
         server.restart()
         told, said = child.communicate(timeout=60)
-    assert child.returncode == 130
+    assert child.returncode == 6
     assert said == "the server ended the session: what follows is what was seen until then\n"
     assert told.startswith("postgres: 0 tables")
     assert "not known: the rest of the watch: the session with the server was lost" in told
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_watch() -> None:
-    done = run("host=127.0.0.1 port=1", "--watch", "1h", "--report", "/no/such/place/vacuum.html")
+    done = run("host=127.0.0.1 port=1", "--watch", "1h", "--html", "/no/such/place/vacuum.html")
     assert done.exit_code == 2
     assert "no directory /no/such/place" in done.stderr
 
 
 def test_a_page_is_written_beside_the_text(dsn: str, tmp_path: Path) -> None:
-    done = run(dsn, "--report", str(tmp_path / "vacuum.html"))
+    done = run(dsn, "--html", str(tmp_path / "vacuum.html"))
     assert (done.exit_code, done.stdout[:8]) == (0, "vacuumed")
     assert "MrTuner vacuum" in (tmp_path / "vacuum.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--apply", "--undo"), ("--apply", "--check"), ("--undo", "--format", "sql")]
+    ("arguments", "option"),
+    [
+        (("undo", "--check"), "--check"),
+        (("apply", "--format", "sql"), "--format"),
+        (("--apply", "--undo"), "--undo"),
+        (("--undo", "--html", "x.html"), "--html"),
+    ],
 )
-def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...]) -> None:
-    done = run("host=127.0.0.1 port=1", *arguments)
+def test_what_a_verb_has_no_use_for_is_refused(arguments: tuple[str, ...], option: str) -> None:
+    done = run(*arguments, "host=127.0.0.1 port=1")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "stand alone" in done.stderr
+    assert f"no such option '{option}'" in done.stderr
+
+
+def test_an_old_flag_does_what_the_verb_does(neglected: str, tmp_path: Path) -> None:
+    journal = ("--journal", str(tmp_path), "--yes")
+    for flag, left in [("--apply", "true"), ("--undo", "false")]:
+        done = run(neglected, flag, *journal)
+        assert (done.exit_code, done.stdout.split()[0]) == (0, "1"), done.output
+        assert f"warning: {flag} is now mrtuner vacuum {flag[2:]}; " in done.stderr
+        assert f"autovacuum_enabled={left}" in options(neglected)
+
+
+def test_the_report_goes_to_a_file(dsn: str, tmp_path: Path) -> None:
+    target = tmp_path / "vacuum.sql"
+    done = run(dsn, "--format", "sql", "-o", str(target))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"written: {target}\n")
+    assert target.read_text() == run(dsn, "--format", "sql").stdout
 
 
 def test_json_and_sql_exclude_each_other() -> None:

@@ -123,7 +123,7 @@ def test_even_cores_are_said_to_have_no_knee() -> None:
 
 def test_another_document_is_refused() -> None:
     with pytest.raises(BadValue, match="not a consistency test"):
-        page({"schema": "mrtuner.proof/1"})
+        page({"schema": "mrtuner.series/1"})
 
 
 def test_every_key_of_the_document_is_described(told: dict[str, Any]) -> None:

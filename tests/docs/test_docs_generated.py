@@ -66,6 +66,8 @@ def leaves(
             yield from leaves(command, f"{path} {name}", context)
         if not command.hidden:
             yield f"{path} {name}", command
+        for verb, its in getattr(command, "verbs", {}).items():
+            yield f"{path} {name} {verb}", its
 
 
 def test_every_command_and_option_is_documented() -> None:
@@ -75,7 +77,8 @@ def test_every_command_and_option_is_documented() -> None:
     for path, command in found.items():
         assert f"### {path}\n" in page
         section = page.split(f"### {path}\n")[1].split("\n##")[0]
-        flags = [flag for option in command.params for flag in option.opts if flag.startswith("-")]
+        shown = [one for one in command.params if not getattr(one, "hidden", False)]
+        flags = [flag for option in shown for flag in option.opts if flag.startswith("-")]
         assert [flag for flag in flags if flag not in section] == [], path
 
 

@@ -17,7 +17,7 @@ import pytest
 from docs_pages import DOCS
 
 import mrtuner
-from mrtuner.bench.record import Record
+from mrtuner.bench.record.model import Sample
 from mrtuner.bench.series import LeftOut
 from mrtuner.cli.proving import Proof
 from mrtuner.postgres.explain import Statement
@@ -114,10 +114,11 @@ def fields(kind: type) -> Iterator[str]:
                 yield from fields(part)
 
 
-def test_every_key_of_a_proof_is_described() -> None:
-    names = set(fields(Record)) | {"schema"}
-    assert {"steal", "p999", "protocol"} <= names
-    assert names - described("mrtuner.proof/1") == set()
+def test_every_key_of_a_sample_is_described() -> None:
+    names = set(fields(Sample))
+    assert {"steal", "p999", "waits", "counts"} <= names
+    of_cell = {"workload", "scale", "clients"}
+    assert names - described("mrtuner.bench.run/2") - of_cell == set()
 
 
 def test_every_key_of_a_report_is_described() -> None:

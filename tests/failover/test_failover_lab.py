@@ -246,8 +246,8 @@ def test_the_list_names_every_scenario() -> None:
         (["--scenario", "crash", "--client", "nonsense"], "cannot read the connection string"),
         (["--scenario", "crash", "--client", "host=db"], "host cannot be given"),
         (["--scenario", "crash", "--client", "tcp_user_timeout=x"], "is not a whole number"),
-        (["--scenario", "crash", "--report", "/none/x.html"], "no directory /none"),
-        (["--report", "x.html"], "nothing to report"),
+        (["--scenario", "crash", "--html", "/none/x.html"], "no directory /none"),
+        (["--html", "x.html"], "nothing to report"),
     ],
 )
 def test_mistyped_wishes_end_with_2_before_anything_starts(arguments: list[str], said: str) -> None:

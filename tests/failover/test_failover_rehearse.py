@@ -57,7 +57,7 @@ def test_a_clean_failover_loses_nothing_and_says_who_took_over(pair: Pair, tmp_p
     page = tmp_path / "rehearsal.html"
     trigger = f'sh -c "kill -INT {pair.primary.pid}; sleep 0.5; {pair.promote()}"'
     dsn = pair.address.dsn("connect_timeout=3")
-    found = told(dsn, "--trigger", trigger, "--within", "10s", "--report", str(page), code=0)
+    found = told(dsn, "--trigger", trigger, "--within", "10s", "--html", str(page), code=0)
     (way,) = found["ways"]
     assert (way["way"], way["outcome"], way["between"]) == ("direct", "moved", None)
     assert found["failed_over"]
@@ -93,7 +93,7 @@ def test_two_primaries_at_once_are_seen_and_lost_writes_are_counted(pair: Pair) 
         pair.primary.stop("immediate")
 
     meanwhile(split)
-    found = told(pair.address.dsn(), "--trigger", pair.promote(), code=3)
+    found = told(pair.address.dsn(), "--trigger", pair.promote(), "--check", code=3)
     (way,) = found["ways"]
     assert way["outcome"] == "moved"
     assert not found["kept"]
@@ -106,7 +106,7 @@ def test_two_primaries_at_once_are_seen_and_lost_writes_are_counted(pair: Pair) 
 
 def test_two_primaries_that_stay_are_no_end_and_it_stops_by_itself(pair: Pair) -> None:
     meanwhile(pair.move_when_promoted)
-    found = told(pair.address.dsn(), "--trigger", pair.promote(), "--for", "4s", code=1)
+    found = told(pair.address.dsn(), "--trigger", pair.promote(), "--timeout", "4s", code=1)
     assert not found["ways"][0]["settled"]
     assert "had not ended well" in found["ways"][0]["verdict"]
 
@@ -129,7 +129,7 @@ def test_a_string_of_two_hosts_finds_the_new_primary(pair: Pair) -> None:
 def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(
     embedded: Cluster,
 ) -> None:
-    done = rehearse(embedded.dsn(), *QUICKLY, "--trigger", "true", "--quiet", "1s")
+    done = rehearse(embedded.dsn(), *QUICKLY, "--trigger", "true", "--start-timeout", "1s")
     assert done.exit_code == 1
     assert "Nothing failed over" in done.stdout
     assert "by the same server as before" in " ".join(done.stdout.split())
@@ -169,7 +169,7 @@ def test_clients_of_a_frozen_primary_wait_until_we_give_up_on_them(pair: Pair) -
     trigger = f'sh -c "{freeze}; sleep 0.5; {pair.promote()}"'
     try:
         given = ("--within", "2s", "--give-up", "3s", "--trigger", trigger)
-        found = told(pair.address.dsn(), *given, code=3)
+        found = told(pair.address.dsn(), *given, "--check", code=3)
     finally:
         pair.thaw()
     (way,) = found["ways"]

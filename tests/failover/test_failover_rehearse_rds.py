@@ -34,7 +34,7 @@ def dsn(server_lab: Lab) -> str:
 
 
 def test_a_failover_of_the_labs_rds(server_lab: Lab, dsn: str) -> None:
-    quickly = ("--steady", "1s", "--connections", "5", "--quiet", "20s", "--yes")
+    quickly = ("--steady", "1s", "--connections", "5", "--start-timeout", "20s", "--yes")
     done = CliRunner().invoke(
         main,
         ["failover", "rehearse", dsn, "--trigger", "rds:shop", "--within", "20s", "--json",

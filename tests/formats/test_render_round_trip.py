@@ -101,7 +101,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError) as error:
         render("toml", [])
     assert error.value.message == "unknown format 'toml'"
-    assert "conf, sql, markdown, patroni" in (error.value.hint or "")
+    assert "conf, crunchy, docker, helm, markdown" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -195,13 +195,13 @@ def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began:
     [
         (["a", "b", "--what-if", "db.r5.large"], "--what-if says nothing of a fleet"),
         (["a", "local"], "looked at by itself"),
-        (["--all", "-o", "x.html"], "a page is of one instance"),
+        (["--all", "--html", "x.html"], "a page is of one instance"),
         (["--all", "--all-regions", "--region", "eu-west-1"], "exclude each other"),
         (["a", "b", "--all-regions"], "are of one region"),
         (["a", "--all-regions"], "--all-regions is for a fleet"),
         (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "one instance is of one region"),
         (["local", "--class", "db.r5.large"], "--class says nothing of a server"),
-        (["a", "--storage", "gp3:100GB"], "--storage says nothing of an instance"),
+        (["a", "--volume", "gp3:100GB"], "--volume says nothing of an instance"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.bench.instance import Volume, volume
+from mrtuner.bench.server.instance import Volume, volume
 from mrtuner.limits import Limits, Resource
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.sentences import THROUGHPUTS

@@ -8,12 +8,18 @@ from math import exp
 from typing import Any
 
 import mrtuner
-from mrtuner.bench.output import Latency
-from mrtuner.bench.pgbench import Load, Run
-from mrtuner.bench.record import ArmRecord, Phase, Plan, Record, Sample
+from bench_grids import a_sample
+from mrtuner.bench.load.output import Latency
+from mrtuner.bench.load.pgbench import Run
+from mrtuner.bench.plan.model import Cell, Phase, Plan, Variant, Workload
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.series import Measured, Series
+from mrtuner.stats.histogram import Histogram
+from series_data import contents
 
 SECONDS = 60
 SPREAD = 0.08
+CELL = Cell("tpcb", 50, 8)
 
 
 def tuning() -> dict[str, Any]:
@@ -42,25 +48,13 @@ def sample(
     label: str, block: int, position: int, tps: float, *, phase: Phase = "comparison",
     checkpoint: float = 3.0, p99: float = 20.0, attempt: int = 1, rejected: str | None = None,
 ) -> Sample:  # fmt: skip
-    return Sample(
-        phase=phase,
-        block=block,
-        attempt=attempt,
-        position=position,
-        label=label,
-        arm=label.rstrip("'"),
-        seed=42 + block,
-        started=f"2026-07-01T12:{block:02}:00.000+00:00",
-        warmup_tps=tps * 0.9,
-        run=run(tps, p99=p99),
-        checkpoint=checkpoint,
-        wal_bytes=1_500_000_000,
-        checkpoints_timed=0,
-        checkpoints_requested=0,
-        steal=0.001,
-        foreign=0.012,
-        rejected=rejected,
-    )
+    return a_sample(
+        CELL, block, label, tps, phase=phase, attempt=attempt, position=position, seed=42 + block,
+        started=f"2026-07-01T12:{block:02}:00.000+00:00", warmup_tps=tps * 0.9,
+        run=run(tps, p99=p99), times=Histogram(((3500, 9800), (round(p99 * 1000), 200))),
+        checkpoint=checkpoint, wal_bytes=1_500_000_000, checkpoints_timed=0, steal=0.001,
+        foreign=0.012, rejected=rejected,
+    )  # fmt: skip
 
 
 def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[Sample]:
@@ -88,44 +82,35 @@ def swinging(ratio: float, pairs: int) -> list[float]:
 
 
 def record(samples: Sequence[Sample], *, blocks: int = 8, calibrate: int = 0) -> Record:
-    order = tuple(
-        ("current", "advised") if block % 2 else ("advised", "current")
-        for block in range(1, blocks + 1)
-    )
+    settings = {"server_version": "18.6", "work_mem": "4096", "fsync": "on"}
     return Record(
         plan=Plan(
-            load=Load(script="tpcb", scale=50, clients=8, threads=2, seconds=SECONDS),
+            name="tpcb", workloads=(Workload(name="tpcb", builtin="tpcb"),),
+            variants=(Variant(name="current"), Variant(name="advised")),
+            scales=(CELL.scale,), clients=(CELL.clients,), threads=2, seconds=SECONDS,
             blocks=blocks, calibrate=calibrate, seed=20260701,
         ),
-        arms=(
-            ArmRecord(name="current", settings={
-                "server_version": "18.6", "shared_buffers": "16384", "checkpoint_timeout": "300",
-                "work_mem": "4096", "fsync": "on",
-            }),
-            ArmRecord(name="advised", settings={
-                "server_version": "18.6", "shared_buffers": "524288", "checkpoint_timeout": "900",
-                "work_mem": "4096", "fsync": "on",
-            }),
-        ),
-        calibration_order=(("current", "current'"),) * calibrate,
-        order=order,
         samples=tuple(samples),
+        failures=(),
+        finished=frozenset(),
+        settings={
+            "current": settings | {"shared_buffers": "16384", "checkpoint_timeout": "300"},
+            "advised": settings | {"shared_buffers": "524288", "checkpoint_timeout": "900"},
+        },
+        rates={},
         notes=("the machine is not quiet before the first run: steal 1.4 %, limit 1 %",),
-        local=True,
-        script=None,
         host={
             "memory": {"value": 17179869184, "source": "/proc/meminfo: MemTotal"},
             "cpus": {"value": 4, "source": "sched_getaffinity"},
-            "huge_pages": {
-                "value": {"size": 2097152, "reserved": 0, "free": 0, "transparent": "madvise"},
-                "source": "/proc/meminfo: HugePages_Total",
-            },
         },
         kernel="Linux 6.12.1",
         pgbench="18.6",
         mrtuner="0.1.0",
         started="2026-07-01T12:00:00.000+00:00",
         ended="2026-07-01T12:40:00.000+00:00",
+        local=True,
+        forced=False,
+        sealed=True,
     )  # fmt: skip
 
 
@@ -148,3 +133,11 @@ def better() -> Record:
         for one in taken
     ]
     return record(taken, calibrate=4)
+
+
+def proof(of: Record | None = None) -> dict[str, Any]:
+    """A series of this one load, as the document that a page is made from."""
+    measured = Measured(
+        title="TPC-B", why="pgbench's own transaction", contents=contents(of or better())
+    )
+    return Series(measured=(measured,)).to_dict()

@@ -41,7 +41,7 @@ def _document(name: str) -> dict[str, Any]:
 def _proof() -> str:
     return html.page(
         data.tuning(),
-        data.better().to_dict(),
+        data.proof(),
         commands=[("take it back", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
     )
 

@@ -29,7 +29,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("report") / "report.html"
     html = page(
         data.tuning(),
-        data.better().to_dict(),
+        data.proof(),
         commands=[("take it back", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
     )
     file.write_text(html, encoding="utf-8")

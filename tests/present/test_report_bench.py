@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 from report_browser import browser, program
 
-from bench_grids import SETTINGS, a_grid, a_plan, a_record, six_blocks, taken, with_rejected
-from mrtuner.bench.grid.plan import Cell, Variant
-from mrtuner.bench.grid.record import Failure, GridRecord
+from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks, with_rejected
+from mrtuner.bench.plan.model import Cell, Variant
+from mrtuner.bench.record.model import Failure, Record
 from mrtuner.errors import BadValue, Refused
 from mrtuner.present.bench import document, lines
 from mrtuner.present.bench_page import page
@@ -25,11 +25,11 @@ CELL = Cell("select", 10, 4)
 
 
 @pytest.fixture(scope="module")
-def grid() -> GridRecord:
+def grid() -> Record:
     return a_grid([1.3, 1.0, 0.8, 1.0])
 
 
-def test_the_text_tells_every_cell_and_its_verdict(grid: GridRecord) -> None:
+def test_the_text_tells_every_cell_and_its_verdict(grid: Record) -> None:
     text = list(lines(grid))
     assert text[0] == "grid: 4 cells, 48 runs; adjusted for 4 comparisons"
     assert text[2] == "select s1 c1"
@@ -57,13 +57,13 @@ def test_settings_that_differ_are_shown_with_their_units() -> None:
     assert raw["shared_buffers"] == ["16384", "65536"]
 
 
-def headline(record: GridRecord) -> str:
+def headline(record: Record) -> str:
     found = re.search(r"<h1>(.*)</h1>", page(record))
     assert found is not None
     return found[1]
 
 
-def test_the_headline_says_what_came_out(grid: GridRecord) -> None:
+def test_the_headline_says_what_came_out(grid: Record) -> None:
     assert headline(grid) == (
         "b against a in 4 cells: 1 better, 1 worse, 2 without a difference that matters"
     )
@@ -73,9 +73,9 @@ def test_the_headline_says_what_came_out(grid: GridRecord) -> None:
     assert headline(equal) == "No difference that matters between b and a"
 
 
-def test_the_document_is_json_and_has_the_same_verdicts(grid: GridRecord) -> None:
+def test_the_document_is_json_and_has_the_same_verdicts(grid: Record) -> None:
     told = json.loads(json.dumps(document(grid), allow_nan=False))
-    assert told["schema"] == "mrtuner.bench.report/1"
+    assert told["schema"] == "mrtuner.bench.report/2"
     assert [cell["verdicts"][0]["verdict"] for cell in told["cells"]] == [
         "better", "equivalent", "worse", "equivalent",
     ]  # fmt: skip
@@ -85,9 +85,9 @@ def test_the_document_is_json_and_has_the_same_verdicts(grid: GridRecord) -> Non
     assert told["collector_share"] == pytest.approx(0.001)
 
 
-def test_every_key_of_the_document_is_described(grid: GridRecord) -> None:
+def test_every_key_of_the_document_is_described(grid: Record) -> None:
     text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-    section = text.split("## `mrtuner.bench.report/1`\n")[1].split("\n## ")[0]
+    section = text.split("## `mrtuner.bench.report/2`\n")[1].split("\n## ")[0]
     described = set(re.findall(r"`([\w.]+)`", section))
     assert set(_keys(document(grid, grid))) <= described
 
@@ -120,7 +120,7 @@ def test_failures_notes_and_an_unfinished_run_are_told() -> None:
 def test_what_is_true_of_several_comparisons_is_said_once_after_them() -> None:
     variants = (Variant(name="a"), Variant(name="b"), Variant(name="c", bound=True))
     runs = six_blocks(CELL, 1.3)
-    runs += [taken(CELL, one.sample.block, "c", one.sample.run.tps) for one in runs[1::2]]
+    runs += [a_sample(CELL, one.block, "c", one.run.tps) for one in runs[1::2]]
     text = list(lines(a_record(runs, a_plan(variants=variants), forced=True)))
     heads = [place for place, line in enumerate(text) if "against a: better" in line]
     (bound,) = (place for place, line in enumerate(text) if line.startswith("    - a bound"))
@@ -129,7 +129,7 @@ def test_what_is_true_of_several_comparisons_is_said_once_after_them() -> None:
     assert heads[0] < heads[1] < bound < shared < busy
 
 
-def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: GridRecord) -> None:
+def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: Record) -> None:
     told = document(grid, grid)["against"]
     assert told is not None
     assert told[0] == {
@@ -140,7 +140,7 @@ def test_two_runs_of_one_machine_stand_side_by_side_without_a_verdict(grid: Grid
     assert "two sessions: no verdict" in text
 
 
-def test_where_the_server_lay_is_no_other_setting(grid: GridRecord) -> None:
+def test_where_the_server_lay_is_no_other_setting(grid: Record) -> None:
     moved = {name: {**known, "port": "1"} for name, known in grid.settings.items()}
     tuned = {name: {**known, "work_mem": "1"} for name, known in grid.settings.items()}
     for settings, same in ((moved, True), (tuned, False)):
@@ -148,7 +148,7 @@ def test_where_the_server_lay_is_no_other_setting(grid: GridRecord) -> None:
         assert {item["same_settings"] for item in told} == {same}
 
 
-def test_runs_of_two_kernels_are_not_compared_and_say_why(grid: GridRecord) -> None:
+def test_runs_of_two_kernels_are_not_compared_and_say_why(grid: Record) -> None:
     other = replace(grid, kernel="Linux 7.0")
     with pytest.raises(Refused, match=r"kernel Linux 6\.1 against Linux 7\.0"):
         document(grid, other)
@@ -161,14 +161,14 @@ def test_a_run_without_a_measurement_has_no_report() -> None:
         document(a_record([]))
 
 
-def test_the_page_is_the_same_every_time_and_loads_nothing(grid: GridRecord) -> None:
+def test_the_page_is_the_same_every_time_and_loads_nothing(grid: Record) -> None:
     made = page(grid)
     assert made == page(grid)
     assert "http://" not in made.replace("http://www.w3.org/", "")
     assert "https://" not in made
 
 
-def test_every_picture_has_a_name_and_a_table_beside_it(grid: GridRecord) -> None:
+def test_every_picture_has_a_name_and_a_table_beside_it(grid: Record) -> None:
     """Forest, heat map; in each of four cells pairs, percentiles and seconds, and what went on."""
     made = page(grid)
     assert made.count('class="on-wide"') == made.count('class="on-narrow"') == 2 + 4 * 3
@@ -187,10 +187,10 @@ def test_undecided_cells_are_blank_in_the_heat_map() -> None:
     """Two cells: one 30 % faster, one with two blocks alone, which decide nothing."""
     record = a_grid([1.3, 1.3])
     few = [
-        one for one in record.taken
-        if one.cell.scale == 1 or one.sample.block < 3
+        one for one in record.samples
+        if one.cell.scale == 1 or one.block < 3
     ]  # fmt: skip
-    made = page(replace(record, taken=tuple(few)))
+    made = page(replace(record, samples=tuple(few)))
     heat = made[made.index('aria-label="b, select"') :]
     heat = heat[: heat.index('class="on-narrow"')]
     assert heat.count("1.30") == 1
@@ -208,7 +208,7 @@ def test_names_and_settings_are_escaped_and_secrets_masked() -> None:
 
 @pytest.mark.skipif(program() is None, reason="no browser here")
 def test_a_browser_shows_the_page_without_complaint_at_every_width(
-    grid: GridRecord, tmp_path: Path
+    grid: Record, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     file.write_text(page(grid), encoding="utf-8")

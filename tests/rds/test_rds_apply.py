@@ -55,7 +55,7 @@ def test_a_default_group_is_left_and_a_new_one_is_made_and_attached(
     lab.forget_calls()
     outcome = applied(client, planned(client), journal)
     assert outcome == Outcome(
-        did="applied",
+        result="applied",
         target="db1",
         group="mrtuner-db1",
         change=1,
@@ -103,8 +103,8 @@ def test_what_waits_is_rebooted_by_the_next_apply_that_may(
     new_instance(client, lab)
     applied(client, planned(client), journal)
     outcome = applied(client, planned(client), journal, "now")
-    assert (outcome.did, outcome.waiting) == ("rebooted", ())
-    assert applied(client, planned(client), journal, "now").did == "nothing"
+    assert (outcome.result, outcome.waiting) == ("rebooted", ())
+    assert applied(client, planned(client), journal, "now").result == "nothing"
 
 
 def test_in_a_custom_group_only_what_differs_is_written_and_dynamic_ones_at_once(
@@ -201,7 +201,7 @@ def test_a_shared_group_is_refused_with_those_who_use_it_and_changed_when_told(
     with pytest.raises(Refused, match="group shop is also used by db2, db3"):
         applied(client, plan, journal)
     assert values(client, "shop") == {}
-    assert apply(client, plan, journal, shared=True, pace=PACE).did == "applied"
+    assert apply(client, plan, journal, shared=True, pace=PACE).result == "applied"
 
 
 def test_what_somebody_changed_since_the_plan_is_refused_by_name(
@@ -434,7 +434,7 @@ def test_throttling_slows_an_apply_down_and_does_not_stop_it(
     new_instance(client, lab, group="shop")
     plan = planned(client)
     lab.throttle(8)
-    assert applied(client, plan, journal).did == "applied"
+    assert applied(client, plan, journal).result == "applied"
     lab.throttle(None)
     assert lab.throttled > 0
 

@@ -71,8 +71,8 @@ def test_raising_a_primary_above_its_replica_is_refused(
 def test_the_replica_first_and_then_the_primary_goes_through(
     pair: None, client: Any, journal: Journal
 ) -> None:
-    assert put(client, journal, "replica", "200", "now").did == "applied"
-    assert put(client, journal, "primary", "200", "now").did == "applied"
+    assert put(client, journal, "replica", "200", "now").result == "applied"
+    assert put(client, journal, "primary", "200", "now").result == "applied"
 
 
 def test_lowering_a_replica_below_its_primary_is_refused(
@@ -89,8 +89,8 @@ def test_lowering_a_replica_below_its_primary_is_refused(
 def test_the_primary_first_and_then_the_replica_is_lowered(
     pair: None, client: Any, journal: Journal
 ) -> None:
-    assert put(client, journal, "primary", "50", "now").did == "applied"
-    assert put(client, journal, "replica", "50", "now").did == "applied"
+    assert put(client, journal, "primary", "50", "now").result == "applied"
+    assert put(client, journal, "replica", "50", "now").result == "applied"
 
 
 def test_with_one_group_for_both_the_replica_is_rebooted_first(
@@ -104,9 +104,9 @@ def test_with_one_group_for_both_the_replica_is_rebooted_first(
     lab.settle()
     with pytest.raises(Refused, match="replica replica uses the same group and must be rebooted"):
         put(client, journal, "primary", "200", "now")
-    assert put(client, journal, "primary", "200").did == "applied"
-    assert put(client, journal, "replica", "200", "now").did == "rebooted"
-    assert put(client, journal, "primary", "200", "now").did == "rebooted"
+    assert put(client, journal, "primary", "200").result == "applied"
+    assert put(client, journal, "replica", "200", "now").result == "rebooted"
+    assert put(client, journal, "primary", "200", "now").result == "rebooted"
     assert lab.instance("primary").running["max_connections"] == "200"
 
 
@@ -138,7 +138,7 @@ def test_an_instance_of_a_cluster_stands_for_the_clusters_group(
     assert target.writer.identifier == "one"
     plan = make(client, target, wanted(work_mem="32768", max_connections="500"))
     outcome = apply(client, plan, journal, reboot="now", pace=PACE)
-    assert (outcome.did, outcome.group, outcome.waiting) == ("applied", "mrtuner-shop", ())
+    assert (outcome.result, outcome.group, outcome.waiting) == ("applied", "mrtuner-shop", ())
     assert rds.cluster(client, "shop").group == "mrtuner-shop"
     assert values(client, "mrtuner-shop", Scope.CLUSTER) == {
         "work_mem": "32768",
@@ -173,6 +173,6 @@ def test_a_multi_az_cluster_is_rebooted_as_one(lab: Lab, client: Any, journal: J
     assert len(target.members) == 3
     plan = make(client, target, wanted(max_connections="500"))
     outcome = apply(client, plan, journal, reboot="now", pace=PACE)
-    assert (outcome.did, outcome.waiting) == ("applied", ())
+    assert (outcome.result, outcome.waiting) == ("applied", ())
     reboots = [action for _, action in lab.calls if action.startswith("Reboot")]
     assert reboots == ["RebootDBCluster"]

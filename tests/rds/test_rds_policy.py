@@ -95,8 +95,8 @@ def copy_snapshots(lab: Lab) -> None:
         rds().create_db_snapshot(DBSnapshotIdentifier=f"shop-{number}", DBInstanceIdentifier="shop")
         lab.settle()
         run(
-            "snapshots", "copy", "--from", HERE, "--to", THERE, "--kms-key", key, "--keep", "1",
-            "--poll", "0.2s",
+            "snapshots", "copy", "--from-region", HERE, "--to-region", THERE, "--kms-key", key,
+            "--keep", "1", "--poll", "0.2s",
         )  # fmt: skip
 
 
@@ -248,7 +248,7 @@ def test_a_rehearsal_calls_exactly_what_its_policy_allows(server_lab: Lab) -> No
     for more in ((), ("--apply", "system-update")):
         run(
             "maintenance", "rehearse", "shop", "--dsn", server_lab.dsn("shop", HERE), "--yes",
-            "--region", HERE, "--steady", "0.5s", "--quiet", "5s", "--every", "0.1s", *more,
+            "--region", HERE, "--steady", "0.5s", "--start-timeout", "5s", "--every", "0.1s", *more,
         )  # fmt: skip
     assert seen(server_lab) == called("maintenance rehearse") - {"rds:DescribeDBClusters"}
 
@@ -471,8 +471,8 @@ def test_a_command_that_needs_nothing_or_is_none_is_refused(command: str) -> Non
         ("--account", "12345"),
         ("--instance", "shop/../*"),
         ("--group", "a group"),
-        ("--from", "Ireland"),
-        ("--to", ""),
+        ("--from-region", "Ireland"),
+        ("--to-region", ""),
         ("--kms-key", 'k"'),
     ],
 )

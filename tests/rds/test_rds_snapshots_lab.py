@@ -32,6 +32,12 @@ HERE, THERE = "eu-west-1", "eu-central-1"
 JOB = Job(source=HERE, destination=THERE)
 
 
+@pytest.fixture(autouse=True)
+def _copies_stay_pending(lab: Lab) -> None:
+    """A copy takes a minute of real time unless a test settles the lab, however busy we are."""
+    lab.go_on_at(1)
+
+
 def rds(region: str) -> Any:
     return boto3.client("rds", region_name=region)
 
@@ -113,6 +119,7 @@ def test_a_run_waits_for_copies_that_an_earlier_one_started(lab: Lab) -> None:
 def test_two_processes_that_ask_at_the_same_moment_make_one_copy_each(lab: Lab) -> None:
     """Every copy is asked for twice, by both: AWS makes it once, and both runs succeed."""
     names = ("shop", "stock", "users")
+    lab.go_on_at(60)  # the processes wait in real time
     make_instances(lab, *names)
     take(lab, *(f"{name}-1" for name in names))
     lab.forget_calls()
@@ -133,7 +140,17 @@ def test_two_processes_that_ask_at_the_same_moment_make_one_copy_each(lab: Lab) 
 
 def start_copying(lab: Lab, url: str) -> subprocess.Popen[str]:
     program = str(Path(sys.executable).parent / "rdstune")
-    command = [program, "snapshots", "copy", "--from", HERE, "--to", THERE, "--poll", "0.3s"]
+    command = [
+        program,
+        "snapshots",
+        "copy",
+        "--from-region",
+        HERE,
+        "--to-region",
+        THERE,
+        "--poll",
+        "0.3s",
+    ]
     return subprocess.Popen(
         [*command, "--json"],
         env=lab.environment | {"AWS_ENDPOINT_URL": url},
@@ -184,6 +201,7 @@ def forwarded(request: urllib.request.Request) -> tuple[int, bytes]:
 def test_no_more_copies_are_asked_for_than_a_region_takes_at_once(lab: Lab) -> None:
     """The lab refuses the 21st, as AWS does; none is refused here."""
     names = [f"shop{number}" for number in range(23)]
+    lab.go_on_at(60)  # the processes wait in real time
     make_instances(lab, *names)
     take(lab, *(f"{name}-1" for name in names))
     lab.forget_calls()

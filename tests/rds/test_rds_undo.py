@@ -51,7 +51,7 @@ def test_values_that_were_set_return_and_the_others_are_reset(
     put(client, journal, MANY, reboot="now")
     assert everything(client) != before
     outcome = undo(client, "db1", journal, reboot="now", pace=PACE)
-    assert (outcome.did, outcome.change, outcome.waiting) == ("undone", 1, ())
+    assert (outcome.result, outcome.change, outcome.waiting) == ("undone", 1, ())
     assert len(outcome.changed) == 45
     assert everything(client) == before
     assert lab.instance("db1").running == running

@@ -86,14 +86,20 @@ class Shop:
     def rotate(self, mode: str, *more: str, to: str | None = None) -> tuple[int, str]:
         """The exit code and everything that was said."""
         self.mode.write_text(mode)
-        with self.started("--to", to or str(self.put), *more) as process:
+        with self.started("--yes", "--to", to or str(self.put), *more) as process:
+            said, errors = process.communicate(timeout=60)
+        return process.returncode, said + errors
+
+    def abort(self) -> tuple[int, str]:
+        """The same of going back."""
+        with self.started("abort") as process:
             said, errors = process.communicate(timeout=60)
         return process.returncode, said + errors
 
     def started(self, *more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "rotate", self.server.dsn(tcp=True), "--group",
-             self.group, "--yes", "--quiet", QUIET, "--wait", "20s", *more],
+            [sys.executable, "-c", PROGRAM, "rotate", *more, self.server.dsn(tcp=True), "--role",
+             self.group, "--idle", QUIET, "--wait", "20s"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(self.state),
                  "SECRET": str(self.secret), "MODE": str(self.mode)},
@@ -153,7 +159,7 @@ def test_killed_at_any_moment_of_several_rotations_no_login_ever_fails(shop: Sho
     shop.mode.write_text("takes")
     killed = 0
     for number in range(14):
-        with shop.started("--to", str(shop.put)) as process:
+        with shop.started("--yes", "--to", str(shop.put)) as process:
             try:
                 process.communicate(timeout=0.3 + number * 0.25)
             except subprocess.TimeoutExpired:
@@ -217,7 +223,7 @@ def test_a_secret_that_may_be_out_is_not_taken_back(shop: Shop) -> None:
     sql(admins, f"CREATE TABLE {blue} ()", f"GRANT SELECT ON {blue} TO {blue}")
     code, said = shop.rotate("takes")
     assert (code, f"{blue} has privileges of its own" in said) == (4, True), said
-    code, said = shop.rotate("takes", "--abort")
+    code, said = shop.abort()
     assert (code, "cannot give the old secret back" in said) == (4, True), said
     shop.none_failed()
     sql(admins, f"DROP TABLE {blue}")
@@ -226,14 +232,14 @@ def test_a_secret_that_may_be_out_is_not_taken_back(shop: Shop) -> None:
 
 
 def test_killed_as_soon_as_stdout_has_the_secret_it_is_the_same_again(shop: Shop) -> None:
-    with shop.started("--to", "stdout") as process:
+    with shop.started("--yes", "--to", "stdout") as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         process.kill()
     shop.secret.with_name("new").write_text(line)
     shop.secret.with_name("new").replace(shop.secret)
     shop.none_failed()
-    with shop.started("--to", "stdout") as process:
+    with shop.started("--yes", "--to", "stdout") as process:
         said, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert said in {line, ""}, "nothing, if it was killed after it had noted the delivery"
@@ -246,13 +252,13 @@ def test_until_somebody_is_seen_with_the_new_secret_the_old_one_works(
     """Nobody connects at all: the secret may still be on its way, by hand."""
     shop = Shop(server, tmp_path)
     old, blue, green = login(shop.secret), f"{shop.group}_blue", f"{shop.group}_green"
-    with shop.started("--to", "stdout", "--wait", "2s") as process:
+    with shop.started("--yes", "--to", "stdout", "--wait", "2s") as process:
         said, errors = process.communicate(timeout=60)
     assert process.returncode == 6
     assert f"nobody was seen logged in as {green} yet, so {blue} stays as it is" in errors
     assert sql(old, "SELECT session_user") == [(blue,)]
     shop.secret.write_text(said)
-    with psycopg.connect(login(shop.secret)), shop.started("--to", "stdout") as process:
+    with psycopg.connect(login(shop.secret)), shop.started("--yes", "--to", "stdout") as process:
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, ""), errors
     assert may_login(server, shop.group) == {green}
@@ -286,7 +292,7 @@ def test_a_store_that_cannot_work_is_found_before_roles_are_made(
     (tmp_path / "note").write_text("password=hidden")
     group = unused("unmade")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "rotate", server.dsn(tcp=True), "--group", group, "--yes",
+        [sys.executable, "-c", PROGRAM, "rotate", server.dsn(tcp=True), "--role", group, "--yes",
          "--to", to.format(place=tmp_path)],
         capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(tmp_path / "state")},

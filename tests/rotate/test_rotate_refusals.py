@@ -131,7 +131,7 @@ def test_one_journal_is_for_one_rotation_at_a_time(server: Cluster, tmp_path: Pa
     state = tmp_path / "state"
     with (
         opened(admin(server), "busy", IMPATIENT, journal=state) as rotator,
-        held(rotator, state),
+        held(rotator),
         pytest.raises(Refused),
     ):
         rotate(admin(server), "busy", tmp_path / "secret")

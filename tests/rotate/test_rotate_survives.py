@@ -32,6 +32,7 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
+from mrtuner.change.journal import Journal
 from mrtuner.rotate.answer import opened, upcoming
 from mrtuner.rotate.journal import RotationJournal
 from mrtuner.rotate.stores import File
@@ -48,7 +49,7 @@ class Deadly(RotationJournal):
             os.kill(os.getpid(), signal.SIGKILL)
 
 with opened(dsn, group, IMPATIENT) as rotator:
-    deadly = replace(rotator, book=Deadly(Path(secret).parent / "state"))
+    deadly = replace(rotator, book=Deadly(Journal(Path(secret).parent / "state")))
     rotation, where = upcoming(deadly, f"file:{secret}", None, sys.stdout)
     deadly.abort(rotation, where) if act == "abort" else deadly.run(rotation, where)
 """

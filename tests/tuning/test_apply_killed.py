@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from changed_things import pg_ctl, until
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.change.journal import Journal
@@ -60,7 +61,6 @@ class Task:
     command: str | None  # the restart
     killed_at: int
     more: tuple[Wanted, ...] = ()
-    conf_dir: Path | None = None
 
 
 def child(task: Task) -> None:
@@ -80,7 +80,7 @@ def child(task: Task) -> None:
             server = read(conn)
         made = plan(server, WANTED + task.more)
         with suppress(ApplyError):
-            apply(task.dsn, made, journal, restart=restart, conf_dir=task.conf_dir, at=at)
+            apply(task.dsn, made, journal, restart=restart, at=at)
 
 
 def run(task: Task) -> bool:
@@ -120,13 +120,6 @@ def reset(cluster: Cluster) -> None:
     until(lambda: in_force(cluster) == START)
 
 
-def until(done) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def in_force(cluster: Cluster) -> tuple[str, ...]:
     """What a new session sees."""
     with connect(cluster.dsn()) as conn:
@@ -140,15 +133,6 @@ def in_force(cluster: Cluster) -> tuple[str, ...]:
 def entries(cluster: Cluster) -> list[str]:
     text = (cluster.data / "postgresql.auto.conf").read_text()
     return sorted(line for line in text.splitlines() if not line.startswith("#"))
-
-
-def pg_ctl(cluster: Cluster, action: str) -> str:
-    """The owner's command: pg_ctl as the server's user."""
-    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
-    program = cluster.binaries.program("pg_ctl")
-    log = cluster.directory / "log"
-    where = f"-D {cluster.data}" + (f" -l {log}" if action != "stop" else "")
-    return f"cd / && {who}{program} {action} -w -m fast {where}"
 
 
 @pytest.mark.parametrize(("verb", "ways"), [
@@ -172,7 +156,7 @@ def test_killed_at_any_step_the_next_undo_takes_one_change_back_not_two(
         with Journal(state) as journal:
             if all(change.finished for change in journal.changes()):
                 break  # it was done before it was killed: the next undo is another one
-            seen.add(undo(server.dsn(), journal).did)
+            seen.add(undo(server.dsn(), journal).result)
         until(lambda: in_force(server) == ("3", *START[1:]))
     assert seen == ways
 
@@ -215,7 +199,7 @@ def test_killed_halfway_and_reloaded_by_somebody_else(server: Cluster, tmp_path:
     with Journal(tmp_path) as journal:
         outcome = recover(server.dsn(), journal)
     assert outcome is not None
-    assert outcome.did == "reverted"
+    assert outcome.result == "reverted"
     assert (in_force(server), entries(server)) == (START, BEFORE)
 
 
@@ -227,7 +211,7 @@ def test_killed_while_the_command_restarts_the_server(server: Cluster, tmp_path:
     with Journal(tmp_path) as journal:
         outcome = recover(server.dsn(), journal)
     assert outcome is not None
-    assert outcome.did == "finished"
+    assert outcome.result == "finished"
     assert (in_force(server), entries(server)) == (TARGET, AFTER)
 
 
@@ -249,7 +233,7 @@ def test_killed_with_the_server_down_it_is_brought_back_with_its_old_settings(
     with Journal(tmp_path) as journal:
         outcome = recover(server.dsn(), journal, restart=Restart(run=pg_ctl(server, "restart")))
     assert outcome is not None
-    assert outcome.did == "reverted"
+    assert outcome.result == "reverted"
     assert (in_force(server), entries(server)) == (START, BEFORE)
 
 

@@ -144,10 +144,10 @@ def test_a_change_with_a_restart_reaches_its_target_and_undo_its_start(
     bench = make(major)
     start = bench.in_force()
     outcome = bench.apply(restart=bench.restart)
-    assert (outcome.did, outcome.waiting) == ("applied", ())
+    assert (outcome.result, outcome.waiting) == ("applied", ())
     assert (bench.in_force(), bench.entries()) == (TARGET, AFTER)
     outcome = undo(bench.dsn, bench.journal, restart=bench.restart)
-    assert (outcome.did, outcome.waiting) == ("undone", ())
+    assert (outcome.result, outcome.waiting) == ("undone", ())
     assert (bench.in_force(), bench.entries()) == (start, BEFORE)
 
 
@@ -223,7 +223,7 @@ def test_a_password_in_the_include_file_is_refused_before_the_journal_sees_it(
 
 
 def test_a_plan_with_nothing_to_do_does_nothing(bench: Bench) -> None:
-    assert bench.apply({"work_mem": "8MB"}).did == "nothing"
+    assert bench.apply({"work_mem": "8MB"}).result == "nothing"
     assert bench.journal.changes() == ()
 
 

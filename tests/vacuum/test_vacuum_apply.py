@@ -66,17 +66,17 @@ def options(dsn: str) -> Any:
 
 def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journal) -> None:
     done = put(dsn, journal, **ADVICE)
-    assert done.did == "applied"
+    assert done.result == "applied"
     assert done.changed[0] == f'"public"."odd name" {SCALE}'
     assert options(dsn) == ([f"{SCALE}=0.01", f"{THRESHOLD}=50"], [f"{SCALE}=0"])
-    assert undo(dsn, journal).did == "undone"
+    assert undo(dsn, journal).result == "undone"
     assert options(dsn) == ([f"{SCALE}=0.3"], None)
     with pytest.raises(UsageError, match="nothing to undo"):
         undo(dsn, journal)
 
 
 def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
-    assert put(dsn, journal, **{SCALE: "0.3"}).did == "nothing"
+    assert put(dsn, journal, **{SCALE: "0.3"}).result == "nothing"
 
 
 def test_what_the_server_refuses_changes_nothing(dsn: str, journal: Journal) -> None:
@@ -106,7 +106,7 @@ def test_a_run_killed_around_the_commit_is_told_apart(
     journal.note(again, State.WRITING, "killed here")
     outcome = recover(dsn, journal)
     assert outcome is not None
-    assert outcome.did == did
+    assert outcome.result == did
 
 
 def test_another_database_has_its_own_changes(dsn: str, journal: Journal) -> None:
@@ -120,8 +120,8 @@ def test_the_owner_of_the_tables_needs_no_other_right(dsn: str, journal: Journal
     sql(dsn, "CREATE ROLE shopkeeper LOGIN", 'ALTER TABLE "odd name" OWNER TO shopkeeper')
     theirs = dsn.replace("user=postgres", "user=shopkeeper")
     try:
-        assert put(theirs, journal, **ADVICE).did == "applied"
-        assert undo(theirs, journal).did == "undone"
+        assert put(theirs, journal, **ADVICE).result == "applied"
+        assert undo(theirs, journal).result == "undone"
         assert options(dsn) == ([f"{SCALE}=0.3"], None)
     finally:
         sql(dsn, "REASSIGN OWNED BY shopkeeper TO postgres", "DROP ROLE shopkeeper")

@@ -1,21 +1,21 @@
-"""Killed at any step: every parameter has its start or every one its target, and recover knows."""
+"""Storage parameters: what a killed run, another machine or a missing right leaves.
+
+That each step may be the last is tested in tests/change/test_change_killed.py.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
+from changed_things import StorageParameters
+from killed import Task, was_killed
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Entry
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum.apply import apply, recover, undo
@@ -26,80 +26,22 @@ pytestmark = pytest.mark.timed
 if sys.platform == "win32":
     pytest.skip("needs SIGKILL", allow_module_level=True)
 
-SCALE = "autovacuum_vacuum_scale_factor"
-ENTRIES = tuple(
-    Entry(name=f'"public"."{table}" {name}', before=before, after=after, restart=False, in_force="")
-    for table, name, before, after in (
-        ("one", SCALE, "0.3", "0.01"),
-        ("one", f"toast.{SCALE}", None, "0"),
-        ("two", SCALE, None, "0.01"),
-    )
-)
+SCALE, ENTRIES = StorageParameters.SCALE, StorageParameters.ENTRIES
 START = [[f"{SCALE}=0.3"], None, None]
 TARGET = [[f"{SCALE}=0.01"], [f"{SCALE}=0"], [f"{SCALE}=0.01"]]
-
-Verb = Literal["apply", "undo"]
-#: No threads and everything imported: a child is there in milliseconds.
-CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["mrtuner.vacuum.apply", "psycopg"])
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a child does, and at which of its steps it is killed."""
-
-    verb: Verb
-    dsn: str
-    state: Path
-    killed_at: int
-
-
-def child(task: Task) -> None:
-    """Run in a process of its own: it ends with SIGKILL, or normally after its last step."""
-    steps = count(1)
-
-    def at(_step: str) -> None:
-        if next(steps) == task.killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    with Journal(task.state) as journal:
-        if task.verb == "undo":
-            undo(task.dsn, journal, at=at)
-        else:
-            apply(task.dsn, ENTRIES, journal, at=at)
-
-
-def run(verb: Verb, dsn: str, state: Path, killed_at: int = 0) -> bool:
-    """Whether the child was killed; False when it had fewer steps."""
-    process = CHILDREN.Process(target=child, args=(Task(verb, dsn, state, killed_at),))
-    process.start()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
 
 
 @pytest.fixture
 def dsn(embedded: Cluster) -> Iterator[str]:
     sql(embedded.dsn(), "CREATE DATABASE killed")
     where = embedded.dsn("killed")
-    sql(
-        where,
-        f"CREATE TABLE one (id int, note text) WITH ({SCALE} = 0.3)",
-        "CREATE TABLE two (id int, note text)",
-    )
+    StorageParameters(where).reset()
     yield where
     sql(embedded.dsn(), "DROP DATABASE killed WITH (FORCE)")
 
 
 def options(dsn: str) -> list[Any]:
-    """Of table one, of its TOAST table, of table two."""
-    ((one, toast),) = sql(
-        dsn,
-        "SELECT c.reloptions, t.reloptions FROM pg_class AS c "
-        "JOIN pg_class AS t ON t.oid = c.reltoastrelid WHERE c.oid = 'one'::regclass",
-    )
-    ((two,),) = sql(dsn, "SELECT reloptions FROM pg_class WHERE oid = 'two'::regclass")
-    return [one, toast, two]
+    return StorageParameters(dsn).now()
 
 
 def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
@@ -109,14 +51,15 @@ def test_what_was_committed_is_known_even_if_somebody_changed_one_since(
     committed = next(
         killed_at
         for killed_at in count(1)
-        if run("apply", dsn, tmp_path, killed_at) and options(dsn) == TARGET
+        if was_killed(Task("apply", StorageParameters(dsn), tmp_path, killed_at))
+        and options(dsn) == TARGET
     )
     assert committed
     sql(dsn, f"ALTER TABLE two SET ({SCALE} = 0.07)")
     with Journal(tmp_path) as journal:
         outcome = recover(dsn, journal)
         assert outcome is not None
-        assert (outcome.did, outcome.left) == ("finished", (ENTRIES[2].name,))
+        assert (outcome.result, outcome.left) == ("finished", (ENTRIES[2].name,))
         undo(dsn, journal)
     assert options(dsn) == [*START[:2], [f"{SCALE}=0.07"]]
 
@@ -137,7 +80,7 @@ def test_two_at_once_from_two_machines_are_refused(dsn: str, tmp_path: Path) -> 
                 undo(dsn, other)
 
     with Journal(tmp_path) as journal:
-        assert apply(dsn, ENTRIES, journal, at=meanwhile).did == "applied"
+        assert apply(dsn, ENTRIES, journal, at=meanwhile).result == "applied"
     assert options(dsn) == TARGET
 
 

@@ -1,1 +1,1 @@
-"""Talking to AWS: sessions, error codes, and one file a service with one function a call."""
+"""AWS: sessions, error codes, and one file per service with one function per call."""

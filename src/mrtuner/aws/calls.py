@@ -1,4 +1,4 @@
-"""One call of any AWS service, and all pages of one; what goes wrong comes as an AwsError."""
+"""Make one call to any AWS service, or read all its pages; failures are AwsErrors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 from mrtuner.aws.errors import answered, not_understood
 from mrtuner.aws.session import region_of
 
-#: Most records that RDS puts on a page.
+#: Most records that RDS returns on a page.
 _PAGE: Final = 100
 
 
 class Answer(dict[str, Any]):
-    """What AWS answered to a call. A key that must be there and is not is an AwsError."""
+    """AWS's answer to a call. A missing key raises AwsError."""
 
     def __init__(self, answer: Mapping[str, Any], action: str, region: str) -> None:
         super().__init__(answer)
@@ -24,26 +24,26 @@ class Answer(dict[str, Any]):
 
 
 def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
-    """The answer to one call; `method` as boto3 spells it."""
+    """Return the answer to one call; `method` is boto3's name."""
     action, region = action_of(client, method), region_of(client)
     with answered(action, region):
         return Answer(getattr(client, method)(**arguments), action, region)
 
 
 def pages(client: Any, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    """The records below `key` of every page."""
+    """Yield the records under `key` on every page."""
     for answer in answers(client, method, **arguments):
         yield from answer.get(key, ())
 
 
 def answers(client: Any, method: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    """The answers to a call that comes in pages, one in memory at a time."""
+    """Yield the answers to a paged call, one in memory at a time."""
     with answered(action_of(client, method), region_of(client)):
         paging = {"PageSize": _PAGE}
         yield from client.get_paginator(method).paginate(**arguments, PaginationConfig=paging)
 
 
 def action_of(client: Any, method: str) -> str:
-    """The call as IAM names it: rds:CopyDBSnapshot."""
+    """Return the call as IAM names it: rds:CopyDBSnapshot."""
     service = client.meta.service_model.service_name
     return f"{service}:{client.meta.method_to_api_mapping[method]}"

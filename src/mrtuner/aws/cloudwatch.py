@@ -1,4 +1,4 @@
-"""Amazon CloudWatch: metrics of many instances in the fewest calls.
+"""Amazon CloudWatch: metrics of many instances in as few calls as possible.
 
 Source of the limits: the CloudWatch API 2010-08-01, GetMetricData (500 queries a call, pages by
 NextToken), and its page on metric retention.
@@ -15,9 +15,9 @@ from typing import Any, Final
 from mrtuner.aws.errors import translated
 from mrtuner.aws.session import region_of
 
-QUERIES: Final = 500  # of one call
-POINTS: Final = 100_800  # of one page
-#: For how long which period [s] is kept.
+QUERIES: Final = 500  # per call
+POINTS: Final = 100_800  # per page
+#: How long points of each period [s] are kept.
 RETENTION: Final = (
     (timedelta(days=15), 60),
     (timedelta(days=63), 300),
@@ -35,14 +35,14 @@ class Wanted:
 
 @dataclass(slots=True)
 class Points:
-    """What came of one metric."""
+    """The points of one metric."""
 
     times: list[datetime]
     values: list[float]
 
 
 def period_for(start: datetime, now: datetime) -> int:
-    """The shortest period [s] for which points of that age are still there."""
+    """Return the shortest period [s] for which points of that age still exist."""
     age = now - start
     return next((period for kept, period in RETENTION if age <= kept), RETENTION[-1][1])
 
@@ -56,9 +56,9 @@ def metric_data(
     period: int = 60,
     tell: Callable[[int], None] | None = None,
 ) -> dict[Wanted, Points]:
-    """Averages of every metric, oldest first; `tell` hears of the points of every page.
+    """Return averages of every metric, oldest first; `tell` receives each page's number of points.
 
-    Up to 500 metrics go into one call. AwsError where CloudWatch does not answer.
+    Up to 500 metrics go into one call. Raises AwsError where CloudWatch does not answer.
     """
     found = {one: Points([], []) for one in wanted}
     for batch in _batches(wanted):

@@ -1,4 +1,4 @@
-"""Amazon EC2: what the machine behind an RDS class has."""
+"""Amazon EC2: the hardware behind an RDS class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InstanceType:
 
 
 def instance_type(client: Any, name: str) -> InstanceType:
-    """One type by its EC2 name. AwsError (InvalidInstanceType) when this region has none."""
+    """Return a type by its EC2 name. AwsError (InvalidInstanceType) if not in this region."""
     with translated("ec2:DescribeInstanceTypes", region_of(client)):
         answer = client.describe_instance_types(InstanceTypes=[name])
     row = answer["InstanceTypes"][0]

@@ -1,4 +1,4 @@
-"""What botocore raises, as one error with AWS's code and the next step to take."""
+"""Translate botocore's errors into one, with AWS's code and the next step to take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.errors import MrTunerError
 
-#: Source: botocore/retries/standard.py, the codes that it retries as throttled.
+#: Source: botocore/retries/standard.py, the codes that it retries as throttling.
 THROTTLED: Final = frozenset({
     "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
     "RequestThrottledException", "RequestLimitExceeded", "TooManyRequestsException", "SlowDown",
@@ -25,7 +25,7 @@ _UNKNOWN_KEY: Final = frozenset({
     "InvalidAccessKeyId", "IncompleteSignature",
 })  # fmt: skip
 _NOT_FOUND: Final = re.compile(r"NotFound(Fault)?$")
-#: As IAM words it: "User: arn:… is not authorized to perform: rds:ModifyDBParameterGroup on …".
+#: IAM's wording: "User: arn:… is not authorized to perform: rds:ModifyDBParameterGroup on …".
 _DENIED_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z*]+)")
 
 
@@ -41,12 +41,12 @@ class AwsError(MrTunerError):
         action: str = "",
     ) -> None:
         super().__init__(message, hint)
-        self.code = code  # as AWS gives it: DBInstanceNotFound; "" when no answer came
+        self.code = code  # AWS's code: DBInstanceNotFound; "" when there was no answer
         self.action = action  # as IAM names it: rds:DescribeDBInstances
 
     @property
     def not_found(self) -> bool:
-        """Whether the thing named is not there."""
+        """Whether the named resource does not exist."""
         return _NOT_FOUND.search(self.code) is not None
 
     @property
@@ -56,13 +56,13 @@ class AwsError(MrTunerError):
 
     @property
     def throttled(self) -> bool:
-        """Whether AWS still said "slow down" after every retry."""
+        """Whether AWS still throttled the call after every retry."""
         return self.code in THROTTLED
 
 
 @contextmanager
 def translated(action: str, region: str | None = None) -> Iterator[None]:
-    """Turn whatever botocore raises inside into an AwsError. `action` as IAM names it."""
+    """Turn anything that botocore raises inside into an AwsError. `action` is IAM's name."""
     import botocore.exceptions as b
 
     try:
@@ -75,9 +75,9 @@ def translated(action: str, region: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def answered(action: str, region: str | None = None) -> Iterator[None]:
-    """The same around a call, whose answer may not be one of AWS: empty, or a proxy's page.
+    """Do the same around a call whose answer may not be AWS's: empty, or a proxy's page.
 
-    botocore's parser raises what it happens to stumble over: KeyError, ValueError and the like.
+    botocore's parser then raises incidental errors: KeyError, ValueError and the like.
     """
     from botocore.parsers import ResponseParserError
 
@@ -89,7 +89,7 @@ def answered(action: str, region: str | None = None) -> Iterator[None]:
 
 
 def not_understood(action: str, region: str | None) -> AwsError:
-    """The error for an answer that is not one of AWS."""
+    """Return the error for an answer that is not AWS's."""
     where = f" in {region}" if region else ""
     return AwsError(f"the answer to {action}{where} is not one of AWS", _REACH, action=action)
 
@@ -126,7 +126,7 @@ def _denied_action(text: str, action: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """AWS's words on one line, without the full stop."""
+    """Return AWS's message on one line, without the full stop."""
     return " ".join(text.split()).removesuffix(".")
 
 
@@ -139,7 +139,7 @@ _SIGN_IN: Final = (
 
 
 def _not_asked(error: Exception, action: str, region: str | None) -> AwsError:
-    """No answer came: botocore could not sign, reach or understand."""
+    """Return the error for no answer: botocore could not sign, connect or parse."""
     name = type(error).__name__
     where = f" in {region}" if region else ""
     kinds = (kind.__name__ for kind in type(error).__mro__)
@@ -168,7 +168,7 @@ def _argument(error: Exception, name: str) -> str:
 
 _REACH: Final = "Check the network, the region, and AWS_ENDPOINT_URL if it is set."
 
-#: botocore's exceptions by name, so that botocore is imported only when AWS is used.
+#: botocore's exceptions by name, so that it is imported only when AWS is used.
 _LOCAL: Final[Mapping[str, tuple[Callable[[Exception], str], str]]] = {
     "NoCredentialsError": (_fixed("there are no AWS credentials"), _SIGN_IN),
     "PartialCredentialsError": (_fixed("the AWS credentials are incomplete"), _SIGN_IN),

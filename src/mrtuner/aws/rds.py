@@ -1,8 +1,8 @@
-"""Amazon RDS: one function a call, pages read to their end, rows typed.
+"""Amazon RDS: one function per call, with all pages read and typed rows.
 
 Every function takes a boto3 client of RDS (`session.client("rds", account)`) and raises AwsError.
-Writes say in their docstring what AWS asks of them; none waits for what it has started.
-Source of names and limits: the RDS API 2014-10-31 as botocore's service model gives it.
+Docstrings of writes name AWS's requirements; none waits for what it has started.
+Source of names and limits: botocore's service model of the RDS API 2014-10-31.
 """
 
 from __future__ import annotations
@@ -74,34 +74,34 @@ BATCH: Final = 20
 
 
 def instances(client: Any, **filters: str) -> Iterator[Instance]:
-    """Every instance of the region; filters by their API names: engine="postgres"."""
+    """Yield every instance of the region; filters use the API's names: engine="postgres"."""
     rows = pages(client, "describe_db_instances", "DBInstances", **_filtered(filters))
     return (instance_row(row) for row in rows)
 
 
 def instance(client: Any, identifier: str) -> Instance:
-    """One instance. AwsError with `not_found` when this region has none of that name."""
+    """Return an instance. AwsError with `not_found` when this region has none with that name."""
     answer = call(client, "describe_db_instances", DBInstanceIdentifier=identifier)
     return instance_row(answer["DBInstances"][0])
 
 
 def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
-    """Every Aurora and Multi-AZ DB cluster of the region."""
+    """Yield every Aurora and Multi-AZ DB cluster of the region."""
     rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 
 
 def cluster(client: Any, identifier: str) -> Cluster:
-    """One cluster. AwsError with `not_found` when this region has none of that name."""
+    """Return a cluster. AwsError with `not_found` when this region has none with that name."""
     answer = call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBClusters"][0])
 
 
 def attach_group(client: Any, identifier: str, group: str) -> Instance:
-    """Give an instance another parameter group: its values wait for a reboot without failover.
+    """Attach another parameter group: its values wait for a reboot without failover.
 
-    The name changes at once. ApplyImmediately is left out on purpose: it would also carry out
-    whatever else is pending on the instance, such as a new class or an engine upgrade.
+    The name changes immediately. ApplyImmediately is omitted on purpose: it would also apply
+    everything else that is pending on the instance, such as a new class or an engine upgrade.
     Source: ModifyDBInstanceMessage, DBParameterGroupName and ApplyImmediately.
     """
     answer = call(
@@ -114,9 +114,9 @@ def attach_group(client: Any, identifier: str, group: str) -> Instance:
 
 
 def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
-    """Give a cluster another cluster parameter group, now.
+    """Attach another cluster parameter group immediately.
 
-    Here ApplyImmediately concerns this request alone. Source: ModifyDBClusterMessage.
+    Here ApplyImmediately affects this request alone. Source: ModifyDBClusterMessage.
     """
     answer = call(
         client,
@@ -129,7 +129,7 @@ def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
 
 
 def reboot(client: Any, identifier: str, *, failover: bool = False) -> Instance:
-    """Reboot an instance that is available; with failover it must be Multi-AZ."""
+    """Reboot an available instance; with failover it must be Multi-AZ."""
     arguments = {"ForceFailover": True} if failover else {}
     answer = call(client, "reboot_db_instance", DBInstanceIdentifier=identifier, **arguments)
     return instance_row(answer["DBInstance"])
@@ -145,14 +145,14 @@ def reboot_cluster(client: Any, identifier: str) -> Cluster:
 
 
 def groups(client: Any, scope: Scope = Scope.INSTANCE) -> Iterator[ParameterGroup]:
-    """Every parameter group of the region, the default ones included."""
+    """Yield every parameter group of the region, including the default ones."""
     method = f"describe_{scope}_parameter_groups"
     rows = pages(client, method, f"{scope.prefix}ParameterGroups")
     return (group_row(row, scope) for row in rows)
 
 
 def group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> ParameterGroup:
-    """One parameter group. AwsError with `not_found` when there is none of that name."""
+    """Return a parameter group. AwsError with `not_found` when none has that name."""
     answer = call(client, f"describe_{scope}_parameter_groups", **_named(name, scope))
     return group_row(answer[f"{scope.prefix}ParameterGroups"][0], scope)
 
@@ -160,7 +160,7 @@ def group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> ParameterGro
 def parameters(
     client: Any, name: str, scope: Scope = Scope.INSTANCE, source: Source | None = None
 ) -> tuple[GroupParameter, ...]:
-    """The parameters of a group; `source` "user" gives those that somebody has set."""
+    """Return the parameters of a group; with `source` "user", only the user-set ones."""
     wanted = {"Source": source} if source else {}
     rows = pages(
         client, f"describe_{scope}_parameters", "Parameters", **_named(name, scope), **wanted
@@ -171,7 +171,7 @@ def parameters(
 def create_group(
     client: Any, name: str, family: str, description: str, scope: Scope = Scope.INSTANCE
 ) -> ParameterGroup:
-    """Make an empty parameter group of a family."""
+    """Create an empty parameter group of a family."""
     answer = call(
         client,
         f"create_{scope}_parameter_group",
@@ -188,7 +188,7 @@ def modify_group(
     settings: Iterable[tuple[str, str, ApplyMethod]],
     scope: Scope = Scope.INSTANCE,
 ) -> None:
-    """Set up to BATCH parameters: name, value, method. AWS takes the batch or refuses it whole."""
+    """Set up to BATCH parameters: name, value, method. AWS accepts or refuses the whole batch."""
     rows = [
         {"ParameterName": parameter, "ParameterValue": value, "ApplyMethod": method}
         for parameter, value, method in settings
@@ -202,7 +202,7 @@ def reset_group(
     parameters: Iterable[tuple[str, ApplyMethod]],
     scope: Scope = Scope.INSTANCE,
 ) -> None:
-    """Take up to BATCH parameters back to the family's default: name, method."""
+    """Reset up to BATCH parameters to the family's default: name, method."""
     rows = [{"ParameterName": one, "ApplyMethod": method} for one, method in parameters]
     call(
         client,
@@ -214,14 +214,14 @@ def reset_group(
 
 
 def delete_group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> None:
-    """Remove a group that nothing uses; refused (InvalidDBParameterGroupState) while attached."""
+    """Delete an unused group; refused (InvalidDBParameterGroupState) while attached."""
     call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
 
 
 def engine_default_parameters(
     client: Any, family: str, scope: Scope = Scope.INSTANCE
 ) -> tuple[GroupParameter, ...]:
-    """What a family's default group holds."""
+    """Return the parameters of a family's default group."""
     middle = "engine_default_cluster" if scope is Scope.CLUSTER else "engine_default"
     found = answers(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
     rows = (row for page in found for row in page["EngineDefaults"].get("Parameters", ()))
@@ -239,7 +239,7 @@ def events(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Iterator[Event]:
-    """Events, oldest first as AWS gives them; AWS keeps 14 days and shows 60 minutes unasked."""
+    """Yield events, oldest first; AWS keeps 14 days, and shows 60 minutes by default."""
     given = {
         "SourceIdentifier": source,
         "SourceType": source_type,
@@ -251,7 +251,7 @@ def events(
 
 
 def pending_actions(client: Any, resource: str | None = None) -> Iterator[PendingAction]:
-    """Maintenance that waits, of one resource (ARN) or of the region."""
+    """Yield pending maintenance of one resource (ARN) or of the region."""
     arguments = {"ResourceIdentifier": resource} if resource else {}
     rows = pages(
         client, "describe_pending_maintenance_actions", "PendingMaintenanceActions", **arguments
@@ -272,7 +272,7 @@ def opt_in(client: Any, resource: str, action: str, kind: str) -> None:
     )
 
 
-# How the API writes arguments.
+# Arguments in the API's notation.
 
 
 def _named(name: str, scope: Scope) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What RDS answers, as typed rows. Field names follow the API's own, in our spelling."""
+"""RDS's answers as typed rows. Field names follow the API's, in our spelling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Source = Literal["user", "system", "engine-default"]
 
 
 class Scope(StrEnum):
-    """Which kind of parameter group; the value is how boto3 spells it in its methods."""
+    """The kind of parameter group; its value is how boto3 spells it in method names."""
 
     INSTANCE = "db"
     CLUSTER = "db_cluster"
 
     @property
     def prefix(self) -> str:
-        """As the API spells it: DBClusterParameterGroupName."""
+        """The kind as the API spells it: DBClusterParameterGroupName."""
         return "DBCluster" if self is Scope.CLUSTER else "DB"
 
 
@@ -38,7 +38,7 @@ class Instance:
 
     identifier: str
     arn: str
-    resource_id: str  # stays when the instance is renamed
+    resource_id: str  # unchanged when the instance is renamed
     class_name: str  # db.r6g.xlarge
     engine: str  # postgres, aurora-postgresql
     engine_version: str
@@ -64,14 +64,14 @@ class Instance:
 
     @property
     def major(self) -> int:
-        """The major version of PostgreSQL; 0 when it cannot be read."""
+        """The major version of PostgreSQL; 0 if unknown."""
         head = self.engine_version.partition(".")[0]
         return int(head) if head.isdigit() else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One instance's place in a cluster."""
+    """An instance's place in a cluster."""
 
     identifier: str
     writer: bool
@@ -110,7 +110,7 @@ class ParameterGroup:
 
     @property
     def default(self) -> bool:
-        """Whether it is one of AWS's own, which nobody can change."""
+        """Whether it is one of AWS's own, which cannot be changed."""
         return self.name.startswith("default.")
 
 
@@ -131,7 +131,7 @@ class GroupParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of DescribeEvents. The API gives no event number, only the text."""
+    """One event of DescribeEvents. The API gives no event number, only the text."""
 
     source: str  # instance, cluster or group identifier
     source_type: str
@@ -142,7 +142,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAction:
-    """One maintenance action that waits. Source: shape PendingMaintenanceAction."""
+    """A pending maintenance action. Source: shape PendingMaintenanceAction."""
 
     resource: str  # ARN
     action: str  # system-update, db-upgrade, hardware-maintenance, ca-certificate-rotation …
@@ -154,7 +154,7 @@ class PendingAction:
 
 
 def instance_row(row: Mapping[str, Any]) -> Instance:
-    """From DescribeDBInstances."""
+    """Read a row of DescribeDBInstances."""
     endpoint = row.get("Endpoint") or {}
     return Instance(
         identifier=row["DBInstanceIdentifier"],
@@ -196,7 +196,7 @@ def _tags(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def cluster_row(row: Mapping[str, Any]) -> Cluster:
-    """From DescribeDBClusters."""
+    """Read a row of DescribeDBClusters."""
     return Cluster(
         identifier=row["DBClusterIdentifier"],
         arn=row.get("DBClusterArn", ""),
@@ -224,7 +224,7 @@ def _member(row: Mapping[str, Any]) -> Member:
 
 
 def group_row(row: Mapping[str, Any], scope: Scope) -> ParameterGroup:
-    """From DescribeDBParameterGroups and DescribeDBClusterParameterGroups."""
+    """Read a row of DescribeDBParameterGroups or DescribeDBClusterParameterGroups."""
     prefix = f"{scope.prefix}ParameterGroup"
     return ParameterGroup(
         name=row[f"{prefix}Name"],
@@ -236,7 +236,7 @@ def group_row(row: Mapping[str, Any], scope: Scope) -> ParameterGroup:
 
 
 def parameter_row(row: Mapping[str, Any]) -> GroupParameter:
-    """From DescribeDBParameters and its relatives."""
+    """Read a row of DescribeDBParameters and related calls."""
     return GroupParameter(
         name=row["ParameterName"],
         value=row.get("ParameterValue"),
@@ -251,7 +251,7 @@ def parameter_row(row: Mapping[str, Any]) -> GroupParameter:
 
 
 def event_row(row: Mapping[str, Any]) -> Event:
-    """From DescribeEvents."""
+    """Read a row of DescribeEvents."""
     return Event(
         source=row.get("SourceIdentifier", ""),
         source_type=row.get("SourceType", ""),
@@ -262,7 +262,7 @@ def event_row(row: Mapping[str, Any]) -> Event:
 
 
 def action_row(resource: str, row: Mapping[str, Any]) -> PendingAction:
-    """From DescribePendingMaintenanceActions."""
+    """Read a row of DescribePendingMaintenanceActions."""
     return PendingAction(
         resource=resource,
         action=row.get("Action", ""),

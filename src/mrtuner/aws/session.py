@@ -1,4 +1,4 @@
-"""Whose AWS account and which region, and the clients for them."""
+"""An AWS account and region, and the clients for them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from mrtuner import __version__
 from mrtuner.aws.errors import translated
 from mrtuner.extras import without
 
-#: Retries of one call, unless AWS_MAX_ATTEMPTS says otherwise. botocore's own default of 3 (5 in
-#: legacy mode) gives up under the throttling that a fleet of instances meets.
+#: Retries of one call, unless AWS_MAX_ATTEMPTS is set. botocore's own default of 3 (5 in legacy
+#: mode) gives up under the throttling that a fleet of instances causes.
 ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where to look; None leaves it to AWS's own environment, files and roles."""
+    """The profile and region; None leaves them to AWS's environment variables, files and roles."""
 
     region: str | None = None
     profile: str | None = None
 
 
 def client(service: str, account: Account = Account()) -> Any:
-    """A boto3 client of one service.
+    """Return a boto3 client for one service.
 
-    Where it goes is botocore's to find out, AWS_ENDPOINT_URL included; AWS_REGION, which the AWS
-    CLI and the other SDKs know, goes before botocore's AWS_DEFAULT_REGION. Throttled calls are
-    retried with a slower and slower pace (mode adaptive). MissingPart without boto3; AwsError
-    for an unknown profile, a missing region or an unusable one.
+    botocore finds the endpoint, including AWS_ENDPOINT_URL; AWS_REGION, which the AWS CLI and the
+    other SDKs use, takes precedence over botocore's AWS_DEFAULT_REGION. Throttled calls are
+    retried at growing intervals (mode adaptive). Raises MissingPart without boto3; AwsError for
+    an unknown profile, or a missing or invalid region.
     """
     try:
         import boto3
@@ -47,9 +47,9 @@ def client(service: str, account: Account = Account()) -> Any:
 
 
 def _core() -> Any:
-    """A session of its own, safe in its thread; what it reads of AWS's models it shares.
+    """Return a new session, safe in its thread, that shares what it reads of AWS's models.
 
-    An audit of all regions would else read, and keep, the model of RDS once for each.
+    Otherwise an audit of all regions would read, and keep, the model of RDS once for each.
     """
     from botocore.session import Session
 
@@ -66,7 +66,7 @@ def _models() -> Any:
 
 
 def _retries() -> dict[str, Any]:
-    """What the environment does not already say; a Config would overrule it."""
+    """Return settings that the environment does not already have; a Config would override it."""
     retries: dict[str, Any] = {}
     if "AWS_RETRY_MODE" not in os.environ:
         retries["mode"] = "adaptive"
@@ -76,5 +76,5 @@ def _retries() -> dict[str, Any]:
 
 
 def region_of(client: Any) -> str:
-    """The region that a client speaks to."""
+    """Return the region of a client."""
     return str(client.meta.region_name)

@@ -1,7 +1,7 @@
-"""Snapshots of RDS instances, and the keys that encrypt them: one function a call, rows typed.
+"""Snapshots of RDS instances, and their encryption keys: one function per call, typed rows.
 
 Every function takes a boto3 client and raises AwsError. None waits for what it has started.
-Source of names and limits: the RDS API 2014-10-31 as botocore's service model gives it.
+Source of names and limits: botocore's service model of the RDS API 2014-10-31.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mrtuner.aws.calls import call, pages
 SnapshotType = Literal["automated", "manual"]
 
 AVAILABLE: Final = "available"
-#: Error codes, which are matched; never the text. Source: shape DBSnapshot…Fault.
+#: Error codes to match; the text is never matched. Source: shape DBSnapshot…Fault.
 ALREADY_EXISTS: Final = "DBSnapshotAlreadyExists"
 NOT_FOUND: Final = "DBSnapshotNotFound"
 QUOTA: Final = "SnapshotQuotaExceeded"
@@ -30,10 +30,10 @@ class Snapshot:
     identifier: str  # rds:db-2026-11-20-05-00 for automated ones
     arn: str
     instance: str
-    resource_id: str  # of the instance: another one when it was deleted and made again
+    resource_id: str  # of the instance: new for a re-created one
     kind: str  # automated, manual
     status: str  # creating, copying, available, failed, deleting …
-    taken: datetime | None  # None while it is being made
+    taken: datetime | None  # None while in progress
     encrypted: bool = False
     progress: int = 0  # percent
     source_region: str | None = None
@@ -41,18 +41,18 @@ class Snapshot:
 
     @property
     def available(self) -> bool:
-        """Whether it is whole: it can be restored, copied or deleted."""
+        """Whether it is complete: it can be restored, copied or deleted."""
         return self.status == AVAILABLE
 
 
 def snapshots(client: Any, kind: SnapshotType) -> Iterator[Snapshot]:
-    """Every automated or every manual snapshot of the region's own instances, page by page."""
+    """Yield the automated or the manual snapshots of the region's own instances, paged."""
     rows = pages(client, "describe_db_snapshots", "DBSnapshots", SnapshotType=kind)
     return (_row(row) for row in rows)
 
 
 def snapshot(client: Any, identifier: str) -> Snapshot:
-    """One manual snapshot. AwsError with `not_found` when there is none of that name."""
+    """Return a manual snapshot. AwsError with `not_found` when none has that name."""
     answer = call(client, "describe_db_snapshots", DBSnapshotIdentifier=identifier)
     return _row(answer["DBSnapshots"][0])
 
@@ -66,10 +66,10 @@ def copy_snapshot(
     kms_key: str | None = None,
     tags: Mapping[str, str],
 ) -> Snapshot:
-    """Start a copy into the client's region; an encrypted source needs a key that lives there.
+    """Start a copy into the client's region; an encrypted source needs a key in that region.
 
-    AwsError by code: ALREADY_EXISTS, QUOTA (too many manual snapshots, or too many copies under
-    way: AWS has one code for both), NOT_FOUND, KMSKeyNotAccessibleFault, INVALID_STATE.
+    AwsError by code: ALREADY_EXISTS, QUOTA (too many manual snapshots, or too many copies in
+    progress: AWS has one code for both), NOT_FOUND, KMSKeyNotAccessibleFault, INVALID_STATE.
     """
     optional = {"KmsKeyId": kms_key} if kms_key else {}
     answer = call(
@@ -85,18 +85,18 @@ def copy_snapshot(
 
 
 def delete_snapshot(client: Any, identifier: str) -> None:
-    """Delete a manual snapshot that is available."""
+    """Delete an available manual snapshot."""
     call(client, "delete_db_snapshot", DBSnapshotIdentifier=identifier)
 
 
 def key_state(client: Any, key: str) -> str:
-    """The state of a KMS key (`Enabled` is the good one); `client` is one of kms."""
+    """Return a KMS key's state, such as `Enabled`, the usable one; `client` is for kms."""
     answer = call(client, "describe_key", KeyId=key)
     return str(answer["KeyMetadata"]["KeyState"])
 
 
 def _presigned(source_region: str) -> dict[str, str]:
-    """What makes botocore sign a URL for the source: only GovCloud asks for one (SDK)."""
+    """Make botocore sign a URL for the source: only GovCloud requires one (SDK)."""
     return {"SourceRegion": source_region} if source_region.startswith("us-gov-") else {}
 
 

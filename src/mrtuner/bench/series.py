@@ -1,7 +1,7 @@
 """A series of loads that answers one question together: what did the advice gain, and where not?
 
 Every load is a grid of one workload, measured on servers that run side by side, and recorded like
-any other (schema "mrtuner.bench.run/1"). What is judged, and in which lengths, is fixed before the
+any other (schema "mrtuner.bench.run/2"). What is judged, and in which lengths, is fixed before the
 first run; p values are adjusted by Holm over all loads. JSON form: schema "mrtuner.series/1".
 """
 
@@ -15,28 +15,31 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from mrtuner.bench import guard, scratch
-from mrtuner.bench.bound import Bound, bound
-from mrtuner.bench.events import STEPS_OF_A_RUN, Event, Progress, Stage
-from mrtuner.bench.grid.archive import Archive, contents, load
-from mrtuner.bench.grid.campaign import carry_out
-from mrtuner.bench.grid.cells import blocks
-from mrtuner.bench.grid.ground import Conduct, Ground
-from mrtuner.bench.grid.meanwhile import meanwhile
-from mrtuner.bench.grid.measure import RunFiles
-from mrtuner.bench.grid.plan import Cell, GridPlan
-from mrtuner.bench.grid.record import GridRecord, assembled
-from mrtuner.bench.grid.runner import head
-from mrtuner.bench.grid.servers import Server
-from mrtuner.bench.grid.verdicts import CellVerdict, Side, sides, verdicts_among
-from mrtuner.bench.record import now
-from mrtuner.bench.standing import DATABASE
+from mrtuner.bench.engine.campaign import carry_out
+from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Event, Progress, Stage
+from mrtuner.bench.engine.preparation import Conduct, Preparation
+from mrtuner.bench.engine.run import RunFiles
+from mrtuner.bench.engine.runner import head
+from mrtuner.bench.plan.cells import blocks
+from mrtuner.bench.plan.model import Cell, Plan
+from mrtuner.bench.record.archive import Archive, contents, load
+from mrtuner.bench.record.model import Record, assembled, now
+from mrtuner.bench.server import guard, scratch
+from mrtuner.bench.server.standing import DATABASE
+from mrtuner.bench.server.variant import Server
+from mrtuner.bench.verdict.bound import Bound, bound
+from mrtuner.bench.verdict.judge import CellVerdict, verdicts_among
+from mrtuner.bench.verdict.meanwhile import meanwhile
+from mrtuner.bench.verdict.pairs import blocks as values_by_block
+from mrtuner.bench.verdict.summary import VariantSummary, summaries
 from mrtuner.errors import BadValue
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
 from mrtuner.stats.paired import Verdict
 
 SCHEMA: Final = "mrtuner.series/1"
+#: Servers of ours on data that are there; nothing is repeated on a busy machine.
+_STANDING: Final = Conduct(what="series", database=DATABASE, force=True)
 #: CPU that others took from the machine while it was measured: above this it is said aloud.
 BUSY: Final = 0.05
 #: A pause is told of where transactions are short beside it.
@@ -49,7 +52,7 @@ class Task:
 
     title: str  # cached reads
     why: str  # who meets this load, and what may differ in it
-    plan: GridPlan  # of one workload and two variants, the one to beat first
+    plan: Plan  # of one workload and two variants, the one to beat first
     lead_in: int = 0  # seconds of the load on each side before the first block, dropped
     #: At a fixed rate: this share of what the faster side did in the task before.
     share: float | None = None
@@ -81,7 +84,7 @@ class Measured:
     contents: Mapping[str, Any] = field(repr=False)  # head and lines of the record, JSON types
 
     @property
-    def record(self) -> GridRecord:
+    def record(self) -> Record:
         """The record that the contents tell of."""
         return assembled(self.contents["head"], self.contents["lines"], sealed=True)
 
@@ -102,9 +105,9 @@ class Finding:
     title: str
     why: str
     verdict: CellVerdict
-    record: GridRecord
-    a: Side
-    b: Side
+    record: Record
+    a: VariantSummary
+    b: VariantSummary
     bounds: tuple[Bound, Bound]
 
     @property
@@ -135,9 +138,9 @@ class Finding:
         names = self.record.plan.by_name[self.verdict.cell.workload].parts
         times = [
             {
-                taken.sample.block: _by_part(taken.commands, len(names))
-                for taken in self.record.accepted(self.verdict.cell, side.variant)
-                if names and len(taken.commands) >= len(names)
+                sample.block: _by_part(sample.commands, len(names))
+                for sample in self.record.accepted(self.verdict.cell, side.variant)
+                if names and len(sample.commands) >= len(names)
             }
             for side in (self.a, self.b)
         ]
@@ -152,13 +155,9 @@ class Finding:
     @property
     def pauses_by_block(self) -> list[tuple[float, float]]:
         """The pauses [s] of both sides in every block that counts."""
-        found = [
-            {taken.sample.block: taken.pause for taken in self.record.accepted(*place)}
-            for place in ((self.verdict.cell, self.a.variant), (self.verdict.cell, self.b.variant))
-        ]
-        blocks = sorted(found[0].keys() & found[1].keys())
-        pairs = ((found[0][block], found[1][block]) for block in blocks)
-        return [(a, b) for a, b in pairs if a is not None and b is not None]
+        labels = (self.a.variant, self.b.variant)
+        found = values_by_block(self.record, self.verdict.cell, labels, lambda one: one.pause)
+        return [(a, b) for _, a, b in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +188,10 @@ class Series:
     def foreign(self) -> float | None:
         """The median share of the CPU time that others used during a run; None where unknown."""
         shares = [
-            taken.sample.foreign
+            sample.foreign
             for one in self.measured
-            for taken in one.record.taken
-            if taken.sample.foreign is not None and taken.sample.rejected is None
+            for sample in one.record.samples
+            if sample.foreign is not None and sample.rejected is None
         ]
         return median(shares) if shares else None
 
@@ -246,25 +245,25 @@ def measure(
     program: Path,
     host: Host | None = None,
     progress: Progress | None = None,
-    database: str = DATABASE,
+    conduct: Conduct = _STANDING,
 ) -> Measured:
-    """Measure one load on servers that stand; `database` is there, and stays as the load leaves it.
+    """Measure one load; by default on servers that stand, and on data that stay as it leaves them.
 
     Raises Refused for unequal durability and MrTunerError when a run fails.
     """
-    conduct = Conduct(database=database, force=True)
     with (
         translated(),
-        TemporaryDirectory(prefix="mrtuner-series-") as name,
+        TemporaryDirectory(prefix=f"mrtuner-{conduct.what}-") as name,
         guard.directory_removed(Path(name)),
     ):
         place = Path(name)
         archive = Archive.create(
             place / "record", head(task.plan, host, program, local=True, forced=False)
         )
-        files = RunFiles(task.plan, place, program, patience=0)  # the servers are warm
-        _lead_in(task, servers, files, database, progress)
-        carry_out(Ground(task.plan, servers, archive, files, conduct, progress), host)
+        files = RunFiles(task.plan, place, program, patience=0)  # a warm-up is as long as it says
+        if task.lead_in:
+            _lead_in(task, servers, files, conduct.database or DATABASE, progress)
+        carry_out(Preparation(task.plan, servers, archive, files, conduct, progress), host)
         archive.seal(now())
         load(place / "record")  # what cannot be read again is no record
         return Measured(title=task.title, why=task.why, contents=contents(place / "record"))
@@ -275,7 +274,7 @@ def paced(task: Task, before: Measured | None) -> Task:
     if task.share is None or before is None:
         return task
     record = before.record
-    speeds = [side.tps for side in sides(record) if not side.cell.rate]
+    speeds = [side.tps for side in summaries(record) if not side.cell.rate]
     return replace(task, plan=replace(task.plan, rates=(f"{max(speeds) * task.share:.0f}",)))
 
 
@@ -287,11 +286,10 @@ def _lead_in(
     cell = Cell(workload.name, plan.scales[0], plan.clients[0])
     driver = files.driver(cell)
     for name, server in servers.items():
-        if task.lead_in:
-            if progress is not None:
-                progress(Event(Stage.WARMING_UP, 0, task.steps, name))
-            dsn = files.dsn(cell, scratch.in_database(server.dsn, database))
-            driver.run(dsn, task.lead_in, plan.seed)
+        if progress is not None:
+            progress(Event(Stage.WARMING_UP, 0, task.steps, name))
+        dsn = files.dsn(cell, scratch.in_database(server.dsn, database))
+        driver.run(dsn, task.lead_in, plan.seed)
 
 
 def among(progress: Progress, tasks: Sequence[Task]) -> Callable[[int], Progress]:
@@ -314,7 +312,7 @@ def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
     records = [one.record for one in measured]
     judged = verdicts_among(records)
     for one, record, of_it in zip(measured, records, judged, strict=True):
-        known = {(side.cell, side.variant): side for side in sides(record)}
+        known = {(side.cell, side.variant): side for side in summaries(record)}
         seen = {(item.cell, item.variant): item for item in meanwhile(record)}
         for verdict in of_it:
             pair = (record.plan.baseline.name, verdict.variant.name)
@@ -343,7 +341,7 @@ def _by_part(times: Sequence[float], parts: int) -> list[float]:
     return [sum(times[first : first + each]) for first in range(0, each * parts, each)]
 
 
-def _cpus(record: GridRecord) -> int:
+def _cpus(record: Record) -> int:
     """Of the machine; /proc/stat counts them all, whatever we may run on."""
     import os
 

@@ -1,4 +1,4 @@
-"""What is known of PostgreSQL's configuration parameters, as data, for majors 13 to 19."""
+"""Data on PostgreSQL's configuration parameters, for majors 13 to 19."""
 
 from mrtuner.catalog.history import history
 from mrtuner.catalog.load import MAJORS, parameter, parameters

@@ -1,8 +1,8 @@
-"""The instance classes of RDS for PostgreSQL and Aurora PostgreSQL, out of classes.json.
+"""The instance classes of RDS for PostgreSQL and Aurora PostgreSQL, from classes.json.
 
 Memory, processors, EBS and network limits are those of the EC2 type behind the class; where the
-RDS class table says otherwise (31 classes in 2023), EC2 is believed. `python -m
-mrtuner.catalog.refresh_classes` writes the file.
+RDS class table says otherwise (31 classes in 2023), EC2 is believed.
+`tools/refresh_classes.py` writes the file.
 
 >>> instance_class("db.r5.2xlarge").vcpus
 8
@@ -30,23 +30,23 @@ AURORA: Final = "aurora-postgresql"
 MULTI_AZ_CLUSTER: Final = "postgres-multi-az-cluster"
 ENGINES: Final = (POSTGRES, AURORA, MULTI_AZ_CLUSTER)
 
-#: Families that run on Xen: their memory was reserved by an older rule, see rds/memory.py.
+#: Families that run on Xen: an older rule reserved their memory, see rds/memory.py.
 _XEN: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceClass:
-    """What one class has. A limit of None is not published for it (14 old classes)."""
+    """The hardware and limits of one class. None: AWS has not published it (14 old classes)."""
 
     name: str  # db.r6g.xlarge
     memory: Bytes  # the machine's, not DBInstanceClassMemory, which is less
     vcpus: int
     threads_per_core: int
     ebs_baseline_mbps: int | None  # megabits per second, reads and writes together
-    ebs_max_mbps: int | None  # held for 30 minutes in 24 hours at least, where above the baseline
+    ebs_max_mbps: int | None  # for at least 30 minutes in 24 hours, where above the baseline
     ebs_baseline_iops: int | None
     ebs_max_iops: int | None
-    network: str  # EC2's label, and the figures where there are any
+    network: str  # EC2's label, with figures where there are any
     engines: frozenset[str]  # of ENGINES
 
     @property
@@ -56,12 +56,12 @@ class InstanceClass:
 
     @property
     def graviton(self) -> bool:
-        """Whether AWS's own ARM processor is in it: a g after the generation's number."""
+        """Whether it has AWS's own ARM processor: a g after the generation's number."""
         return re.match(r"[a-z]+[0-9]+g", self.family) is not None
 
     @property
     def xen(self) -> bool:
-        """Whether it is of a generation before Nitro."""
+        """Whether its generation is older than Nitro."""
         return self.family in _XEN
 
     @property
@@ -72,9 +72,9 @@ class InstanceClass:
 
 @cache
 def instance_classes(engine: str = POSTGRES) -> Mapping[str, InstanceClass]:
-    """The classes of an engine by name, family by family from small to large.
+    """Return the classes of an engine by name, family by family, smallest first.
 
-    BadValue for an engine that is not one of ENGINES.
+    Raises BadValue for an engine that is not one of ENGINES.
     """
     if engine not in ENGINES:
         raise BadValue(f"no engine {engine!r}", f"The engines are {', '.join(ENGINES)}.")
@@ -85,7 +85,7 @@ def instance_classes(engine: str = POSTGRES) -> Mapping[str, InstanceClass]:
 
 @cache
 def all_classes() -> Mapping[str, InstanceClass]:
-    """Every class of any engine by name."""
+    """Return every class of any engine by name."""
     document = table("classes.json")
     columns = document["columns"]
     return MappingProxyType(
@@ -97,7 +97,7 @@ def all_classes() -> Mapping[str, InstanceClass]:
 
 
 def instance_class(name: str) -> InstanceClass:
-    """One class, with ``db.`` in front or without; BadValue names close ones."""
+    """Return a class, named with or without ``db.``; BadValue suggests similar names."""
     known = all_classes()
     wanted = name.strip().lower()
     found = known.get(wanted) or known.get(f"db.{wanted}")
@@ -107,32 +107,32 @@ def instance_class(name: str) -> InstanceClass:
 
 
 def sources() -> Mapping[str, str]:
-    """Where each part of the table comes from, in words."""
+    """Return the sources of each part of the table, as text."""
     found: dict[str, str] = table("classes.json")["sources"]
     return MappingProxyType(found)
 
 
 def size_order(name: str) -> tuple[str, int, str]:
-    """A key that sorts ``db.m5.large`` before ``db.m5.2xlarge`` before ``db.m5.12xlarge``."""
+    """Return a sort key: ``db.m5.large`` before ``db.m5.2xlarge`` before ``db.m5.12xlarge``."""
     _, family, size = name.split(".")
     multiple = re.fullmatch(r"([0-9]+)xlarge", size)
     rank = int(multiple[1]) if multiple else _SMALL.index(size) - len(_SMALL) + 2
     return family, rank, size
 
 
-#: Smallest first; an xlarge is a 1xlarge.
+#: Smallest first; xlarge counts as 1xlarge.
 _SMALL: Final = ("micro", "small", "medium", "large", "xlarge")
 
 
 def from_row(name: str, row: Mapping[str, Any]) -> InstanceClass:
-    """A class out of its values by column, as the file holds them."""
+    """Return a class from its values by column, as in the file."""
     rest = {column: row[column] for column in COLUMNS if column not in {"memory_mib", "engines"}}
     memory, engines = Bytes(row["memory_mib"] * MiB), frozenset(row["engines"].split())
     return InstanceClass(name=name, memory=memory, engines=engines, **rest)
 
 
 def no_such_class(name: str) -> BadValue:
-    """The error for a name that is not in the table, with those like it."""
+    """Return the error for a name that is not in the table, with similar ones."""
     return BadValue(f"no instance class {name!r}", _advice(name.lower()))
 
 
@@ -147,7 +147,7 @@ def _advice(name: str) -> str:
     )
 
 
-#: The columns of classes.json, in order: the fields but the name, memory as MiB.
+#: The columns of classes.json, in order: the fields except the name, with memory in MiB.
 COLUMNS: Final = tuple(
     "memory_mib" if field.name == "memory" else field.name
     for field in fields(InstanceClass)

@@ -1,4 +1,4 @@
-"""An instance class out of what EC2's DescribeInstanceTypes says of the type behind it."""
+"""An instance class from EC2's DescribeInstanceTypes for the type behind it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mrtuner.catalog.classes import InstanceClass, from_row, no_such_class
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
 
-#: One class as classes.json holds it, by column.
+#: One class by column, as in classes.json.
 Row = dict[str, Any]
 
-#: RDS leaves the d of EC2's x2gd away.
+#: RDS omits the d of EC2's x2gd.
 _RENAMED: Final = {"x2g": "x2gd"}
 
 
 def class_from_ec2(name: str, account: Account) -> InstanceClass:
-    """Ask EC2 about a class that the table does not know; which engines run on it is not said.
+    """Query EC2 about a class that is not in the table; its engines remain unknown.
 
-    BadValue for a name that EC2 does not know either; AwsError where it cannot be asked.
+    Raises BadValue for a name that EC2 does not know either; AwsError where EC2 cannot be queried.
     """
     from mrtuner.aws.calls import call
     from mrtuner.aws.errors import AwsError
@@ -39,13 +39,13 @@ def class_from_ec2(name: str, account: Account) -> InstanceClass:
 
 
 def ec2_type(name: str) -> str:
-    """``x2gd.large`` for ``db.x2g.large``."""
+    """Return ``x2gd.large`` for ``db.x2g.large``."""
     _, family, size = name.split(".")
     return f"{_RENAMED.get(family, family)}.{size}"
 
 
 def row(described: Mapping[str, Any], engines: Iterable[str]) -> Row:
-    """One class out of what EC2's DescribeInstanceTypes says of its type."""
+    """Return a class's row from EC2's DescribeInstanceTypes for its type."""
     ebs = described["EbsInfo"].get("EbsOptimizedInfo", {})
     return {
         "memory_mib": described["MemoryInfo"]["SizeInMiB"],
@@ -61,7 +61,7 @@ def row(described: Mapping[str, Any], engines: Iterable[str]) -> Row:
 
 
 def network(described: Mapping[str, Any]) -> str:
-    """EC2's label, with the baseline and the peak over all network cards where it has them."""
+    """Return EC2's label, with baseline and peak over all network cards, if any."""
     label: str = described.get("NetworkPerformance", "not published")
     cards = [card for card in described.get("NetworkCards", []) if "PeakBandwidthInGbps" in card]
     if not cards:

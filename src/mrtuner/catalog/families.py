@@ -2,7 +2,7 @@
 
 AWS publishes no list for each family. families.json is made of what could be found (one complete
 answer of the API, exports and lists in public repositories, the user guides) and of what follows
-from PostgreSQL itself; every parameter says which. `python -m mrtuner.catalog.refresh_families`
+from PostgreSQL itself; every parameter says which. `python tools/refresh_families.py`
 writes the file, from the API where there are credentials.
 """
 
@@ -23,47 +23,47 @@ from mrtuner.errors import BadValue
 ENGINES: Final = ("postgres", "aurora-postgresql")
 FIRST, LAST = 13, 18
 
-#: Of one transaction only: ALTER ROLE and ALTER DATABASE refuse them. Source: guc_tables.c.
+#: Valid in one transaction only: ALTER ROLE and ALTER DATABASE refuse them. Source: guc_tables.c.
 _OF_TRANSACTIONS: Final = "transaction_"
 #: ``0-262143``, ``-1-2147483647``, ``0-1.79769e+308``
 _RANGE = re.compile(r"(-?[0-9.]+(?:e\+?[0-9]+)?)-(-?[0-9.]+(?:e\+?[0-9]+)?)")
 _INTEGER = re.compile(r"-?[0-9]+")
-#: Words that RDS takes for a Boolean and gives back as 1 and 0.
+#: Words that RDS accepts for a Boolean and returns as 1 and 0.
 _BOOLEANS: Final = {"on": "1", "true": "1", "off": "0", "false": "0"}
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyParameter:
-    """What one family knows of one parameter; field by field as DescribeDBParameters has it."""
+    """One parameter in one family, with the fields of DescribeDBParameters."""
 
     name: str
     data_type: str  # DataType: boolean, integer, float, string, list
     apply_type: Literal["static", "dynamic"]  # ApplyType
     modifiable: bool  # IsModifiable
-    allowed: str | None  # AllowedValues in AWS's spelling; None: anything, or not known
-    default: str | None  # ParameterValue of the default group; None: the engine's own, or not known
-    level: Literal["cluster", "instance"] = "instance"  # cluster: in DB cluster groups only
-    evidence: str  # tags of families.json's "sources"; starts with inferred or guessed if it is
+    allowed: str | None  # AllowedValues in AWS's spelling; None: anything, or unknown
+    default: str | None  # ParameterValue of the default group; None: the engine's own, or unknown
+    level: Literal["cluster", "instance"] = "instance"  # cluster: only in DB cluster groups
+    evidence: str  # tags in families.json's "sources"; starts with inferred or guessed if so
 
     @property
     def inferred(self) -> bool:
-        """Whether this family itself was not seen: another major was, or none at all."""
+        """Whether this family itself was not seen, only another major or none at all."""
         return self.evidence.startswith(("inferred", "guessed"))
 
     @property
     def is_formula_allowed(self) -> bool:
-        """Whether RDS takes a formula here: integers and Booleans only, and not all of them.
+        """Whether RDS accepts a formula here: only for integers and Booleans, and not for all.
 
         Source: RDS User Guide, USER_WorkingWithParamGroups, "DB parameter formulas".
         """
         return self.data_type in ("integer", "boolean")
 
     def check(self, value: str) -> None:
-        """Raise BadValue for a literal outside AllowedValues; formulas are not for this check.
+        """Raise BadValue for a literal outside AllowedValues; not for formulas.
 
-        Words are compared without case: the default of rds.force_autovacuum_logging_level is
-        WARNING where the list says warning.
+        Words are compared ignoring case: the default of rds.force_autovacuum_logging_level is
+        WARNING where the list has warning.
         """
         if self.allowed is None or self._takes(self.stored(value), self.allowed):
             return
@@ -74,12 +74,12 @@ class FamilyParameter:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the most of a number, in its base unit; None where no range is known."""
+        """Return a number's range in its base unit; None where no range is known."""
         ends = _RANGE.fullmatch(self.allowed or "")
         return (float(ends[1]), float(ends[2])) if ends else None
 
     def stored(self, value: str) -> str:
-        """A literal as DescribeDBParameters gives it back: words for a Boolean as 1 and 0.
+        """Return a literal as DescribeDBParameters returns it: words for a Boolean as 1 and 0.
 
         Source: hashicorp/terraform-provider-aws issue 45394 (log_duration, postgres16), hashicorp/
         terraform issue 6902 (log_connections, postgres9.4); true and false: issue 8034 (MySQL).
@@ -88,7 +88,7 @@ class FamilyParameter:
         return _BOOLEANS.get(bare.lower(), bare) if self.data_type == "boolean" else bare
 
     def literal(self, value: bool | int | float | str) -> str:
-        """A value in PostgreSQL's base unit, as RDS spells it: Booleans are 1 and 0.
+        """Return a value in PostgreSQL's base unit in RDS's spelling: Booleans are 1 and 0.
 
         Source: AllowedValues of every Boolean in the dumps is ``0,1``.
         """
@@ -132,18 +132,18 @@ class Family:
     parameters: Mapping[str, FamilyParameter]
 
     def parameter(self, name: str) -> FamilyParameter:
-        """One parameter; BadValue where the family does not list it."""
+        """Return a parameter; BadValue where the family does not list it."""
         found = self.parameters.get(name.lower())
         if found is None:
             raise BadValue(f"{self.name} does not list {name}", self._elsewhere(name.lower()))
         return found
 
     def settable(self, name: str) -> bool:
-        """Whether a group of this family takes a value of the customer's for it."""
+        """Whether users can set it in a group of this family."""
         return self.refusal(name) is None
 
     def refusal(self, name: str) -> str | None:
-        """Why a group of this family takes no value for a parameter, in words; None if it does."""
+        """Return why users cannot set a parameter in a group of this family; None if they can."""
         found = self.parameters.get(name.lower())
         if found is None:
             return f"{self.name} does not list {name}"
@@ -152,13 +152,13 @@ class Family:
         return None
 
     def cluster_level(self, name: str) -> bool:
-        """Whether the parameter is in DB cluster parameter groups only (Aurora)."""
+        """Whether the parameter is only in DB cluster parameter groups (Aurora)."""
         return self.parameter(name).level == "cluster"
 
     def _elsewhere(self, name: str) -> str:
-        from difflib import get_close_matches  # only for a name that is not there
+        from difflib import get_close_matches  # only needed for an unknown name
 
-        if name in parameters(self.major):  # not misspelt: left out by RDS on purpose
+        if name in parameters(self.major):  # not misspelt: RDS omits it on purpose
             return _left_out(parameters(self.major)[name])
         close = get_close_matches(name, self.parameters, n=3, cutoff=0.8)
         if close:
@@ -167,7 +167,7 @@ class Family:
 
 
 def _left_out(parameter: Parameter) -> str:
-    """What to do about a parameter of PostgreSQL that the groups of a family do not list."""
+    """Return what to do about a PostgreSQL parameter that a family's groups do not list."""
     if parameter.context == "user" and not parameter.name.startswith(_OF_TRANSACTIONS):
         return (
             "PostgreSQL has it, but RDS does not offer it in parameter groups. Set it with "
@@ -177,13 +177,13 @@ def _left_out(parameter: Parameter) -> str:
 
 
 def families() -> tuple[str, ...]:
-    """The names of all known families, RDS before Aurora, in order of versions."""
+    """Return the names of all known families, RDS before Aurora, by version."""
     return tuple(f"{engine}{major}" for engine in ENGINES for major in range(FIRST, LAST + 1))
 
 
 @cache
 def family(name: str) -> Family:
-    """One family by its name, such as ``postgres17``; BadValue for one that is not known."""
+    """Return a family by its name, such as ``postgres17``; BadValue if unknown."""
     if name not in families():
         raise BadValue(
             f"unknown parameter group family {name!r}",
@@ -196,7 +196,7 @@ def family(name: str) -> Family:
 
 
 def sources() -> Mapping[str, str]:
-    """What each tag in an evidence stands for."""
+    """Return the meaning of each tag in an evidence."""
     return MappingProxyType(table("families.json")["sources"])
 
 

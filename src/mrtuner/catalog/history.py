@@ -1,7 +1,7 @@
-"""How a parameter changed from major to major, in sentences.
+"""How a parameter changed between major versions, in sentences.
 
-What pg_settings shows is derived from the spans in parameters.json; what it cannot show, a
-change of meaning, is written down in meanings.json with its source.
+What pg_settings shows is derived from the spans in parameters.json. Changes of meaning, which it
+cannot show, are recorded in meanings.json with their sources.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from mrtuner.catalog.load import MAJORS, Span, lifespans, parameter, table
 from mrtuner.errors import BadValue
 
-#: Field of a span → how it is called in a sentence.
+#: Field of a span → its name in a sentence.
 _WORDS = {
     "vartype": "the type",
     "unit": "the unit",
@@ -33,9 +33,9 @@ _CONTEXTS = {
 
 
 def history(name: str) -> tuple[str, ...]:
-    """When it appeared, changed or went, oldest first; empty if it never did since 13.
+    """Return when it was added, changed or removed, oldest first; empty if never since 13.
 
-    BadValue for a name that no supported major knows.
+    Raises BadValue for a name that no supported major knows.
     """
     spans = lifespans().get(name)
     if spans is None:
@@ -72,7 +72,7 @@ def _past(context: str) -> str:
 
 
 def _text(name: str, span: Span, field: str) -> str | None:
-    """A field as a person writes it; None where this version has none."""
+    """Return a field as people write it; None where this version has none."""
     value = span.get(field)
     match value:
         case None:

@@ -1,8 +1,8 @@
-"""The parameters of every supported major version, out of parameters.json.
+"""The parameters of every supported major version, from parameters.json.
 
 The file holds for each name a list of spans (`since` to `until`, inclusive); a span after the
-first carries only the fields that differ from the one before. `python -m
-mrtuner.catalog.refresh` writes it.
+first carries only the fields that differ from the one before.
+`tools/refresh_parameters.py` writes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Span = dict[str, Any]
 
 @cache
 def parameters(major: int) -> Mapping[str, Parameter]:
-    """Every parameter of one major version by name; BadValue for a major that is not in MAJORS."""
+    """Return every parameter of a major version by name; BadValue for a major not in MAJORS."""
     if major not in MAJORS:
         raise BadValue(
             f"PostgreSQL {major} is not supported",
@@ -42,7 +42,7 @@ def parameters(major: int) -> Mapping[str, Parameter]:
 
 
 def parameter(name: str, major: int) -> Parameter:
-    """One parameter; names are case-insensitive, as in the server. BadValue if it is not there."""
+    """Return a parameter; names are case-insensitive, as in the server. BadValue if unknown."""
     known = parameters(major)
     if name in known:
         return known[name]
@@ -53,12 +53,12 @@ def parameter(name: str, major: int) -> Parameter:
 
 
 def lifespans() -> Mapping[str, list[Span]]:
-    """Every name with its complete spans, in order of time."""
+    """Return every name with its complete spans, oldest first."""
     return {name: list(spans(compact)) for name, compact in _document()["parameters"].items()}
 
 
 def spans(compact: list[Span]) -> Iterator[Span]:
-    """The spans of one parameter, each filled up from the one before it."""
+    """Yield the spans of one parameter, each completed from the previous one."""
     current: Span = {}
     for change in compact:
         current = current | change
@@ -67,7 +67,7 @@ def spans(compact: list[Span]) -> Iterator[Span]:
 
 @cache
 def table(file: str) -> Any:
-    """A JSON file that lies beside this module."""
+    """Load a JSON file from this module's directory."""
     return json.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 
@@ -94,7 +94,7 @@ def _parameter(name: str, span: Span, summary: str, major: int, certainty: str) 
 
 
 def _advice(name: str, major: int) -> str:
-    """What to write instead: where the name went or came, else names that look like it."""
+    """Suggest a replacement if the name was added or removed, else similar names."""
     elsewhere = table("parameters.json")["parameters"].get(name)
     if elsewhere:
         return _moved(name, elsewhere, major)
@@ -114,6 +114,6 @@ def _moved(name: str, compact: list[Span], major: int) -> str:
 
 
 def _close(name: str, major: int) -> list[str]:
-    from difflib import get_close_matches  # only for a mistyped name
+    from difflib import get_close_matches  # only needed for a mistyped name
 
     return get_close_matches(name, parameters(major), n=3, cutoff=0.75)

@@ -9,16 +9,16 @@ from mrtuner import notation
 from mrtuner.errors import BadValue
 from mrtuner.units import Bytes, memory_unit
 
-#: A parameter's value: integers and reals in the parameter's base unit.
+#: A parameter's value; integers and reals are in its base unit.
 Value = int | float | bool | str
 
-#: Shown in octal, as file modes are.
+#: Shown in octal, as file modes.
 _MODES = frozenset({"data_directory_mode", "log_file_mode", "unix_socket_permissions"})
 
-#: Whole numbers within the bounds that a check hook refuses all the same: from, to.
+#: Integers within the bounds that a check hook still refuses: from, to.
 #: Source: vacuum.c, check_vacuum_buffer_usage_limit; aio.c, check_io_max_concurrency.
 _REFUSED = {"vacuum_buffer_usage_limit": (1, 127), "io_max_concurrency": (0, 0)}
-#: Taken in multiples of 16 only. Source: slru.c, check_slru_buffers.
+#: Only multiples of 16 are valid. Source: slru.c, check_slru_buffers.
 _BANKED = frozenset({
     "commit_timestamp_buffers", "multixact_member_buffers", "multixact_offset_buffers",
     "notify_buffers", "serializable_buffers", "subtransaction_buffers", "transaction_buffers",
@@ -27,10 +27,10 @@ _BANKED = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What one major version knows of one parameter.
+    """One parameter as one major version defines it.
 
-    `min`, `max` and an integer or real `default` count in `unit`. A default of None means that
-    the server or initdb works it out, or that it depends on how the server was built.
+    `min`, `max` and an integer or real `default` are in `unit`. A default of None means that the
+    server or initdb determines it, or that it depends on how the server was built.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Parameter:
     unit: str | None  # 8kB, kB, MB, B, ms, s, min, as pg_settings.unit
     min: int | float | None
     max: int | float | None
-    enum: tuple[str, ...]  # every value this version knows, whatever the build
-    build: tuple[str, ...] = ()  # those of `enum` that a build or a platform may lack
+    enum: tuple[str, ...]  # every value of this version, whatever the build
+    build: tuple[str, ...] = ()  # those of `enum` that some builds or platforms lack
     context: str  # internal, postmaster, sighup, superuser, user, …
     default: Value | None
-    summary: str  # one line of ours for the parameters that rules touch, else ""
+    summary: str  # our own one-line summary for parameters that rules change, else ""
     major: int
-    certainty: str  # "server": read from a running one; "source": from documentation and source
+    certainty: str  # "server": read from a running server; "source": from documentation and source
 
     @property
     def restart(self) -> bool:
@@ -52,7 +52,7 @@ class Parameter:
         return self.context == "postmaster"
 
     def parse(self, text: str) -> Value:
-        """Read configuration text as this server would, rounding included; BadValue otherwise."""
+        """Parse configuration text as this server would, including rounding; BadValue otherwise."""
         try:
             value = self._read(text)
         except notation.Unreadable as reason:
@@ -64,9 +64,9 @@ class Parameter:
         return value
 
     def show(self, value: Value) -> str:
-        """The shortest exact configuration text, unquoted: ``4GB``, ``2min``, ``on``, ``0.9``.
+        """Return the shortest exact text, unquoted: ``4GB``, ``2min``, ``on``, ``0.9``.
 
-        ``parse(show(value)) == value`` for every value that `check` lets through.
+        ``parse(show(value)) == value`` for every value that `check` accepts.
         """
         if isinstance(value, str):
             return value
@@ -91,7 +91,7 @@ class Parameter:
                 raise self._refused(value, "Give a text.")
 
     def size(self, value: Value) -> Bytes | None:
-        """The value in bytes; None where the unit is no memory or the value a special (-1)."""
+        """Return the value in bytes; None for a unit other than memory or a special value (-1)."""
         factor = memory_unit(self.unit) if self.unit else None
         if factor is None or isinstance(value, str) or value < 0:
             return None

@@ -1,6 +1,6 @@
-"""What managed PostgreSQL takes from its customers, as far as it is known, out of platforms.json.
+"""What managed PostgreSQL services let users set, as far as known, from platforms.json.
 
-Each platform names its source and when it was seen. `python -m mrtuner.catalog.refresh_platforms`
+Each platform names its source and when it was seen. `python tools/refresh_platforms.py`
 rewrites one from what its own command line lists.
 """
 
@@ -22,21 +22,21 @@ FILE: Final = "platforms.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """The parameters of one platform that are known, all majors together.
+    """The known parameters of one platform, for all majors together.
 
-    A parameter that is not among them may be new, or one that the platform keeps to itself.
+    An unlisted parameter may be new, or one that the platform does not let users set.
     """
 
     name: str  # azure, cloudsql
     title: str
     seen: str  # the date of the source, or its year
     source: str
-    parameters: Mapping[str, FamilyParameter]  # Booleans are the words on and off here
+    parameters: Mapping[str, FamilyParameter]  # here Booleans are the words on and off
 
 
 @cache
 def platform(name: str) -> Platform:
-    """One platform; BadValue for one that is not known."""
+    """Return a platform; BadValue if unknown."""
     known = table(FILE)["platforms"]
     if name not in known:
         raise BadValue(f"unknown platform {name!r}", f"MrTuner knows {', '.join(known)}.")
@@ -52,7 +52,7 @@ def platform(name: str) -> Platform:
 
 
 def newest(name: str) -> Parameter | None:
-    """A parameter of PostgreSQL as the newest major that has it knows it; None for no such one."""
+    """Return a parameter as the newest major that has it defines it; None if none does."""
     return next((found[name] for found in map(parameters, MAJORS[::-1]) if name in found), None)
 
 

@@ -1,4 +1,4 @@
-"""What each major version knows, folded into spans of majors: a small file, small diffs."""
+"""Data per major version folded into spans of majors: a small file, small diffs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: The fields of one parameter in one major version; a field that is None is left out.
+#: The fields of one parameter in one major version; fields that are None are omitted.
 Fields = dict[str, Any]
 #: name → major → fields
 Timeline = dict[str, dict[int, Fields]]
 
 
 def fold(by_major: Mapping[int, Fields]) -> list[Fields]:
-    """Spans in order; after the first, each carries only the fields that changed.
+    """Return spans in order; after the first, each contains only the fields that changed.
 
     >>> fold({13: {"max": 1}, 14: {"max": 1}, 15: {"max": 2}})
     [{'since': 13, 'until': 14, 'max': 1}, {'since': 15, 'until': 15, 'max': 2}]
@@ -30,7 +30,7 @@ def fold(by_major: Mapping[int, Fields]) -> list[Fields]:
 
 
 def unfold(folded: list[Fields]) -> Iterator[Fields]:
-    """The spans again, each with all its fields."""
+    """Yield the spans, each with all its fields."""
     current: Fields = {}
     for change in folded:
         current = current | change
@@ -38,12 +38,12 @@ def unfold(folded: list[Fields]) -> Iterator[Fields]:
 
 
 def timeline(parameters: Mapping[str, list[Fields]]) -> Timeline:
-    """name → major → fields, out of what `fold` made."""
+    """Return name → major → fields from the output of `fold`."""
     return {name: dict(_by_major(folded)) for name, folded in parameters.items()}
 
 
 def written(majors: Mapping[str, Any], line: Timeline) -> str:
-    """The whole catalogue as JSON text, one span a line, names in order."""
+    """Return the whole catalogue as JSON text, one span per line, sorted by name."""
     names = sorted((name for name in line if line[name]), key=str.lower)
     blocks = (_block(name, fold(line[name])) for name in names)
     heads = ",\n".join(f"  {_json(major)}: {_json(majors[major])}" for major in sorted(majors))

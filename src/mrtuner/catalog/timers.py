@@ -1,8 +1,8 @@
 """Timers of the kernel, of drivers and of poolers: how long a dead server hangs a client.
 
-The facts are in timers.json, each with its source and the ground it stands on: ``measured`` (on
-the wire, by us), ``code`` (read in the source), ``document`` (its own manual), ``memory`` (not
-checked: a prediction from it says so).
+The facts are in timers.json, each with its source and kind of evidence: ``measured`` (on the wire,
+by us), ``code`` (read in the source), ``document`` (its own manual), ``memory`` (unverified, which
+predictions based on it mention).
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ class KernelTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """A driver's own limits when nothing is configured. Seconds; None: there is none."""
+    """A driver's own limits with default settings, in seconds; None: there is none."""
 
     name: str
     title: str
     connect_timeout: float | None
-    read_timeout: float | None  # on each wait for the server
+    read_timeout: float | None  # for each wait for the server
     keepalives: bool
     keepalives_idle: int | None  # None: the kernel's
     keepalives_interval: int | None
-    user_timeout: bool  # whether a TCP_USER_TIMEOUT can be set through it
-    pool_wait: float | None  # how long a pool lets a caller wait
-    sets_libpq: bool  # whether it takes libpq's connection string
+    user_timeout: bool  # whether it can set TCP_USER_TIMEOUT
+    pool_wait: float | None  # how long a pool makes a caller wait
+    sets_libpq: bool  # whether it accepts libpq's connection string
     evidence: str
     source: str
 
 
 @cache
 def kernel_timers() -> tuple[KernelTimer, ...]:
-    """Every sysctl that takes part in a prediction."""
+    """Return every sysctl that affects a prediction."""
     return tuple(KernelTimer(**row) for row in table("timers.json")["kernel"])
 
 
 def kernel_defaults() -> dict[str, int]:
-    """Name → the kernel's own default."""
+    """Return name → the kernel's own default."""
     return {timer.name: timer.default for timer in kernel_timers()}
 
 
 @cache
 def drivers() -> Mapping[str, Driver]:
-    """Every client known, by name."""
+    """Return every known client by name."""
     rows: dict[str, dict[str, Any]] = table("timers.json")["drivers"]
     return MappingProxyType({name: Driver(name=name, **row) for name, row in rows.items()})
 
 
 def driver(name: str) -> Driver:
-    """One client; BadValue for a name that is not among them."""
+    """Return a client; BadValue for an unknown name."""
     known = drivers()
     if name not in known:
         raise BadValue(f"no client {name!r}", f"Known are {', '.join(known)}.")

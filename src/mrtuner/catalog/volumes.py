@@ -1,7 +1,7 @@
-"""What an RDS volume can do, by type, size and what was provisioned, out of volumes.json.
+"""The limits of an RDS volume by type, size and provisioning, from volumes.json.
 
-Sizes are GiB and throughputs MiB/s, as RDS counts them; `Volume` answers in bytes per second.
-The smaller of the volume's limit and the instance's binds.
+Sizes are in GiB and throughputs in MiB/s, as RDS counts them; `Volume` uses bytes per second.
+The effective limit is the smaller of the volume's and the instance's.
 
 >>> volume("gp3:500GB,12000iops,500MiB/s").iops
 12000
@@ -26,11 +26,11 @@ TYPES: Final = ("gp2", "gp3", "io1", "io2", "standard")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """The limits of one volume, reads and writes together. None is a limit that is not known."""
+    """The limits of one volume, for reads and writes together. None is an unknown limit."""
 
     kind: str  # of TYPES
     gib: int
-    iops: int | None  # what it holds for ever
+    iops: int | None  # sustained
     throughput: int | None  # bytes per second
     burst_iops: int | None = None  # gp2: while its credits last
     burst_seconds: float | None = None  # from a full bucket
@@ -38,7 +38,7 @@ class Volume:
 
     @property
     def provisioned(self) -> bool:
-        """Whether its IOPS are bought, and so can be raised."""
+        """Whether its IOPS are provisioned, and so can be raised."""
         return self.kind in {"gp3", "io1", "io2"}
 
     def __str__(self) -> str:
@@ -51,9 +51,9 @@ class Volume:
 
 
 def volume(text: str) -> Volume:
-    """Read ``gp3:500GB,12000iops,500MiB/s``; what is left away is what RDS gives by itself.
+    """Parse ``gp3:500GB,12000iops,500MiB/s``; omitted parts have RDS's defaults.
 
-    BadValue for a type, unit or combination that RDS does not have.
+    Raises BadValue for a type, unit or combination that RDS does not have.
     """
     kind, _, rest = text.strip().partition(":")
     parts = [part.strip() for part in rest.split(",") if part.strip()]
@@ -77,7 +77,7 @@ _FORM: Final = "Write it as gp3:500GB,12000iops,500MiB/s, gp2:100GB or io1:400GB
 def volume_of(
     kind: str, gib: int, *, iops: int | None = None, throughput: int | None = None
 ) -> Volume:
-    """The volume of a type and size [GiB] with provisioned IOPS and throughput [MiB/s]."""
+    """Return a volume by type and size [GiB], with provisioned IOPS and throughput [MiB/s]."""
     if kind not in _MAKERS:
         raise BadValue(f"no storage type {kind!r}", f"The types are {', '.join(TYPES)}.")
     if gib <= 0:
@@ -91,13 +91,13 @@ def volume_of(
 
 
 def sources() -> Mapping[str, str]:
-    """Where each part of the table comes from, in words."""
+    """Return the sources of each part of the table, as text."""
     found: dict[str, str] = table("volumes.json")["sources"]
     return MappingProxyType(found)
 
 
 def before_december_2019(class_name: str) -> tuple[int | None, int | None]:
-    """Baseline and maximum [Mbps] that this class had until then; None where nothing changed.
+    """Return a class's baseline and maximum [Mbps] until then; None where nothing changed.
 
     An instance keeps the limits with which it was started until it is stopped and started.
     """
@@ -110,7 +110,7 @@ def before_december_2019(class_name: str) -> tuple[int | None, int | None]:
 
 
 def cpu_baseline(class_name: str) -> float | None:
-    """Percent of all vCPUs that a burstable class earns for ever; None for the others."""
+    """Return the percentage of all vCPUs that a burstable class sustains; None for others."""
     _, family, size = class_name.split(".")
     found: float | None = table("volumes.json")["cpu_baseline_percent"].get(family, {}).get(size)
     return found
@@ -137,7 +137,7 @@ def _gp2(gib: int, iops: int | None, _throughput: int | None) -> Volume:
 
 
 def _gp2_burst(known: Mapping[str, Any], gib: float) -> float:
-    """Seconds at the burst rate from a full bucket; every stripe has a bucket of its own."""
+    """Return the seconds at burst rate from a full bucket; every stripe has its own bucket."""
     refill = max(known["iops_per_gib"] * gib, known["least_iops"])
     return float(known["credits"] / (known["burst_iops"] - refill))
 

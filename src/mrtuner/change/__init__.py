@@ -1,1 +1,1 @@
-"""A change as a transaction: journalled before each step, verified, undone exactly."""
+"""A change as a transaction: journalled before each step, verified, and exactly reversible."""

@@ -1,7 +1,7 @@
-"""The journal on disk: one SQLite file, written through to the disk at every step.
+"""The journal on disk: one SQLite file, synced to disk at every step.
 
 Rollback journal and synchronous=FULL: once `note` returns, the step survives a crash of
-the machine. Only one change of a server can be unfinished; the database itself sees to it.
+the machine. A server can have only one unfinished change; the database enforces that.
 Source: https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -25,10 +25,19 @@ if TYPE_CHECKING:
     import sqlite3
     from types import TracebackType
 
-#: 2: no more texts of postgresql.auto.conf, which may hold a password.
-SCHEMA_VERSION: Final = 2
+#: Version 2 no longer stores the text of postgresql.auto.conf, which may contain a password.
+#: Version 3 has documents.
+SCHEMA_VERSION: Final = 3
 
-_SCHEMA: Final = """
+_DOCUMENT: Final = """
+CREATE TABLE document (
+    name     TEXT PRIMARY KEY,
+    at       TEXT NOT NULL,
+    contents TEXT NOT NULL -- JSON
+);
+"""
+
+_SCHEMA: Final = f"""{_DOCUMENT}
 CREATE TABLE change (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     server   TEXT NOT NULL,
@@ -55,6 +64,9 @@ UPDATE change SET contents = json_set(contents, '$.text_before', NULL)
 WHERE json_extract(contents, '$.method') = 'alter system'
 """
 
+#: What brings a journal to the next version.
+_UPGRADES: Final = {1: _WITHOUT_TEXTS, 2: _DOCUMENT}
+
 _UNFINISHED: Final = "state NOT IN ('verified', 'reverted')"
 
 
@@ -63,7 +75,7 @@ class JournalError(ApplyError):
 
 
 def journal_directory(given: Path | None = None) -> Path:
-    """Where the journal is kept: as given, else MRTUNER_STATE_DIR, else the user's state."""
+    """The journal's directory: `given`, else MRTUNER_STATE_DIR, else the user's state directory."""
     if given is not None:
         return given
     if from_environment := os.environ.get("MRTUNER_STATE_DIR"):
@@ -74,11 +86,11 @@ def journal_directory(given: Path | None = None) -> Path:
 
 
 class Journal:
-    """The changes of all servers that one user has changed from one machine.
+    """The changes that one user has made to any server from one machine.
 
-    It keeps the entries that a change writes and nothing else of the server's files, where a
-    password may stand (primary_conninfo). Only its owner can read it. Every failure to read or
-    write is a JournalError.
+    It stores only the entries that a change writes, not the rest of the server's files, which may
+    contain a password (primary_conninfo). Only its owner can read it. Every failure to read or
+    write raises JournalError.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -88,7 +100,7 @@ class Journal:
             self._db = _opened(self.directory, self.path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -103,7 +115,7 @@ class Journal:
         self.close()
 
     def begin(self, change: Change) -> Change:
-        """Write a new change down as planned; the same with its number and time."""
+        """Record a new change as planned; return it with its number and time."""
         change = replace(change, state=State.PLANNED, began=_now())
         row = (change.server, change.address, change.state, change.began, change.undoes)
         with self._transaction() as db:
@@ -116,7 +128,7 @@ class Journal:
         return replace(change, id=number or 0)
 
     def note(self, change: Change, state: State, step: str) -> Change:
-        """Write down that a step is about to be taken, or (a finished state) that it was."""
+        """Record that a step is about to be taken or, for a finished state, that it was taken."""
         with self._transaction() as db:
             db.execute("UPDATE change SET state = ? WHERE id = ?", (state, change.id))
             _add_step(db, change.id, state, step)
@@ -127,19 +139,19 @@ class Journal:
         return replace(change, state=state)
 
     def unfinished(self, server: str) -> Change | None:
-        """The interrupted change of a server, if there is one."""
+        """The interrupted change of a server, or None."""
         return self._one(f"server = ? AND {_UNFINISHED}", server)
 
     def unfinished_at(self, address: str) -> Change | None:
-        """The interrupted change of the server that was reached at this address, the latest."""
+        """The latest interrupted change of the server reached at this address, or None."""
         return self._one(f"address = ? AND {_UNFINISHED}", address)
 
     def last(self, server: str) -> Change | None:
-        """The latest change in force at a server: what an undo would take back."""
+        """The latest change in force at a server: the one to undo; None if there is none."""
         return self._one("server = ? AND state = 'verified' AND undoes IS NULL", server)
 
     def changes(self, server: str | None = None) -> tuple[Change, ...]:
-        """Every change, oldest first, of one server or of all."""
+        """All changes to one server, or to every server, oldest first."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT * FROM change WHERE ?1 IS NULL OR server = ?1 ORDER BY id", (server,)
@@ -147,19 +159,39 @@ class Journal:
         return tuple(_change(row) for row in rows)
 
     def steps(self, change: Change) -> tuple[str, ...]:
-        """The steps of a change as they were written down, oldest first."""
+        """The recorded steps of a change, oldest first."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT step FROM step WHERE change = ? ORDER BY number", (change.id,)
             ).fetchall()
         return tuple(row["step"] for row in rows)
 
+    def keep(self, name: str, contents: Mapping[str, Any]) -> None:
+        """Write down, under its name, how far something has come that is no list of entries.
+
+        What was kept under the name before is overwritten.
+        """
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO document VALUES (?, ?, ?)",
+                (name, _now(), json.dumps(contents)),
+            )
+
+    def kept(self, name: str) -> dict[str, Any] | None:
+        """What was kept under a name, if anything was."""
+        with self._translated():
+            row = self._db.execute(
+                "SELECT contents FROM document WHERE name = ?", (name,)
+            ).fetchone()
+        found: dict[str, Any] | None = None if row is None else json.loads(row["contents"])
+        return found
+
     @contextmanager
     def hold(self, server: str) -> Iterator[None]:
-        """Keep every other process of this journal away from a server. Refused if one is there.
+        """Lock a server against other processes that use this journal; Refused if it is locked.
 
-        The lock belongs to the process, so it ends with it however it ends, and unlike a
-        lock in the server it also holds while the server restarts.
+        The lock belongs to the process and ends with it, however it ends. Unlike a lock in the
+        server, it also holds while the server restarts.
         """
         with self._translated():
             lock = os.open(self._lock_file(server), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -202,28 +234,30 @@ class Journal:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(
-                f"cannot use the journal {self.path}: {_reason(error)}",
-                "Name another directory with --journal or MRTUNER_STATE_DIR.",
-            ) from error
+            raise unusable(self.path, error) from error
 
 
-def busy() -> Refused:
-    """The error for a server that another MrTuner is changing."""
-    return Refused(
-        "another mrtuner is changing this server now", "Wait until it has ended, then run again."
+def unusable(path: Path, error: Exception) -> JournalError:
+    """The error for a journal, or a file beside it, that cannot be read or written."""
+    reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return JournalError(
+        f"cannot use the journal {path}: {reason}",
+        "Name another directory with --journal or MRTUNER_STATE_DIR.",
     )
 
 
-def _reason(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+def busy() -> Refused:
+    """The error for a server that another MrTuner process is changing."""
+    return Refused(
+        "another mrtuner is changing this server now", "Wait until it has ended, then run again."
+    )
 
 
 def _opened(directory: Path, path: Path) -> sqlite3.Connection:
     import sqlite3
 
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Made by us before SQLite sees it: SQLite itself would take the umask's mode.
+    # Created before SQLite opens it: SQLite itself would use the umask's mode.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path, timeout=5, isolation_level=None)
     try:
@@ -231,7 +265,7 @@ def _opened(directory: Path, path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA secure_delete = ON")  # what is taken out is overwritten
+        db.execute("PRAGMA secure_delete = ON")  # overwrite what is deleted
         _ensure_schema(db, path)
     except BaseException:
         db.close()
@@ -249,7 +283,8 @@ def _ensure_schema(db: sqlite3.Connection, path: Path) -> None:
             "Update MrTuner, or name another directory with --journal.",
         )
     if version < SCHEMA_VERSION:
-        for statement in _SCHEMA.split(";\n") if version == 0 else (_WITHOUT_TEXTS,):
+        upgrades = (_UPGRADES[older] for older in range(version, SCHEMA_VERSION) if older)
+        for statement in _SCHEMA.split(";\n") if version == 0 else upgrades:
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     db.execute("COMMIT")
@@ -262,7 +297,7 @@ def _add_step(db: sqlite3.Connection, change: int, state: State, step: str) -> N
     )
 
 
-#: Columns of their own in table change; everything else of a Change is in `contents`.
+#: The fields that are columns of table change; everything else of a Change is in `contents`.
 _COLUMNS: Final = frozenset({"id", "server", "address", "state", "began", "undoes"})
 
 
@@ -273,7 +308,7 @@ def _contents(change: Change) -> str:
 def _change(row: sqlite3.Row) -> Change:
     contents: dict[str, Any] = json.loads(row["contents"])
     entries = tuple(Entry(**entry) for entry in contents.pop("entries"))
-    group = _group(contents.pop("group", None))  # absent: written before there were any
+    group = _group(contents.pop("group", None))  # absent in records older than this field
     columns = {name: row[name] for name in _COLUMNS - {"state"}}
     return Change(**columns, **contents, state=State(row["state"]), entries=entries, group=group)
 

@@ -1,4 +1,4 @@
-"""What the journal remembers of one change to one server, or to one RDS parameter group."""
+"""What the journal records about one change to one server or RDS parameter group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 
 class State(StrEnum):
-    """How far a change has come. The state is written down before the step it names."""
+    """How far a change has progressed. A state is recorded before the step it names."""
 
     PLANNED = "planned"
     WRITING = "writing"
@@ -22,15 +22,15 @@ class State(StrEnum):
     REVERTED = "reverted"
 
 
-#: A change in one of these needs nothing more.
+#: A change in one of these states needs nothing more.
 FINISHED = frozenset({State.VERIFIED, State.REVERTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One parameter's line in the file that a change writes; None means that there is no line.
+    """One parameter's line in the file that a change writes; None means no line.
 
-    In a parameter group: the value that somebody has set (Source user), None for none.
+    In a parameter group: the value that the user has set (Source user); None if not set.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """The parameter group whose entries change, and what it is attached to."""
+    """The parameter group whose entries change, and where it is attached."""
 
     region: str
     scope: str  # aws.rows.Scope: db or db_cluster
@@ -51,12 +51,12 @@ class GroupChange:
     family: str
     attached_before: str  # the group that the instance or cluster uses
     attached_after: str
-    creates: bool = False  # the group is new; the way back deletes it
+    creates: bool = False  # the group is new; undoing deletes it
     removes: bool = False  # the group is deleted when nothing uses it any more
     reboots: tuple[str, ...] = ()  # the instances that may be rebooted, in this order
 
 
-#: How it is changed: what an adapter does.
+#: How the change is made; there is one adapter for each.
 Method = Literal["alter system", "include file", "parameter group", "storage parameters"]
 
 
@@ -65,8 +65,8 @@ class Change:
     """One change to one server: all its entries reach their `after`, or all their `before`."""
 
     id: int = 0
-    server: str  # who it is: system identifier, data directory, port; RDS: the ARN
-    address: str  # how it was reached: host:port, for when it no longer answers
+    server: str  # its identity: system identifier, data directory, port; RDS: the ARN
+    address: str  # how it was reached: host:port, to find it when it no longer answers
     method: Method
     state: State = State.PLANNED
     began: str = ""  # ISO 8601, UTC
@@ -76,40 +76,40 @@ class Change:
     system_identifier: str | None = None
     file: str | None = None  # the file that holds the entries, as the server names it
     local: bool = False  # we can replace that file ourselves
-    # Include file only, since that is ours alone: postgresql.auto.conf may hold a password.
-    text_before: str | None = None  # all of it; None: there was none
+    # Only for an include file, which is ours alone: postgresql.auto.conf may contain a password.
+    text_before: str | None = None  # the whole text; None: there was no file
     text_after: str | None = None
     group: GroupChange | None = None  # parameter group only
-    undoes: int | None = None  # the change that this one takes back
-    proof: bool = False  # made to be measured, and to be taken back by who measures
+    undoes: int | None = None  # the change that this one undoes
+    proof: bool = False  # made for a measurement, which also undoes it
 
     @property
     def finished(self) -> bool:
-        """Nothing remains to be done."""
+        """Whether nothing remains to be done."""
         return self.state in FINISHED
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its entries are called."""
+        """The names of its entries."""
         return tuple(one.name for one in self.entries)
 
 
-#: What has become of a change; rebooted: nothing was to be changed, and a reboot was due.
+#: What happened to a change. rebooted: nothing needed changing, but a reboot was due.
 Result = Literal["nothing", "rebooted", "applied", "undone", "finished", "reverted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What has become of a change. finished, reverted: one that had been interrupted."""
+    """What happened to a change. finished and reverted refer to an interrupted one."""
 
-    did: Result
+    result: Result
     change: int | None = None  # its number in the journal
     changed: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()  # in force only after the next restart or reboot
-    left: tuple[str, ...] = ()  # not put back: somebody has changed it since
-    was_undo: bool = False  # what was finished or reverted had been an undo itself
+    left: tuple[str, ...] = ()  # not put back, because someone has changed it since
+    was_undo: bool = False  # what was finished or reverted was itself an undo
 
     @property
     def change_is_undone(self) -> bool:
-        """Whether the last change is gone by what became of an interrupted one."""
-        return self.did == ("finished" if self.was_undo else "reverted")
+        """Whether finishing or reverting an interrupted change has undone the last change."""
+        return self.result == ("finished" if self.was_undo else "reverted")

@@ -1,12 +1,12 @@
 """One change, carried out: forward to its target, or back to its start.
 
-What is changed is an adapter's business: a subclass that writes, looks and puts back. The order of
-things is the same for all of them and stands here. A step is written down first, then told, then
-taken. A failure puts everything back. What a killed run left is finished by the next one if the
-target is reached, and put back otherwise.
+A subclass, the adapter, writes, checks and puts back what it changes. The order is the same for
+all of them and is defined here. Each step is first recorded, then announced, then taken. A failure
+puts everything back. The next run finishes what a killed run left if the target has been reached,
+and puts it back otherwise.
 
-To make something else changeable: a subclass of `Transaction` in the room that knows it, with its
-`Change.method` in `record`, and its case in tests/change/test_change_killed.py.
+To make something else changeable, write a subclass of `Transaction` in the package that knows it,
+add its `Change.method` to `record`, and its case to tests/change/test_change_killed.py.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mrtuner.change.journal import Journal, JournalError
 from mrtuner.change.record import Change, Outcome, Result, State
 from mrtuner.errors import ApplyError, MrTunerError
 
-#: Told of every step when it has been written down and is about to be taken, and when it is done.
+#: Called for every step once it is recorded and about to be taken, and again when it is done.
 Observer = Callable[[str], None]
 
 
 def unobserved(step: str) -> None:
-    """Observe nothing."""
+    """Ignore the step."""
 
 
 class Transaction(ABC):
-    """A change under way."""
+    """A change in progress."""
 
     journal: Journal
     change: Change
     at: Observer
 
-    # What an adapter must know.
+    # What an adapter must implement.
 
     @abstractmethod
     def forward(self) -> None:
@@ -43,26 +43,26 @@ class Transaction(ABC):
 
     @abstractmethod
     def at_target(self) -> bool:
-        """Whether everything is as wanted, as far as one look can tell."""
+        """Whether everything is as wanted, as far as a single check can tell."""
 
     @abstractmethod
     def back(self) -> tuple[str, ...]:
-        """Put everything back; what keeps our value until a restart.
+        """Put everything back; return the names that keep our value until a restart.
 
-        What somebody else has changed meanwhile is theirs and stays. Raises ApplyError when it
-        cannot be done; the journal then remembers, and the next run goes on.
+        Values that someone else has changed meanwhile are kept. Raises ApplyError if it cannot be
+        done; the journal then keeps the change, and the next run continues.
         """
 
     @abstractmethod
     def as_before(self, waiting: Sequence[str]) -> str:
-        """What is in force after `back`, for a message."""
+        """Describe, for a message, what is in force after `back`."""
 
     def complete(self) -> None:
-        """Take the steps that remain where a killed run had reached the target."""
+        """Take the remaining steps of a killed run that had reached the target."""
         self._note(State.VERIFIED, "found at its target")
 
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
-        """The error for a `back` that failed, with `why` it was tried ("": after a kill)."""
+        """Return the error for a failed `back`; `why` it was tried is "" after a kill."""
         if not why:
             return ApplyError(error.message, error.hint)
         return ApplyError(
@@ -70,10 +70,10 @@ class Transaction(ABC):
             error.hint or "Run again to go on putting them back.",
         )
 
-    # What is the same for all.
+    # Common to all adapters.
 
     def carry_out(self) -> None:
-        """To the target. ApplyError when that fails: everything is back then, or it says not."""
+        """Go to the target. ApplyError on failure, with all put back unless it says otherwise."""
         self._or_back(self._all_the_way)
         self.at("verified")
 
@@ -82,21 +82,21 @@ class Transaction(ABC):
         self.forward()
 
     def recover(self) -> Outcome:
-        """Finish or put back what a killed run has left."""
+        """Finish or put back what a killed run left."""
         if self.change.state is not State.REVERTING and self.at_target():
             self._or_back(self.complete)
             return self.outcome("finished")
         return self.put_back()
 
     def put_back(self) -> Outcome:
-        """Put back what a killed run has left."""
+        """Put back what a killed run left."""
         waiting = self._back("")
         return self.outcome("reverted", waiting)
 
-    def outcome(self, did: Result, waiting: Sequence[str] = ()) -> Outcome:
-        """What has become of this change."""
+    def outcome(self, result: Result, waiting: Sequence[str] = ()) -> Outcome:
+        """Describe what happened to this change."""
         return Outcome(
-            did=did,
+            result=result,
             change=self.change.id,
             changed=self.change.names,
             waiting=tuple(waiting),
@@ -127,7 +127,7 @@ class Transaction(ABC):
         self._tell(f"{name}: done")
 
     def _note(self, state: State, step: str) -> None:
-        """Write the step down. On the way back nothing may stop us, not even a full disk."""
+        """Record a step. While putting back nothing may stop us, not even a full disk."""
         try:
             self.change = self.journal.note(self.change, state, step)
         except JournalError:
@@ -136,7 +136,7 @@ class Transaction(ABC):
             self.change = replace(self.change, state=state)
 
     def _tell(self, step: str) -> None:
-        """Tell the observer, who may stop us on the way there but not on the way back."""
+        """Tell the observer, who may stop us on the way forward but not on the way back."""
         with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
             self.at(step)
 

@@ -116,23 +116,23 @@ def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     from mrtuner.change.settings.apply import recover
 
     outcome = recover(dsn, journal, restart=consent(restart, restarts=False))
-    talk_recovered(outcome)
+    print_recovered(outcome)
     if outcome is not None:
         _say_waiting(outcome.waiting)
     return outcome
 
 
-def talk_recovered(outcome: Outcome | None) -> None:
+def print_recovered(outcome: Outcome | None) -> None:
     """Say what became of a change that had been interrupted."""
     if outcome is not None:
         names = ", ".join(outcome.changed) or "nothing was in force yet"
         kind = "undo" if outcome.was_undo else "change"
-        terminal.print_note(f"an interrupted {kind} was found and {outcome.did}: {names}")
+        terminal.print_note(f"an interrupted {kind} was found and {outcome.result}: {names}")
 
 
 def say(outcome: Outcome) -> None:
     """What became of it, on stdout."""
-    if outcome.did == "nothing":
+    if outcome.result == "nothing":
         terminal.print_line("nothing to change")
         return
     terminal.print_line(verified(outcome, "setting"))
@@ -142,7 +142,7 @@ def say(outcome: Outcome) -> None:
 def verified(outcome: Outcome, noun: str) -> str:
     """How many were changed: ``3 settings applied and verified``."""
     number = len(outcome.changed)
-    return f"{number:,} {noun}{'s' * (number != 1)} {outcome.did} and verified"
+    return f"{number:,} {noun}{'s' * (number != 1)} {outcome.result} and verified"
 
 
 def _say_waiting(names: Sequence[str]) -> None:

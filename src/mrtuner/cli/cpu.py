@@ -17,11 +17,11 @@ MODES: Final = ("integer", "gzip", "sql")
 
 
 @options.command("cpu")
+@click.argument("dsn", required=False)
 @click.option(
     "--mode", type=click.Choice(MODES),
-    help="Kind of work.  [default: integer; sql with --sql]",
+    help="Kind of work.  [default: integer; sql with DSN]",
 )  # fmt: skip
-@click.option("--sql", "dsn", metavar="DSN", help="Run the workers as sessions of this server.")
 @click.option(
     "--cpus",
     type=click.IntRange(1),
@@ -30,7 +30,7 @@ MODES: Final = ("integer", "gzip", "sql")
 )
 @click.option(
     "--up-to", metavar="2x",
-    help="Largest number of workers, or a multiple of the CPUs.  [default: 2x; with --sql 1x]",
+    help="Largest number of workers, or a multiple of the CPUs.  [default: 2x; with DSN 1x]",
 )  # fmt: skip
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 600), default=2.0, show_default=True,
@@ -45,14 +45,11 @@ MODES: Final = ("integer", "gzip", "sql")
 @click.option(
     "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
 )
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the whole test as one HTML file.",
-)  # fmt: skip
+@options.html_option("Write the whole test as one HTML page.")
 @options.yes_option
 @options.json_option
 def command(
-    mode: str | None, dsn: str | None, cpus: int | None, report: Path | None, yes: bool,
+    dsn: str | None, mode: str | None, cpus: int | None, html: Path | None, yes: bool,
     as_json: bool, **rest: Any,
 ) -> None:  # fmt: skip
     """Find out whether equal work takes equal time on these vCPUs, and what makes it unequal.
@@ -60,34 +57,35 @@ def command(
     \b
     Examples:
       mrtuner cpu
-      mrtuner cpu --mode gzip --report cpu.html
+      mrtuner cpu --mode gzip --html cpu.html
       mrtuner cpu --up-to 12 --json > cpu.json
-      mrtuner cpu --sql postgresql://postgres@db/postgres --cpus 8
+      mrtuner cpu postgresql://postgres@db/postgres --cpus 8
 
     From one worker to twice as many as there are CPUs, all of them burn until the last has done
     its work. Where more workers bring less, the cause is named by what grew: sibling threads,
     saturation, a quota, steal, the clock, other work. Every CPU is fully busy meanwhile: not for
-    a machine that serves somebody. With --sql nothing is written to the server, but its CPUs
-    burn too.
+    a machine that serves somebody. With DSN the workers are sessions of that server: nothing is
+    written to it, but its CPUs burn too.
     """
     _check(mode, dsn, cpus)
     options.warn_of_password(dsn)
-    needs.first(page=report)
+    needs.first(page=html)
     with terminal.sigterm_as_interrupt():
         told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
     _tell(told, as_json)
-    if report is not None:
+    if html is not None:
         from mrtuner.present.cpu import page
 
-        terminal.save(report, page(told))
-        terminal.print_note(f"written: {report}")
+        terminal.save_and_tell(html, page(told))
 
 
 def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
     if dsn is not None and mode not in (None, "sql"):
-        raise UsageError(f"--sql and --mode {mode} do not go together", "Give one of them.")
+        raise UsageError(
+            f"--mode {mode} is not for a server", "Leave --mode or the connection string away."
+        )
     if dsn is None and mode == "sql":
-        raise UsageError("--mode sql needs a server", "Give a connection string with --sql.")
+        raise UsageError("--mode sql needs a server", "Give a connection string.")
     if dsn is None and cpus is not None:
         raise UsageError(
             "--cpus is for a server elsewhere", "Limit the workers here with --up-to, or taskset."

@@ -18,9 +18,9 @@ from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.bench.events import Progress
+    from mrtuner.bench.engine.events import Progress
     from mrtuner.bench.series import LeftOut, Measured, Task
-    from mrtuner.bench.standing import Standing
+    from mrtuner.bench.server.standing import Standing
     from mrtuner.host.model import Host
     from mrtuner.postgres.cluster import Binaries
     from mrtuner.tuning import Tuning
@@ -35,7 +35,7 @@ _SPACE: Final = Bytes(14 * GiB)
 @options.command("demo")
 @options.server_bin_option
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     default=Path(), help="Directory for report.html and report.json.  [default: the current one]",
 )  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier demo.")
@@ -46,7 +46,7 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
     \b
     Examples:
       mrtuner demo
-      mrtuner demo -o /tmp/demo
+      mrtuner demo --dir /tmp/demo
       mrtuner demo --server-bin /usr/lib/postgresql/17/bin
 
     Nothing of yours is touched: the servers live in a scratch directory and go at the end. As
@@ -69,8 +69,8 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
 
 def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
     """Fill, advise, name the loads, measure them, clear up."""
-    from mrtuner.bench.pgbench import find_pgbench
-    from mrtuner.bench.record import fresh_seed
+    from mrtuner.bench.load.pgbench import find_pgbench
+    from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Series
     from mrtuner.host import probe
     from mrtuner.postgres.cluster import find_binaries
@@ -86,7 +86,7 @@ def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
         left_out = [stage.left_out for stage in stages if stage.left_out]
         _announce([task for some in tasks for task in some], left_out)
         measured: list[Measured] = []
-        with progress.shown() as tell:
+        with progress.of_measurement() as tell:
             of = _progress(tell, tasks)
             for stage, some in zip(stages, tasks, strict=True):
                 measured += stage.measure(some, of)
@@ -137,8 +137,8 @@ class Stage:
 
 def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
     """This machine as it is."""
-    from mrtuner.bench.demo_loads import in_memory, scale_for
-    from mrtuner.bench.standing import filled, on_huge_pages, side_by_side
+    from mrtuner.bench.plan.demo import in_memory, scale_for
+    from mrtuner.bench.server.standing import filled, on_huge_pages, side_by_side
     from mrtuner.tuning import tune
 
     scale = scale_for(host.memory.value if host.memory else 0)
@@ -169,7 +169,7 @@ _NO_HUGE: Final = "no huge pages: root can reserve them, as the advice says"
 
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
     """A small cloud machine, stood in for, where that can be had."""
-    from mrtuner.bench.demo_loads import (
+    from mrtuner.bench.plan.demo import (
         VOLUME_IOPS,
         VOLUME_MEMORY,
         VOLUME_SCALE,
@@ -177,8 +177,8 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
         VOLUME_SIZE,
         small_volume,
     )
-    from mrtuner.bench.instance import volume
-    from mrtuner.bench.standing import filled, side_by_side
+    from mrtuner.bench.server.instance import volume
+    from mrtuner.bench.server.standing import filled, side_by_side
     from mrtuner.tuning import tune
 
     tuning = tune(
@@ -209,8 +209,8 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
 
 def _why_no_volume(host: Host) -> LeftOut | None:
     """Why it cannot be stood in for here, in one sentence, and the command that would."""
-    from mrtuner.bench.instance import require
     from mrtuner.bench.series import LeftOut
+    from mrtuner.bench.server.instance import require
 
     title = "small cloud volume"
     root = f"sudo {Path(sys.argv[0]).absolute()} demo"
@@ -261,7 +261,7 @@ def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A directory for the servers; it goes at the end, and also when we are killed."""
-    from mrtuner.bench import guard
+    from mrtuner.bench.server import guard
     from mrtuner.postgres.cluster import scratch_directory
 
     base = scratch_directory()

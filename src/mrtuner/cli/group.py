@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from mrtuner import __version__
-from mrtuner.cli import exit_codes
+from mrtuner.cli import aliases, exit_codes
 from mrtuner.cli.terminal import print_error
 from mrtuner.errors import MrTunerError
 
@@ -26,14 +26,62 @@ _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 _DEBUG: Final = "mrtuner.debug"
 #: Names less alike than this (difflib's ratio) are not suggested: --cpus for --bogus is 0.44.
 _CLOSE: Final = 0.65
+#: No first sentence of a help text is cut short.
+WIDEST: Final = 200
 
 
 class Command(click.Command):
-    """A command that takes --debug like every other."""
+    """A command that takes --debug like every other, and may have verbs.
+
+    ``vacuum DSN`` calls the command itself, ``vacuum apply DSN`` its verb: no connection string
+    is the name of a verb.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(debug_option())
+        self.verbs: dict[str, Command] = {}
+
+    def verb(self, name: str) -> Callable[[Callable[..., Any]], Command]:
+        """Make a function a verb of this command; its docstring is the help."""
+
+        def added(function: Callable[..., Any]) -> Command:
+            self.verbs[name] = click.command(name, cls=Command)(function)
+            return self.verbs[name]
+
+        return added
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the verb where one is called, by its name or by an old flag."""
+        warns = not extra.get("resilient_parsing", False)
+        path = aliases.path_of(parent, info_name)
+        verb, args = aliases.respelled(path, args, self.params, warns=warns)
+        if verb is None and args and args[0] in self.verbs:
+            verb, *args = args
+        if verb is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return self.verbs[verb].make_context(f"{info_name} {verb}", args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, and the verbs below them."""
+        super().format_options(ctx, formatter)
+        if self.verbs:
+            with formatter.section("Commands"):
+                formatter.write_dl(
+                    [(name, verb.get_short_help_str(WIDEST)) for name, verb in self.verbs.items()]
+                )
+
+
+def offer_verbs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """For shell completion of an argument that stands where a verb may stand."""
+    verbs = ctx.command.verbs if isinstance(ctx.command, Command) else {}
+    return [name for name in verbs if name.startswith(incomplete)]
 
 
 class Commands(click.Group):

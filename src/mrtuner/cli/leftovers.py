@@ -10,7 +10,7 @@ from mrtuner.cli import terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mrtuner.bench.scratch import Marked
+    from mrtuner.bench.server.scratch import Marked
     from mrtuner.postgres.connect import Connection
 
 
@@ -19,7 +19,7 @@ def removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
 
     A database of another machine's proof is only named: nobody here can tell whether that runs.
     """
-    from mrtuner.bench import leftover, scratch
+    from mrtuner.bench.server import leftover, scratch
     from mrtuner.postgres.connect import connect
 
     with connect(dsn) as session:
@@ -48,7 +48,7 @@ def _name_others(found: Sequence[Marked]) -> None:
 def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
     import psycopg
 
-    from mrtuner.bench import scratch
+    from mrtuner.bench.server import scratch
 
     gone: list[str] = []
     for one in databases:
@@ -61,7 +61,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
 
 
 def _deleted(directories: Sequence[Path]) -> list[str]:
-    from mrtuner.bench import leftover
+    from mrtuner.bench.server import leftover
 
     gone: list[str] = []
     for path in directories:

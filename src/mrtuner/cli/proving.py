@@ -64,7 +64,7 @@ class Proof:
 
 def busy() -> str | None:
     """Who uses this machine just now, with a warning; None when it is quiet."""
-    from mrtuner.bench.machine import others
+    from mrtuner.bench.engine.machine import others
 
     found = others(_LISTEN_S)
     if found is None or found.share <= BUSY:
@@ -90,14 +90,14 @@ def measure(
 
     Whatever could not be put back or dropped is said, with `repair`, the command that does it.
     """
-    from mrtuner.bench.proof import prove_load
+    from mrtuner.bench.proof import prove
     from mrtuner.bench.series import Series
 
     sides = Sides(dsn, wanted, book, restart, change.fits(tuning), repair)
     try:
-        with sides, progress.shown() as tell:
-            measured = prove_load(
-                sides.arms(), question.task, database=question.database, progress=tell,
+        with sides, progress.of_measurement() as tell:
+            measured = prove(
+                sides.servers(), question.task, database=question.database, progress=tell,
                 program=program, host=tuning.host,
             )  # fmt: skip
     except BaseException:
@@ -121,7 +121,7 @@ def measure(
 
 def _say_left(dsn: str, repair: str) -> None:
     """The databases that we made and did not come to drop."""
-    from mrtuner.bench import scratch
+    from mrtuner.bench.server import scratch
     from mrtuner.postgres.connect import connect
 
     try:
@@ -151,7 +151,7 @@ class Question:
 @contextmanager
 def own_server(server_bin: Path | None) -> Iterator[Cluster]:
     """A fresh, running server with the settings that initdb gives; it is removed afterwards."""
-    from mrtuner.bench import guard
+    from mrtuner.bench.server import guard
     from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
     binaries = find_binaries(server_bin)
@@ -170,7 +170,7 @@ def own_server(server_bin: Path | None) -> Iterator[Cluster]:
 
 def pgbench(server_bin: Path | None) -> Path:
     """pgbench: of the installation named, else on the PATH, else of the embedded wheel."""
-    from mrtuner.bench.pgbench import find_pgbench
+    from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.postgres.cluster import find_binaries
 
     if server_bin is not None:

@@ -3,102 +3,167 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.group import offer_verbs
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 SCHEMA: Final = "mrtuner.rotate/1"
 
 
-@options.command("rotate")
-@click.argument("dsn")
-@click.option(
-    "--group",
-    required=True,
-    metavar="ROLE",
-    help="Group role that owns everything; its two login roles take turns.",
+#: What a rotation, its status and its end are told alike.
+_SHARED: Final = (
+    click.option(
+        "--role", "group", required=True, metavar="ROLE",
+        help="Role that owns everything; its two login roles take turns.",
+    ),
+    click.option(
+        "--wait", type=options.Duration(), default="10min", show_default=True, metavar="TIME",
+        help="Longest wait for sessions of the old role to end.",
+    ),
+    click.option(
+        "--idle", "quiet", type=options.Duration(), default="1min", show_default=True,
+        metavar="TIME", help="Time without a session of the old role before it is disabled.",
+    ),
+    click.option(
+        "--replica", "replicas", multiple=True, metavar="DSN",
+        help="Standby that applications read from, whose sessions count; may be repeated.",
+    ),
+    options.journal_option,
+    options.json_option,
+)  # fmt: skip
+
+
+#: Nothing is done with these by status and abort, which --status and --abort took beside them.
+_UNUSED: Final = (
+    click.option("--to", hidden=True, expose_value=False),
+    click.option("--current", hidden=True, expose_value=False),
+    click.option("--yes", is_flag=True, hidden=True, expose_value=False),
 )
+
+
+def _shared(function: Function) -> Function:
+    for option in reversed(_SHARED):
+        function = option(function)
+    return function
+
+
+def _shared_by_verb(function: Function) -> Function:
+    for option in (*reversed(_UNUSED), *reversed(_SHARED)):
+        function = option(function)
+    return function
+
+
+@options.command("rotate")
+@click.argument("dsn", shell_complete=offer_verbs)
 @click.option(
     "--to", metavar="STORE",
-    help="secretsmanager:ARN, file:PATH, stdout, or a command that reads JSON from stdin.  "
-    "[default: as last time]",
+    help="Where the secret goes: secretsmanager:ARN, file:PATH, stdout, or a command that reads "
+    "JSON from stdin.  [default: as last time]",
 )  # fmt: skip
-@click.option("--status", is_flag=True, help="Show the state of the rotation; change nothing.")
-@click.option("--abort", is_flag=True, help="Go back to the old credential.")
 @click.option(
     "--current", metavar="ROLE",
     help="Role in use, if it cannot be determined; starts over, or ends a wait.",
 )  # fmt: skip
-@click.option(
-    "--wait", type=options.Duration(), default="10min", show_default=True,
-    help="Longest wait for sessions of the old role to end.",
-)  # fmt: skip
-@click.option(
-    "--quiet", type=options.Duration(), default="1min", show_default=True,
-    help="Time without a session of the old role before it is disabled.",
-)  # fmt: skip
-@click.option(
-    "--replica", "replicas", multiple=True, metavar="DSN",
-    help="Standby that applications read from, whose sessions count; may be repeated.",
-)  # fmt: skip
-@options.journal_option
+@_shared
 @options.yes_option
-@options.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     dsn: str,
-    group: str,
     to: str | None,
-    status: bool,
-    abort: bool,
     current: str | None,
-    wait: float,
-    quiet: float,
-    replicas: tuple[str, ...],
-    journal: Path | None,
     yes: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Give an application a new password while it runs: two login roles take turns.
 
     \b
     Examples:
-      mrtuner rotate postgresql://postgres@db/shop --group app --to file:/run/secrets/db.json
-      mrtuner rotate postgresql://admin@db/shop --group app --to secretsmanager:ARN
-      mrtuner rotate postgresql://admin@db/shop --group app --to 'vault kv put secret/db -'
-      mrtuner rotate postgresql://admin@db/shop --group app --status
-      mrtuner rotate postgresql://admin@db/shop --group app --abort
+      mrtuner rotate postgresql://postgres@db/shop --role app --to file:/run/secrets/db.json
+      mrtuner rotate postgresql://admin@db/shop --role app --to secretsmanager:ARN
+      mrtuner rotate postgresql://admin@db/shop --role app --to 'vault kv put secret/db -'
+      mrtuner rotate status postgresql://admin@db/shop --role app
+      mrtuner rotate abort postgresql://admin@db/shop --role app
 
     Connect as a role that may administer the group. ROLE itself owns what the application owns;
     ROLE_blue and ROLE_green log in for it, one at a time. A ROLE that logs in today is taken over.
     The old role is disabled when its last session has ended; until then nothing is taken away.
-    If interrupted, run the same command again to continue.
+    If interrupted, run the same command again to continue. It ends with 6 while sessions of the
+    old role remain.
     """
-    from mrtuner.rotate.answer import held, opened
+    from mrtuner.rotate.answer import held
+
+    with terminal.sigterm_as_interrupt(), _opened(dsn, given) as rotator, held(rotator):
+        outcome = _rotated(rotator, to, current, yes, as_json)
+    _end(ctx, outcome, as_json)
+
+
+@command.verb("status")
+@click.argument("dsn")
+@_shared_by_verb
+def status(dsn: str, as_json: bool, **given: Any) -> None:
+    """Show the state of the rotation; change nothing.
+
+    \b
+    Examples:
+      mrtuner rotate status postgresql://admin@db/shop --role app
+      mrtuner rotate status postgresql://admin@db/shop --role app --json
+    """
+    with terminal.sigterm_as_interrupt(), _opened(dsn, given) as rotator:
+        _show(rotator.status(), as_json)
+
+
+@command.verb("abort")
+@click.argument("dsn")
+@_shared_by_verb
+@click.pass_context
+def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:
+    """Go back to the old credential.
+
+    \b
+    Examples:
+      mrtuner rotate abort postgresql://admin@db/shop --role app
+
+    The store gets the old secret back, and the new role is disabled when its last session has
+    ended. It ends with 6 while sessions of that role remain: run it again.
+    """
+    from mrtuner.rotate.answer import held
+
+    with terminal.sigterm_as_interrupt(), _opened(dsn, given) as rotator, held(rotator):
+        outcome = _aborted(rotator)
+    _end(ctx, outcome, as_json)
+
+
+@contextmanager
+def _opened(dsn: str, given: Mapping[str, Any]) -> Iterator[Rotator]:
+    from mrtuner.rotate.answer import opened
     from mrtuner.rotate.sessions import Patience
 
-    if status and abort:
-        raise UsageError("--status and --abort exclude each other", "Say one of them.")
+    replicas = given["replicas"]
     for each in (dsn, *replicas):
         options.warn_of_password(each)
-    patience = Patience(wait=wait, quiet=quiet)
-    everything = opened(dsn, group, patience, replicas, journal, terminal.print_note)
-    with terminal.sigterm_as_interrupt(), everything as rotator:
-        if status:
-            _show(rotator.status(), as_json)
-            return
-        with held(rotator, journal):
-            outcome = _aborted(rotator) if abort else _rotated(rotator, to, current, yes, as_json)
+    patience = Patience(wait=given["wait"], quiet=given["quiet"])
+    with opened(
+        dsn, given["group"], patience, replicas, given["journal"], terminal.print_note
+    ) as rotator:
+        yield rotator
+
+
+def _end(ctx: click.Context, outcome: Outcome, as_json: bool) -> None:
     _show(outcome, as_json)
     if not outcome.rotation.finished:
         ctx.exit(exit_codes.UNFINISHED)

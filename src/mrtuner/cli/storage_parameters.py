@@ -1,4 +1,4 @@
-"""What `mrtuner vacuum --apply` and `--undo` do: storage parameters set, and taken back."""
+"""What `mrtuner vacuum apply` and `vacuum undo` do: storage parameters set, and taken back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from mrtuner.cli import change, terminal, watch_progress
 from mrtuner.escape import printable
@@ -35,10 +37,10 @@ def put(
 
     with Journal(journal) as book:
         recovered = _clean_up(dsn, book)
-        found, interrupted = watch_progress.watched(dsn, watch, sample)
-        if interrupted:
+        found, cut_short = watch_progress.watched(dsn, watch, sample)
+        if cut_short:
             terminal.print_note("nothing was set on half a watch")
-            raise KeyboardInterrupt
+            raise click.exceptions.Exit(cut_short)
         entries = plan(dsn, found)
         _show("the plan", entries, _reasons(found))
         _of_the_server(found, dsn)
@@ -73,7 +75,7 @@ def _clean_up(dsn: str, book: Journal) -> Outcome | None:
     from mrtuner.vacuum.apply import recover
 
     outcome = recover(dsn, book)
-    change.talk_recovered(outcome)
+    change.print_recovered(outcome)
     return outcome
 
 
@@ -132,9 +134,7 @@ def _number(entries: Sequence[Entry]) -> str:
 
 
 def _undo_command(dsn: str, journal: Path | None) -> str:
-    return change.command_line(
-        ["mrtuner", "vacuum", change.without_secrets(dsn), "--undo"], journal
-    )
+    return change.command_line(["mrtuner", "vacuum", "undo", change.without_secrets(dsn)], journal)
 
 
 def _finish(
@@ -155,7 +155,7 @@ def _finish(
 
 
 def _said(outcome: Outcome) -> Iterator[str]:
-    if outcome.did in {"nothing", "reverted"}:
+    if outcome.result in {"nothing", "reverted"}:
         yield "nothing to change"
         return
     yield change.verified(outcome, "parameter")

@@ -78,6 +78,20 @@ def save(path: Path, text: str) -> None:
         ) from error
 
 
+def deliver(text: str, path: Path | None) -> None:
+    """The answer of a command: on stdout, or in the file that -o names."""
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        save_and_tell(path, text)
+
+
+def save_and_tell(path: Path, text: str) -> None:
+    """Write a file, and name it."""
+    save(path, text)
+    print_note(f"written: {path}")
+
+
 def make_directory(path: Path) -> None:
     """Make a directory for what we write, if it is not there."""
     try:

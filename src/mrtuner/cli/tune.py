@@ -10,29 +10,19 @@ import click
 
 from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.errors import UsageError
+from mrtuner.formats import NAMES, for_containers
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
 
-FORMATS: Final = (
-    "text", "json", "conf", "sql", "markdown",
-    "patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm",
-    "puppet", "ansible", "ansible-tasks", "nixos",
-    "cloudsql", "cloudsql-terraform", "azure", "azure-terraform",
-)  # fmt: skip
+FORMATS: Final = ("text", "json", *NAMES)
 
 
 @options.command("tune")
 @click.argument("dsn", required=False)
 @options.machine_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    metavar="FORMAT",
-    help=f"One of {', '.join(FORMATS)}.  [default: text]",
-)
+@options.format_option(FORMATS, "  [default: text]")
 @options.json_option
 @click.option("--all", "everything", is_flag=True, help="Also list settings that need no change.")
 @click.option(
@@ -42,11 +32,8 @@ FORMATS: Final = (
     help="Sample a running server's counters for this long, under load, such as 30s.",
 )
 @options.plans_option
-@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to change.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write to this file instead of stdout.",
-)  # fmt: skip
+@options.check_option("there is something to change")
+@options.output_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -76,17 +63,13 @@ def command(
     DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass count as for
     psql. Without it and without --memory or --cpus, the machine we run on is meant.
     """
-    form = _one_format(form, as_json)
+    form = options.one_format(form, as_json)
     if plans is not None:
         _refuse_plans(dsn, form)
     tuning = advise(options.warn_of_password(dsn), watch, **machine)
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        terminal.save(output, text)
-        terminal.print_note(f"written: {output}")
+    terminal.deliver(text, output)
     if check and tuning.changes:
         ctx.exit(exit_codes.FOUND)
 
@@ -135,12 +118,6 @@ def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:
     return compare(dsn, number, {item.name: item.value for item in tuning.changes})
 
 
-def _one_format(form: str | None, as_json: bool) -> str:
-    if as_json and form not in {None, "json"}:
-        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
-    return "json" if as_json else form or "text"
-
-
 def _written(
     tuning: Tuning, form: str, everything: bool, output: Path | None, found: Plans | None
 ) -> str:
@@ -163,7 +140,5 @@ def _written(
 
 def _tell_assumed(tuning: Tuning, form: str) -> None:
     """A full volume stops the server, and in a container nobody sees how large it is."""
-    from mrtuner.formats import for_containers
-
     if for_containers(form) and tuning.assumed:
         terminal.print_note(f"warning: {tuning.assumed[0].lower()}{tuning.assumed[1:]}")

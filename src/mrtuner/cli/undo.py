@@ -64,7 +64,7 @@ def command(
             last = _last(dsn, book)
             enough = not (last and last.proof) if proof else bool(removed) and last is None
             outcome = (
-                Outcome(did="nothing")
+                Outcome(result="nothing")
                 if enough  # there is no change to take back, or not by --proof
                 else _undone(dsn, last, book, restart, force, yes)
             )
@@ -73,7 +73,7 @@ def command(
         return
     if removed:
         terminal.print_line(f"removed: {', '.join(removed)}")
-    if outcome.did != "nothing" or not removed:
+    if outcome.result != "nothing" or not removed:
         change.say(outcome)
 
 

@@ -3,61 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from mrtuner.cli import exit_codes, needs, options, storage_parameters, terminal, watch_progress
-from mrtuner.errors import UsageError
+from mrtuner.cli.group import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
 
 
-@options.command("vacuum")
-@click.argument("dsn")
-@click.option(
-    "--watch",
-    type=options.Duration(),
-    metavar="TIME",
+FORMATS: Final = ("text", "json", "sql", "conf")
+
+_dsn = click.argument("dsn", shell_complete=offer_verbs)
+_watch = click.option(
+    "--watch", type=options.Duration(), metavar="TIME",
     help="Measure rates for this long, such as 15m.  [default: since the last reset]",
-)
-@click.option(
-    "--sample",
-    multiple=True,
-    metavar="TABLE",
+)  # fmt: skip
+_sample = click.option(
+    "--sample", multiple=True, metavar="TABLE",
     help="Table whose rows are compared before and after, to find values rewritten unchanged.",
+)  # fmt: skip
+
+
+@options.command("vacuum")
+@_dsn
+@_watch
+@_sample
+@options.format_option(
+    FORMATS, " The format conf holds only the server's settings.  [default: text]"
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("text", "json", "sql", "conf")),
-    default="text",
-    show_default=True,
-    help="Output format; conf holds only the settings of the server.",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Number of tables shown in full.",
-)
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write an HTML page with a picture of dead rows now and with the advice.",
-)
-@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
-@click.option(
-    "--apply", "applies", is_flag=True, help="Set the advised storage parameters of tables."
-)
-@click.option("--undo", "undoes", is_flag=True, help="Undo the last --apply, without measuring.")
-@options.journal_option
-@options.yes_option
 @options.json_option
+@options.output_option
+@click.option(
+    "--top", type=click.IntRange(1), default=20, show_default=True, metavar="N",
+    help="Number of tables shown in full.",
+)  # fmt: skip
+@options.html_option("Write an HTML page with a picture of dead rows now and with the advice.")
+@options.check_option("there is something to do")
+@options.yes_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -65,15 +50,13 @@ def command(
     dsn: str,
     watch: float | None,
     sample: tuple[str, ...],
-    form: str,
-    top: int,
-    report: Path | None,
-    check: bool,
-    applies: bool,
-    undoes: bool,
-    journal: Path | None,
-    yes: bool,
+    form: str | None,
     as_json: bool,
+    output: Path | None,
+    top: int,
+    html: Path | None,
+    check: bool,
+    yes: bool,
 ) -> None:
     """Settings for autovacuum, table by table, from measured rates; what stands in its way.
 
@@ -81,42 +64,83 @@ def command(
     Examples:
       mrtuner vacuum postgresql://postgres@db/app --watch 15m
       mrtuner vacuum postgresql://postgres@db/app              averages since the last reset
-      mrtuner vacuum postgresql://postgres@db/app --watch 15m --report vacuum.html
-      mrtuner vacuum postgresql://postgres@db/app --watch 15m --format sql > vacuum.sql
-      mrtuner vacuum postgresql://postgres@db/app --watch 15m --apply
-      mrtuner vacuum postgresql://postgres@db/app --undo
+      mrtuner vacuum postgresql://postgres@db/app --watch 15m --html vacuum.html
+      mrtuner vacuum postgresql://postgres@db/app --watch 15m --format sql -o vacuum.sql
+      mrtuner vacuum apply postgresql://postgres@db/app --watch 15m
+      mrtuner vacuum undo postgresql://postgres@db/app
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --sample public.document
       mrtuner vacuum postgresql://postgres@db/app --check --json
 
-    One database at a time. Without --apply it reads only, and takes no lock on a table but those
-    in --sample. Ctrl-C ends a watch early and tells what was seen until then. --apply sets all
-    tables or none, the plan first; settings of the server are for mrtuner apply --from, with
-    --format conf. Values written again unchanged (TOAST) are suspected from statistics, proven by
-    --sample.
+    One database at a time. It only reads, and locks no table but those in --sample. Ctrl-C ends
+    a watch early (exit code 130) and so does a restart of the server (6): what was seen until then
+    is reported. Settings of the server are for
+    mrtuner apply --from, with --format conf. Values written again unchanged (TOAST) are suspected
+    from statistics, proven by --sample.
     """
-    if as_json and form != "text":
-        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
-    if (applies or undoes) and (check or report or form != "text" or applies == undoes):
-        raise UsageError(
-            "--apply and --undo stand alone, with --json at most", "Leave the other away."
-        )
+    form = options.one_format(form, as_json)
     options.warn_of_password(dsn)
+    needs.first(page=html)
     with terminal.sigterm_as_interrupt():
-        if undoes:
-            storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
-            return
         _consent(sample, yes)
-        if applies:
-            storage_parameters.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
-            return
-        needs.first(page=report)
-        found, interrupted = watch_progress.watched(dsn, watch, sample)
-    _tell(found, "json" if as_json else form, top)
-    _save(found, report)
-    if interrupted:
-        ctx.exit(exit_codes.INTERRUPTED)
+        found, cut_short = watch_progress.watched(dsn, watch, sample)
+    terminal.deliver(_written(found, form, top), output)
+    _save(found, html)
+    if cut_short:
+        ctx.exit(cut_short)
     if check and found.to_do:
         ctx.exit(exit_codes.FOUND)
+
+
+@command.verb("apply")
+@click.argument("dsn")
+@_watch
+@_sample
+@options.journal_option
+@options.yes_option
+@options.json_option
+def apply(
+    dsn: str,
+    watch: float | None,
+    sample: tuple[str, ...],
+    journal: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Set the advised storage parameters of tables: all tables, or none.
+
+    \b
+    Examples:
+      mrtuner vacuum apply postgresql://postgres@db/app --watch 15m
+      mrtuner vacuum apply postgresql://postgres@db/app --yes --json
+
+    It measures, shows the plan and asks. The owner of the tables or a superuser may do this.
+    Settings of the server are another change: mrtuner apply --from.
+    """
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt():
+        _consent(sample, yes)
+        storage_parameters.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
+
+
+@command.verb("undo")
+@click.argument("dsn")
+@options.journal_option
+@options.yes_option
+@options.json_option
+def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
+    """Take the last mrtuner vacuum apply back, without measuring.
+
+    \b
+    Examples:
+      mrtuner vacuum undo postgresql://postgres@db/app
+      mrtuner vacuum undo postgresql://postgres@db/app --yes --json
+
+    A parameter that was unset becomes unset again; one that was changed since is left as it is,
+    and named.
+    """
+    options.warn_of_password(dsn)
+    with terminal.sigterm_as_interrupt():
+        storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:
@@ -131,23 +155,19 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
         terminal.confirm("Read them?", yes=yes)
 
 
-def _save(found: Vacuum, report: Path | None) -> None:
-    if report is not None:
+def _save(found: Vacuum, html: Path | None) -> None:
+    if html is not None:
         from mrtuner.present.vacuum import page
 
-        terminal.save(report, page(found.to_dict()))
-        terminal.print_note(f"written: {report}")
+        terminal.save_and_tell(html, page(found.to_dict()))
 
 
-def _tell(found: Vacuum, form: str, top: int) -> None:
+def _written(found: Vacuum, form: str, top: int) -> str:
     if form in {"sql", "conf"}:
-        click.echo(found.as_sql() if form == "sql" else found.as_conf(), nl=False)
-        return
+        return found.as_sql() if form == "sql" else found.as_conf()
     told = found.to_dict()
     if form == "json":
-        terminal.document(told)
-        return
+        return terminal.as_json(told)
     from mrtuner.vacuum.text import lines
 
-    for line in lines(told, top):
-        terminal.print_line(line)
+    return "".join(f"{terminal.line(line)}\n" for line in lines(told, top))

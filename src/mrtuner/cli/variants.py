@@ -10,7 +10,7 @@ from mrtuner.cli import terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
-    from mrtuner.bench.proof import Arm
+    from mrtuner.bench.proof import RunningServer
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Plan, Restart, Wanted
 
@@ -41,11 +41,14 @@ class Sides:
         self._end = terminal.FinishPuttingBack(_STILL)
         self.plan: Plan | None = None  # of the last switch to the advised side
 
-    def arms(self) -> tuple[Arm, Arm]:
-        """What `mrtuner.bench.proof.prove` compares."""
-        from mrtuner.bench.proof import Arm
+    def servers(self) -> dict[str, RunningServer]:
+        """What `mrtuner.bench.proof.prove` compares, by variant."""
+        from mrtuner.bench.proof import RunningServer
 
-        return Arm(CURRENT, self.dsn, self.as_they_were), Arm(ADVISED, self.dsn, self.as_advised)
+        return {
+            CURRENT: RunningServer(self.dsn, self.as_they_were),
+            ADVISED: RunningServer(self.dsn, self.as_advised),
+        }
 
     def as_they_were(self) -> None:
         """Put the settings back, or start afresh with them."""

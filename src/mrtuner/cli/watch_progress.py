@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.cli import terminal
+from mrtuner.cli import exit_codes, progress, terminal
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
@@ -16,20 +15,20 @@ if TYPE_CHECKING:
 _TICK: Final = 0.5  # [s]
 
 
-def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vacuum, bool]:
-    """What `vacuum` finds, and whether Ctrl-C or the server's end cut its watch short."""
+def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vacuum, int]:
+    """What `vacuum` finds, and the exit code where Ctrl-C or the server cut its watch short."""
     from mrtuner.vacuum import Enough, vacuum
 
-    interrupted = False
+    code = exit_codes.DONE
 
     def pause(seconds: float) -> None:
-        nonlocal interrupted
+        nonlocal code
         try:
             sleep(seconds)
         except KeyboardInterrupt as end:
             if end.args:  # a signal other than Ctrl-C: it asks us to go
                 raise
-            interrupted = True
+            code = exit_codes.INTERRUPTED
             terminal.print_note("interrupted: what follows is what was seen until now")
             raise Enough from None
 
@@ -39,47 +38,24 @@ def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vac
         terminal.print_note(
             "the server ended the session: what follows is what was seen until then"
         )
-    return found, interrupted or found.picture.lost is not None
+        code = code or exit_codes.UNFINISHED
+    return found, code
 
 
 @contextmanager
 def _shown(watch: float | None) -> Iterator[Callable[[float], None]]:
-    """A sleep that moves a bar on a terminal; elsewhere one line tells how long it takes."""
+    """A sleep that shows how far the watch is."""
     if watch is None:
         yield time.sleep
-    elif terminal.animated(sys.stderr):
-        with _bar(watch) as sleep:
-            yield sleep
-    else:
-        yield _told(watch)
-
-
-def _told(watch: float) -> Callable[[float], None]:
-    said = False
-
-    def sleep(seconds: float) -> None:
-        nonlocal said
-        if not said:
-            terminal.print_note(f"watching for {watch:,.0f} s; Ctrl-C ends it early")
-            said = True
-        time.sleep(seconds)
-
-    return sleep
-
-
-@contextmanager
-def _bar(watch: float) -> Iterator[Callable[[float], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("  watching, Ctrl-C ends it early"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("watch", total=watch)
+        return
+    with progress.bar() as shown:
+        began = time.monotonic()
 
         def sleep(seconds: float) -> None:
+            shown.line(f"watching for {watch:,.0f} s; Ctrl-C ends it early")
             end = time.monotonic() + seconds
             while (left := end - time.monotonic()) > 0:
+                shown.move(time.monotonic() - began, watch, "Ctrl-C ends it early")
                 time.sleep(min(_TICK, left))
-                bar.advance(task, min(_TICK, left))
 
         yield sleep

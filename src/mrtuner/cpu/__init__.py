@@ -1,4 +1,4 @@
-"""Do equal workers take equal time on these vCPUs? The consistency test.
+"""Whether equal workers take equal time on these vCPUs: the consistency test.
 
     here, server ─ planned ─ measure ─▶ Record ─ diagnose ─▶ Diagnosis ─ advice
       topology    which CPUs, which cores        levels     one number of workers: V, chance, …
@@ -7,8 +7,8 @@
       pairs       two CPUs at a time: siblings, also hidden ones
       gauges      other work, steal, throttling
 
-Every worker goes on burning until the last is done: one that stops would free its core for the
-slow ones and hide what is looked for.
+Every worker keeps burning CPU until the last one is done: one that stopped would free its core for
+the slow ones and hide the effect to be measured.
 """
 
 from __future__ import annotations

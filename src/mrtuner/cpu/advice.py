@@ -1,4 +1,4 @@
-"""What to do about it, by platform. Pure; the sources stand in docs/how-to/check-vcpus.md."""
+"""What to do about the findings, by platform. Pure; docs/how-to/check-vcpus.md has the sources."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mrtuner.cpu.diagnose import Cause, Diagnosis
 from mrtuner.cpu.model import Mode, Record
 
 _RDS: Final = frozenset({"rds", "aurora"})
-#: Where nobody but the provider can touch the hypervisor or the kernel.
+#: Where only the provider can change the hypervisor or the kernel.
 _MANAGED: Final = frozenset(
     {"rds", "aurora", "cloud-sql", "alloydb", "azure", "supabase", "neon", "aiven", "heroku"}
 )
 
 
 def advice(record: Record, found: Diagnosis) -> tuple[str, ...]:
-    """Sentences, the most useful first; none when nothing was seen that asks for anything."""
+    """Return advice as sentences, the most useful first; none if no finding calls for any."""
     return tuple(_advice(record, found))
 
 
@@ -43,7 +43,7 @@ def _advice(record: Record, found: Diagnosis) -> Iterator[str]:
 
 
 def _pool(found: Diagnosis) -> Iterator[str]:
-    """Pools are sized by the sessions that are active at once, not by those connected."""
+    """Pools are sized by the sessions active at the same time, not by those connected."""
     first = next((bend for bend in found.bends), None)
     if first is None or found.best is None:
         return

@@ -1,14 +1,14 @@
-"""One worker of the consistency test: a program of its own that needs nothing but Python.
+"""One worker of the consistency test: a separate program that needs nothing but Python.
 
     python -I -S burn.py integer|gzip [CPU]
 
-It says "ready", then obeys lines on its standard input: "DEADLINE PIECES COUNT" makes it wait
-until the monotonic clock shows DEADLINE, do PIECES pieces of COUNT steps, and tell what that
-took as one line of JSON. Until the next line comes it goes on burning: were it to stop, it would
-free its core for the slow ones and hide what is looked for. The end of its input ends it.
+It prints "ready", then obeys lines on its standard input: "DEADLINE PIECES COUNT" makes it wait
+until the monotonic clock shows DEADLINE, do PIECES pieces of COUNT steps, and report the times as
+one line of JSON. Until the next line comes it keeps burning CPU: if it stopped, it would free its
+core for the slow ones and hide the effect to be measured. It exits at the end of its input.
 
-A step of the integer kind stays in registers and the first cache; one of the gzip kind takes a
-kilobyte from a pipe that another process fills, and compresses it as gzip does.
+A step of the integer kind stays in registers and the first-level cache; one of the gzip kind takes
+a kilobyte from a pipe that another process fills, and compresses it as gzip does.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Steps = Callable[[int], None]
 
 
 def spin(count: int) -> None:
-    """Do so many multiplications and additions."""
+    """Do this many multiplications and additions."""
     value = 1
     for _ in range(count):
         value = (value * 1103515245 + 12345) & 0x7FFFFFFF
 
 
 def squeezer() -> Steps:
-    """Steps that each compress a kilobyte out of a pipe."""
+    """Return a function that compresses a kilobyte from a pipe in every step."""
     pipe = _fed()
 
     def squeeze(count: int) -> None:
@@ -52,7 +52,7 @@ def squeezer() -> Steps:
 
 
 def _fed() -> int:
-    """The reading end of a pipe that a child fills until we are gone."""
+    """Return the reading end of a pipe that a child process fills until we exit."""
     reading, writing = os.pipe()
     if os.fork():
         os.close(writing)
@@ -60,7 +60,7 @@ def _fed() -> int:
     try:
         os.close(reading)
         os.close(0)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the end of the reader ends the feeder
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the feeder ends when the reader does
         data = _text()
         while True:
             os.write(writing, data)
@@ -69,7 +69,7 @@ def _fed() -> int:
 
 
 def _text() -> bytes:
-    """Letters that compress about as well as a dump of a table."""
+    """Return letters that compress about as well as a table dump."""
     letters, seed = bytearray(), 1
     for _ in range(BLOCK):
         seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
@@ -78,7 +78,7 @@ def _text() -> bytes:
 
 
 def measured(steps: Steps, deadline: float, pieces: int, count: int) -> dict[str, object]:
-    """Wait, work, and account for the time: seconds, from the deadline on."""
+    """Wait, work, and report the times in seconds, from the deadline on."""
     before = _account()
     time.sleep(max(0.0, deadline - time.monotonic()))
     marks, places = [deadline], []
@@ -97,13 +97,16 @@ def measured(steps: Steps, deadline: float, pieces: int, count: int) -> dict[str
 
 
 def _account() -> tuple[float, float | None, int]:
-    """CPU seconds, seconds spent runnable but not running, involuntary switches."""
+    """Return CPU seconds, seconds runnable but not running, and involuntary switches."""
     switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
     return time.process_time(), _run_delay(), switches
 
 
 def _run_delay() -> float | None:
-    """Source: Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat, second field."""
+    """Return the run delay [s].
+
+    Source: Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat, second field.
+    """
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:  # noqa: PTH123 - starts faster
             return int(file.read().split()[1]) / 1e9
@@ -112,7 +115,7 @@ def _run_delay() -> float | None:
 
 
 def _cpu() -> int | None:
-    """The CPU that we were last on. Source: proc(5), /proc/PID/stat, field 39."""
+    """Return the CPU that last ran us. Source: proc(5), /proc/PID/stat, field 39."""
     try:
         with open("/proc/self/stat", encoding="ascii") as file:  # noqa: PTH123
             return int(file.read().rpartition(")")[2].split()[36])
@@ -125,7 +128,7 @@ def _order_waits() -> bool:
 
 
 def main(kind: str, cpu: str | None = None) -> None:
-    """Obey until the input ends."""
+    """Obey input lines until the input ends."""
     if cpu is not None:
         os.sched_setaffinity(0, {int(cpu)})
     steps = spin if kind == "integer" else squeezer()

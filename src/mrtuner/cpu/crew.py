@@ -1,4 +1,4 @@
-"""Workers that start together, are timed, and burn on until the last is done."""
+"""Workers that start together, are timed, and keep burning CPU until the last is done."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mrtuner.cpu.model import Mode, Worker
 from mrtuner.errors import MrTunerError
 
 _PROGRAM: Final = Path(__file__).with_name("burn.py")
-#: Between the order and the start [s]: time for every worker to read it and wait.
+#: Between the order and the start [s]: time for every worker to read it and get ready.
 _NOTICE: Final = 0.05
-#: A worker that takes so many times what it should is taken for stuck.
+#: A worker that takes this many times its expected time counts as stuck.
 _PATIENCE: Final = 20
 #: The calibration ends with a run of at least this length [s].
 _LONG_ENOUGH: Final = 0.1
 
 
 class Crew:
-    """Some running workers."""
+    """A group of running workers."""
 
     def __init__(self, processes: Sequence[subprocess.Popen[str]]) -> None:
         self._processes = processes
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the workers (not of those that feed their pipes)."""
+        """Return the process ids of the workers, without those that feed their pipes."""
         return tuple(process.pid for process in self._processes)
 
     def run(self, pieces: int, count: int, *, expected: float) -> tuple[Worker, ...]:
-        """Do `pieces` times `count` steps each, all at once; they burn on until told otherwise.
+        """Let each do `pieces` times `count` steps, all together, then burn CPU until told to stop.
 
-        `expected` [s] says when one is taken for stuck. Raises MrTunerError for one that dies.
+        `expected` [s] determines when one counts as stuck. Raises MrTunerError for one that dies.
         """
         start = time.monotonic() + _NOTICE
         for process in self._processes:
@@ -67,7 +67,7 @@ class Crew:
 
 @contextmanager
 def crew(mode: Mode, count: int, cpus: Sequence[int] = ()) -> Iterator[Crew]:
-    """So many workers, each pinned to its CPU if `cpus` names one for each; gone afterwards."""
+    """Yield `count` workers, pinned if `cpus` has one CPU for each; they are ended afterwards."""
     pins: list[str | None] = [str(cpu) for cpu in cpus] or [None] * count
     with ExitStack() as stack:
         workers = Crew([stack.enter_context(_started(mode, pin)) for pin in pins])
@@ -80,7 +80,7 @@ def _started(mode: Mode, pin: str | None) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-I", "-S", str(_PROGRAM), mode.value, *([pin] if pin else [])]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, bufsize=1, process_group=0,  # Ctrl-C is for us: we end them
+        text=True, bufsize=1, process_group=0,  # Ctrl-C is for us: we end the workers
     )  # fmt: skip
     try:
         yield process
@@ -90,7 +90,7 @@ def _started(mode: Mode, pin: str | None) -> Iterator[subprocess.Popen[str]]:
 
 
 def steps_per_second(mode: Mode) -> float:
-    """How many steps one worker does in a second when it is alone; the fastest of three tries."""
+    """Return how many steps one worker alone does per second; the fastest of three tries."""
     with crew(mode, 1) as alone:
         count = 1
         while (took := _timed(alone, count)) < _LONG_ENOUGH:
@@ -99,7 +99,7 @@ def steps_per_second(mode: Mode) -> float:
 
 
 def _timed(alone: Crew, count: int) -> float:
-    """CPU seconds, so that whoever else is busy here does not make the work smaller."""
+    """Return CPU seconds, so that other load on the machine does not reduce the work."""
     (worker,) = alone.run(1, count, expected=1.0)
     return worker.cpu or worker.wall
 

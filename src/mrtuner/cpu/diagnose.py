@@ -1,8 +1,8 @@
-"""Name what makes workers slow, by which part of wall = cpu + run delay + rest has grown. Pure.
+"""Find why workers are slow, by the part of wall = cpu + run delay + rest that grew. Pure.
 
 sibling threads   cpu grows, while a sibling is busy       (pairs, or the kernel's topology)
-frequency, cache  cpu grows, for all alike                 (no pair stands out)
-saturation        run delay grows, beyond the CPUs there are
+frequency, cache  cpu grows, equally for all               (no pair stands out)
+saturation        run delay grows, with more workers than CPUs
 quota             run delay grows, and periods are throttled
 other work        run delay grows, and others were busy
 steal             the rest grows, and the hypervisor counts steal
@@ -20,7 +20,7 @@ from mrtuner.cpu.levels import Level, levels, throughput
 from mrtuner.cpu.model import Record, Usable
 from mrtuner.stats.knee import Knee, knees
 
-#: A part must have grown by this share of the time alone before anything is named.
+#: A part must have grown by this share of the single-worker time before a cause is named.
 _WORTH: Final = 0.05
 _STEAL: Final = 0.01
 
@@ -39,45 +39,45 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bend:
-    """One knee with its cause; the growth of each part, from the knee to the next level [s]."""
+    """One knee with its cause; each part's growth from the knee to the next level [s]."""
 
     at: int
-    before: float  # work for one more worker, in what one alone does
+    before: float  # work per additional worker, relative to one worker alone
     after: float
     bic_fall: float
     cause: Cause
     cpu: float | None
     delay: float | None
     rest: float | None
-    throttled: float | None  # periods a trial, after the knee
+    throttled: float | None  # periods per trial, after the knee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threads:
-    """Threads of a core, and how that is known."""
+    """Which CPUs are threads of one core, and how that is known."""
 
     per_core: int | None
     how: str
     pairs: tuple[tuple[int, int], ...]  # siblings
-    hidden: bool  # the pairs show what the kernel does not tell
-    shared: bool  # two of the CPUs that we may run on belong to one core
+    hidden: bool  # the pairs show what the kernel hides
+    shared: bool  # two of the CPUs that we may use belong to one core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a record means."""
+    """The interpretation of a record."""
 
     levels: tuple[Level, ...]
     bends: tuple[Bend, ...]
-    effective_cores: float | None  # the most work at once, in what one worker alone does
-    best: int | None  # the fewest workers within 5 % of it
+    effective_cores: float | None  # the most work at the same time, relative to one worker alone
+    best: int | None  # the fewest workers that reach it within 5 %
     threads: Threads
-    identity: float | None  # the largest rest over wall, either sign: how well the identity holds
-    incomplete: tuple[int, ...]  # numbers of workers without any trial that counts
+    identity: float | None  # the largest |rest| over wall: how well the identity holds
+    incomplete: tuple[int, ...]  # numbers of workers without a valid trial
 
 
 def diagnose(record: Record) -> Diagnosis:
-    """Judge a record; the same record gives the same diagnosis."""
+    """Diagnose a record; the same record always gives the same diagnosis."""
     found = levels(record.trials, seed=record.plan.seed)
     threads = _threads(record)
     alone = next((each.throughput for each in found if each.count == 1), None)
@@ -121,7 +121,7 @@ def _bend(knee: Knee, found: Sequence[Level], threads: Threads, usable: Usable) 
 
 
 def cause(at: Level, after: Level, threads: Threads, usable: Usable, *, alone: float) -> Cause:
-    """What has grown most from one level to the next, and what that means here."""
+    """Return the cause, from what has grown most between two levels."""
     parts = {
         "cpu": _growth(at.cpu, after.cpu),
         "delay": _growth(at.delay, after.delay),
@@ -159,7 +159,7 @@ def _growth(before: float | None, after: float | None) -> float | None:
 
 
 def _threads(record: Record) -> Threads:
-    """The pairs have the last word where they were tried: a hypervisor can hide siblings."""
+    """Prefer the pairs if they were tried: a hypervisor can hide siblings."""
     shown = record.topology.threads
     found = tuple((pair.first, pair.second) for pair in record.pairs if pair.siblings)
     if found:

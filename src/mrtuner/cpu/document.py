@@ -1,4 +1,4 @@
-"""A record and its diagnosis as one plain document, ``mrtuner.cpu/1``."""
+"""A record and its diagnosis as one JSON document, ``mrtuner.cpu/1``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA: Final = "mrtuner.cpu/1"
 
 
 def document(record: Record) -> dict[str, Any]:
-    """Everything seen and what it means; `report.cpu` shows it without asking anything else."""
+    """Return all observations and their interpretation; `report.cpu` needs nothing else."""
     found = diagnose(record)
     told = asdict(record)
     told["usable"]["words"] = record.usable.words()

@@ -1,4 +1,4 @@
-"""What else happened on our CPUs: other work, steal, throttling, frequency.
+"""Other activity on our CPUs: other work, steal, throttling, frequency.
 
 Source: proc(5) for /proc/stat and /proc/PID/stat; the kernel's admin-guide/cgroup-v2.rst and
 scheduler/sched-bwc.rst for cpu.stat. What cannot be read is None.
@@ -17,9 +17,9 @@ from mrtuner.cpu.model import Weather
 from mrtuner.host.cgroup import lineage
 from mrtuner.host.tree import Tree
 
-#: Other work above this share of our CPUs' time spoils a trial.
+#: Other work above this share of our CPUs' time invalidates a trial.
 MOST_FOREIGN: Final = 0.03
-#: The kernel counts CPU time of others in ticks; so many may be rounding.
+#: The kernel counts other processes' CPU time in ticks; this many may be rounding errors.
 _ROUNDING: Final = 3
 
 
@@ -30,12 +30,12 @@ class Reading:
     total: int
     busy: int  # user, nice, system
     steal: int
-    ours: int  # of the processes named
+    ours: int  # of the given processes
     throttled: int | None  # periods
 
 
 def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Reading | None:
-    """Read the counters; None where there is no /proc/stat or our CPUs are not known."""
+    """Return the counters; None without /proc/stat or if our CPUs are unknown."""
     rows = [row for cpu, row in _rows(tree) if cpu in cpus]
     if not rows:
         return None
@@ -49,7 +49,7 @@ def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Reading | No
 
 
 def weather(before: Reading | None, after: Reading | None, mhz: float | None = None) -> Weather:
-    """What happened between two readings."""
+    """Return what happened between two readings."""
     if before is None or after is None or after.total <= before.total:
         return Weather(foreign=None, steal=None, throttled=None, mhz=mhz)
     total = after.total - before.total
@@ -66,14 +66,14 @@ def weather(before: Reading | None, after: Reading | None, mhz: float | None = N
 
 
 def objection(seen: Weather) -> str | None:
-    """Why a trial in such weather does not count."""
+    """Return why a trial under these conditions is invalid, else None."""
     if seen.foreign is not None and seen.foreign > MOST_FOREIGN:
         return f"other work took {seen.foreign:.0%} of our CPUs' time"
     return None
 
 
 def frequency(tree: Tree, cpus: Iterable[int]) -> float | None:
-    """Mean frequency of our CPUs just now [MHz]; virtual machines seldom show one."""
+    """Return the current mean frequency of our CPUs [MHz]; virtual machines rarely show it."""
     path = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
     texts = [tree.peek(path.format(cpu)) for cpu in cpus]
     known = [int(text) / 1000 for text in texts if text and text.isdigit()]
@@ -81,7 +81,7 @@ def frequency(tree: Tree, cpus: Iterable[int]) -> float | None:
 
 
 def _rows(tree: Tree) -> Iterable[tuple[int, list[int]]]:
-    """user nice system idle iowait irq softirq steal … of each CPU."""
+    """Yield user nice system idle iowait irq softirq steal … of each CPU."""
     for line in (tree.peek("/proc/stat") or "").splitlines():
         found = re.match(r"cpu(\d+) (.*)", line)
         if found:
@@ -89,7 +89,7 @@ def _rows(tree: Tree) -> Iterable[tuple[int, list[int]]]:
 
 
 def _used(tree: Tree, pid: int) -> int:
-    """Ticks of a process and of its living children (a worker's feeder)."""
+    """Return the ticks of a process and of its living children (a worker's feeder)."""
     children = (tree.peek(f"/proc/{pid}/task/{pid}/children") or "").split()
     return sum(_ticks(tree, each) for each in (pid, *map(int, children)))
 
@@ -103,7 +103,7 @@ def _ticks(tree: Tree, pid: int) -> int:
 
 
 def _throttled(tree: Tree) -> int | None:
-    """Periods in which a quota of ours, or of a group above, ran out."""
+    """Return the periods in which our quota, or a parent group's, was exhausted."""
     found = []
     for group in lineage(tree, "cpu").groups:
         text = tree.peek(group.folder / "cpu.stat") or ""

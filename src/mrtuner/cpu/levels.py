@@ -1,4 +1,4 @@
-"""What the trials with one number of workers say together. Pure."""
+"""The combined result of the trials with one number of workers. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """So many workers at once.
+    """A number of concurrent workers.
 
-    Times are means over workers and trials [s]; V and the like are medians over trials.
+    Times are means over workers and trials [s]; V and similar figures are medians over trials.
     """
 
     count: int
@@ -30,24 +30,24 @@ class Level:
     delay: float | None
     rest: float | None
     spread: float  # V
-    chance: float  # V that chance alone exceeds once in twenty
+    chance: float  # V that chance alone exceeds once in twenty times
     variation: float  # CV
     fairness: float  # Jain's index
     slow_share: float
     slow_ratio: float
     throughput: float  # Σ 1 / wall
-    throttled: float | None  # periods a trial
+    throttled: float | None  # periods per trial
     steal: float | None
     foreign: float | None
 
     @property
     def uneven(self) -> bool:
-        """Whether equal work took unequal time by more than chance."""
+        """Whether equal work took unequal time, more than by chance."""
         return self.spread > self.chance
 
 
 def levels(trials: Iterable[Trial], *, seed: int) -> tuple[Level, ...]:
-    """One level for each number of workers that has a trial which counts."""
+    """Return one level for each number of workers with a valid trial."""
     good = sorted((each for each in trials if not each.rejected), key=lambda trial: trial.count)
     return tuple(
         _level(count, list(same), seed) for count, same in groupby(good, lambda each: each.count)
@@ -55,7 +55,7 @@ def levels(trials: Iterable[Trial], *, seed: int) -> tuple[Level, ...]:
 
 
 def throughput(trial: Trial) -> float:
-    """Σ 1 / wall: work done in a second, one worker's whole work counted as one."""
+    """Return Σ 1 / wall: work per second, with one worker's whole work as the unit."""
     return sum(1 / worker.wall for worker in trial.workers)
 
 

@@ -1,4 +1,4 @@
-"""What one consistency test plans, sees and keeps. Durations in seconds, shares from 0 to 1."""
+"""The plan and the record of a consistency test. Durations in seconds, shares from 0 to 1."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be measured, fixed before the first worker starts."""
+    """What to measure, fixed before the first worker starts."""
 
     mode: Mode
     counts: tuple[int, ...]  # numbers of workers
     repeats: int
-    seconds: float  # a worker's work, were it alone
-    pieces: int  # into which the work is cut
+    seconds: float  # one worker's work, if it runs alone
+    pieces: int  # into which the work is divided
     seed: int
-    pairs: bool  # try the CPUs two by two
+    pairs: bool  # try the CPUs in pairs
     forced: bool  # measure on a busy machine too
 
 
@@ -45,7 +45,7 @@ class Worker:
 
     @property
     def rest(self) -> float | None:
-        """Neither running nor runnable: stolen from the machine, or asleep."""
+        """Time neither running nor runnable: stolen from the machine, or asleep."""
         if self.cpu is None or self.delay is None:
             return None
         return self.wall - self.cpu - self.delay
@@ -53,27 +53,27 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """What else happened on our CPUs while workers ran; None where it cannot be told."""
+    """Other activity on our CPUs while workers ran; None where unknown."""
 
-    foreign: float | None  # share of our CPUs' time that went to others
+    foreign: float | None  # share of our CPUs' time used by others
     steal: float | None  # share that the hypervisor gave to others
-    throttled: int | None  # periods in which a quota stopped us
+    throttled: int | None  # periods in which a quota throttled us
     mhz: float | None  # mean frequency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """So many workers at once, once."""
+    """One run of a number of concurrent workers."""
 
     count: int
     workers: tuple[Worker, ...]
     weather: Weather
-    rejected: str | None = None  # why it does not count; fixed rules, see `gauges.objection`
+    rejected: str | None = None  # why it is invalid; fixed rules, see `gauges.objection`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two CPUs at work together: CPU time of the same work, over that of one alone."""
+    """Two CPUs working together: CPU time of the same work, over that of one alone."""
 
     first: int
     second: int
@@ -83,16 +83,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usable:
-    """The CPUs that can really be used, and what keeps it from being more.
+    """The CPUs that can really be used, and what limits them.
 
-    `cpus` is empty where the system does not show which (macOS, a server elsewhere).
+    `cpus` is empty where the system does not show which they are (macOS, a remote server).
     """
 
     cpus: tuple[int, ...]
     may_run_on: int
-    count: float  # CPUs' worth of time: not whole under a quota
+    count: float  # CPUs' worth of time: fractional under a quota
     online: int
-    bound: str | None  # cpuset, affinity, quota; None when nothing narrows it
+    bound: str | None  # cpuset, affinity, quota; None without a limit
     source: str
 
     def words(self) -> str:
@@ -104,16 +104,16 @@ class Usable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Which of our CPUs the kernel says are threads of one core."""
+    """Which of our CPUs are threads of one core, according to the kernel."""
 
-    cores: tuple[tuple[int, ...], ...]  # only CPUs we may run on; empty if not told
-    threads: int | None  # per core, of the whole machine
+    cores: tuple[tuple[int, ...], ...]  # only CPUs that we may use; empty if unknown
+    threads: int | None  # per core, on the whole machine
     source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where this runs, as far as it matters for what can be done."""
+    """Where the test runs, as far as it matters for advice."""
 
     platform: str  # linux, ec2, kubernetes, or a name of `postgres.platform`
     model: str | None  # m7i.large
@@ -123,7 +123,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Everything planned and seen, and no verdict."""
+    """Everything planned and seen, without a verdict."""
 
     began: str  # ISO 8601, UTC
     plan: Plan

@@ -1,7 +1,8 @@
-"""Find CPUs that are threads of one core by putting work on two of them at a time.
+"""Find CPUs that are threads of one core, by running work on two of them at a time.
 
-The same work takes more CPU time while the sibling is busy, whatever the hypervisor says of the
-topology. CPUs of different cores slow one another little, and all pairs alike (frequency, cache).
+The same work takes more CPU time while the sibling is busy, whatever topology the hypervisor
+reports. CPUs of different cores slow one another little, and all pairs equally (frequency,
+cache).
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ SECONDS: Final = 0.5
 PIECES: Final = 5
 #: Published slowdowns by a busy sibling start at 1.3; frequency alone rarely reaches 1.2.
 INFLATED: Final = 1.2
-#: All pairs of so many CPUs take a minute; of more, only those with the first few CPUs are tried.
+#: All pairs of this many CPUs take a minute; with more, only pairs with the first few are tried.
 MOST_FOR_ALL: Final = 16
 _FIRST: Final = 4
-#: Until two workers have started [s].
+#: The time for two workers to start [s].
 _START: Final = 0.1
 
 CpuPair = tuple[int, int]
 
 
 def to_try(cpus: Sequence[int]) -> list[CpuPair]:
-    """The pairs that tell how many threads a core has."""
+    """Return the pairs that show how many threads a core has."""
     if len(cpus) <= MOST_FOR_ALL:
         return list(combinations(cpus, 2))
     return [pair for pair in combinations(cpus, 2) if pair[0] in cpus[:_FIRST]]
 
 
 def seconds_expected(cpus: Sequence[int]) -> float:
-    """About how long all of that takes [s]."""
+    """Return about how long all of that takes [s]."""
     return (len(to_try(cpus)) + len(cpus[:_FIRST])) * (SECONDS * (1 + 1 / PIECES) + _START)
 
 
 def judge(solo: float, together: Mapping[CpuPair, float]) -> tuple[Pair, ...]:
-    """Siblings are the pairs that stand out: from one CPU alone, and from the other pairs.
+    """Siblings are the pairs that stand out, from one CPU alone and from the other pairs.
 
-    `solo` and `together` are CPU seconds of the same work. From four CPUs on most pairs are of
-    different cores, so their median shows what merely being two costs.
+    `solo` and `together` are CPU seconds of the same work. From four CPUs on, most pairs are of
+    different cores, so their median shows the cost of merely running two at a time.
     """
     usual = median(together.values()) if len(together) >= _MANY else solo
     least = INFLATED * max(solo, usual)
@@ -59,7 +60,7 @@ _MANY: Final = 6  # pairs of four CPUs
 def tried(
     mode: Mode, cpus: Sequence[int], *, tell: Callable[[str], None]
 ) -> tuple[float, tuple[Pair, ...]]:
-    """CPU seconds of the work alone, and every pair judged; pairs that stand out are tried twice.
+    """Return CPU seconds of the work alone, and all pairs judged; conspicuous ones are tried twice.
 
     One CPU has no pairs.
     """
@@ -78,7 +79,7 @@ def _standing_out(solo: float, together: Mapping[CpuPair, float]) -> Iterator[Cp
 
 
 def _took(mode: Mode, cpus: Sequence[int], count: int) -> float:
-    """CPU seconds of a worker on each of these CPUs, all at work, on average."""
+    """Return the mean CPU seconds of one worker on each of these CPUs, all working together."""
     with crew(mode, len(cpus), cpus) as workers:
         workers.run(1, count, expected=SECONDS)  # one piece to warm up
         done = workers.run(PIECES, count, expected=SECONDS)

@@ -1,4 +1,4 @@
-"""Make a plan, follow it, keep the record."""
+"""Make a plan, carry it out, keep the record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Where to measure, and what is known of it before."""
+    """Where to measure, and what is known about it in advance."""
 
     site: Site
     mode: Mode
@@ -43,7 +43,7 @@ def here(mode: Mode, tree: Tree | None = None) -> Setup:
 
 
 def server(dsn: str, cpus: int | None) -> Setup:
-    """Measure with sessions of a server. Raises UsageError for one elsewhere without `cpus`."""
+    """Measure with sessions of a server. UsageError for a remote one without `cpus`."""
     from mrtuner.cpu.sql import Sessions
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
@@ -79,7 +79,7 @@ _ELAPSED_ONLY: Final = (
 
 
 def most_workers(text: str | None, setup: Setup) -> int:
-    """How many workers at most: ``2x`` the CPUs, or a number; 1x of a server's unless asked.
+    """Return the most workers: ``2x`` the CPUs, or a number; by default 1x on a server.
 
     Raises UsageError for anything else.
     """
@@ -103,7 +103,7 @@ def planned(
     setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
     try_pairs: bool, forced: bool,
 ) -> Plan:  # fmt: skip
-    """The plan for this setup."""
+    """Return the plan for this setup."""
     cores = len(setup.topology.cores) or None
     most = most_workers(up_to, setup)
     return Plan(
@@ -119,7 +119,7 @@ def planned(
 
 
 def measure(setup: Setup, plan: Plan, *, tell: Callable[[str], None]) -> Record:
-    """Follow the plan. Raises Refused on a busy machine unless the plan is forced."""
+    """Carry out the plan. Raises Refused on a busy machine unless the plan is forced."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     busy = trials.check_quiet(setup.site)
     if busy and not plan.forced:
@@ -149,7 +149,7 @@ def _pairs(
 
 
 def _kernel(setup: Setup) -> str | None:
-    """The release, unless the CPUs are those of a machine that we do not see."""
+    """Return the kernel release, unless the CPUs are on a machine that we cannot see."""
     return setup.site.tree.peek("/proc/sys/kernel/osrelease") if setup.site.cpus else None
 
 

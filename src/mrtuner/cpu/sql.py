@@ -1,9 +1,9 @@
 """Workers as sessions of a server: cross joins of generated rows, on any PostgreSQL.
 
-A session runs one DO block that waits for the common start by the server's clock, then joins
-rows piece by piece and raises the time after each. Nothing is written; parallel query and JIT
-are off; a statement timeout ends what hangs. Where the server runs on this machine, its
-backends' CPU time and run delay are read from /proc; elsewhere only elapsed time is known.
+A session runs one DO block that waits for the common start by the server's clock, then joins rows
+piece by piece and raises the time after each. Nothing is written; parallel query and JIT are off; a
+statement timeout ends what hangs. If the server runs on this machine, its backends' CPU time and
+run delay are read from /proc; otherwise only elapsed time is known.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Rows of the inner side; a step is one row of the outer side joined to all of them.
 _INNER: Final = 1000
 _LONG_ENOUGH: Final = 0.1
-#: A statement is ended after so many times what it should take, and this many seconds more.
+#: A statement times out after this many times its expected duration plus this many seconds.
 _PATIENCE: Final = 5
 _GRACE: Final = 10
 
@@ -62,7 +62,7 @@ class Sessions:
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
-        """So many sessions, each with a thread here that waits for it."""
+        """Yield this many sessions, each with a local thread that waits for it."""
         speed = self.speed  # before there are others
         stop = threading.Event()
         with ExitStack() as stack:
@@ -78,7 +78,7 @@ class Sessions:
 
     @cached_property
     def speed(self) -> float:
-        """Steps that one session does in a second, the fastest of three tries."""
+        """Steps per second of one session, the fastest of three tries."""
         with _session(self._dsn, self._tree(), threading.Event()) as alone:
             count = 10
             while (took := alone.timed(count)) < _LONG_ENOUGH:
@@ -104,7 +104,7 @@ class _Started:
 
 
 class _Session:
-    """One connection; its thread runs the work, then burns on until told to stop."""
+    """One connection; its thread runs the work, then keeps burning CPU until told to stop."""
 
     def __init__(self, conn: Connection, tree: Tree | None, stop: threading.Event) -> None:
         self._conn, self._tree, self._stop = conn, tree, stop
@@ -118,18 +118,18 @@ class _Session:
         return self._conn.info.backend_pid
 
     def now(self) -> float:
-        """The server's clock [s since 1970]."""
+        """Return the server's clock [s since 1970]."""
         with translated():
             row = self._conn.execute(_NOW).fetchone()
         return float(row[0]) if row else 0.0
 
     def timed(self, count: int) -> float:
-        """How long one piece of so many steps takes [s]: of CPU time, if that is in sight."""
+        """Return how long one piece of `count` steps takes [s], in CPU time if visible."""
         done = self._run(self.now(), 1, count)
         return done.cpu or done.wall
 
     def begin(self, start: float, pieces: int, count: int, patience: float) -> None:
-        """Set the work going in a thread."""
+        """Start the work in a thread."""
         with translated():
             self._conn.execute(f"SET statement_timeout = {1000 * patience:.0f}".encode())
         self._thread = threading.Thread(target=self._live, args=(start, pieces, count), daemon=True)
@@ -146,7 +146,7 @@ class _Session:
         return done
 
     def end(self) -> None:
-        """Stop the burning, if it burns."""
+        """Stop burning CPU, if it does."""
         if self._thread is not None:
             self._stop.set()
             self._conn.cancel()
@@ -179,7 +179,7 @@ class _Session:
         )
 
     def _account(self) -> tuple[float | None, float | None, float | None]:
-        """CPU [s], run delay [s], involuntary switches of our backend, where it can be seen."""
+        """Return our backend's CPU [s], run delay [s] and involuntary switches, where visible."""
         if self._tree is None:
             return None, None, None
         fields = (self._tree.peek(f"/proc/{self.pid}/schedstat") or "").split()
@@ -196,7 +196,7 @@ class _Session:
 
 
 def _ended(error: Exception) -> Exception:
-    """What ended a session's work, as an error of ours."""
+    """Return what ended a session's work, as one of our errors."""
     from psycopg.errors import QueryCanceled
 
     if isinstance(error, QueryCanceled):

@@ -1,4 +1,4 @@
-"""The CPUs one can really use, which of them share a core, and where all this runs."""
+"""The usable CPUs, which of them share a core, and the platform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mrtuner.host.tree import Tree
 
 
 def usable(tree: Tree) -> Usable:
-    """Affinity ∩ cpuset ∩ what is online, at most the least quota; and which of them binds."""
+    """Return affinity ∩ cpuset ∩ online CPUs, limited by the lowest quota, and what limits them."""
     left: frozenset[int] | None = None
     nothing: Fact[frozenset[int]] = Fact(frozenset(), "")
     online, why = 0, Bound("online", nothing)
@@ -43,14 +43,14 @@ def usable(tree: Tree) -> Usable:
 
 
 def known_count(count: int, source: str) -> Usable:
-    """So many CPUs, without a word on which: a server elsewhere, or macOS."""
+    """Return a number of CPUs without their identities: a remote server, or macOS."""
     return Usable(
         cpus=(), may_run_on=count, count=count, online=count, bound=None, source=source
     )  # fmt: skip
 
 
 def topology(tree: Tree, cpus: Collection[int]) -> Topology:
-    """Threads of each core as the kernel tells them; a hypervisor may have hidden them from it.
+    """Return the threads of each core as the kernel sees them; a hypervisor may hide them.
 
     Source: Documentation/admin-guide/cputopology.rst, core_cpus_list (thread_siblings_list
     before 5.3).
@@ -75,7 +75,7 @@ def _siblings(tree: Tree, cpus: Collection[int]) -> Iterator[tuple[int, frozense
 
 
 def place(tree: Tree) -> Place:
-    """Amazon EC2 by its DMI name, Kubernetes by its cgroups, else a Linux (or a Mac)."""
+    """Recognize Amazon EC2 by its DMI name, Kubernetes by its cgroups, else Linux (or a Mac)."""
     known = architecture(tree)
     name = known.value if isinstance(known, Fact) else None
     groups = tree.peek(f"{tree.process}/cgroup") or ""

@@ -1,4 +1,4 @@
-"""The test itself: numbers of workers in shuffled order, each several times, spoilt ones again."""
+"""The test itself: numbers of workers in shuffled order, repeated; spoilt trials are retried."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mrtuner.cpu.model import Mode, Plan, Trial, Usable, Worker
 from mrtuner.errors import Refused
 from mrtuner.host.tree import Tree
 
-#: Up to here every number of workers is tried; beyond, about so many of them.
+#: Up to here every number of workers is tried; beyond, only about this many of them.
 MOST_COUNTS: Final = 32
-#: What a trial takes beside its work [s]: starting workers, the piece that warms them up.
+#: Time of a trial besides its work [s]: starting workers, the piece that warms them up.
 _OVERHEAD: Final = 0.4
-#: The look at the machine before the start [s].
+#: Length of the check of the machine before the start [s].
 _LOOK: Final = 1.0
 
 Tell = Callable[[str], None]
@@ -30,27 +30,27 @@ class Crewed(Protocol):
 
     @property
     def pids(self) -> Sequence[int]:
-        """The processes whose CPU time is ours."""
+        """Return the processes whose CPU time is ours."""
         ...
 
     def work(self, plan: Plan) -> tuple[Worker, ...]:
-        """Do the planned work, all at once, and go on burning until the end."""
+        """Do the planned work, all together, and keep burning CPU until the end."""
         ...
 
 
 class Site(Protocol):
-    """Where workers run: on this machine, or in the sessions of a server."""
+    """Where workers run: as processes on this machine, or in the sessions of a server."""
 
     tree: Tree
-    cpus: Sequence[int]  # those that we watch for other work; none if they are out of sight
+    cpus: Sequence[int]  # those that we watch for other work; none if not visible
 
     def workers(self, count: int) -> AbstractContextManager[Crewed]:
-        """So many workers."""
+        """Return this many workers."""
         ...
 
 
 class Here:
-    """Workers as processes of this machine."""
+    """Workers as processes on this machine."""
 
     def __init__(self, mode: Mode, tree: Tree, usable: Usable) -> None:
         self.tree = tree
@@ -59,12 +59,12 @@ class Here:
 
     @cached_property
     def speed(self) -> float:
-        """Steps that one worker does in a second; measured when first asked for."""
+        """Steps per second of one worker; measured on first use."""
         return steps_per_second(self._mode)
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
-        """So many processes, free to run on every CPU that we may run on."""
+        """Yield this many processes, free to run on every CPU that we may use."""
         speed = self.speed  # before there are others
         slowed = max(1.0, count / max(0.01, self._usable.count))
         with crew(self._mode, count) as started:
@@ -87,7 +87,7 @@ class _Processes:
 
 
 def counts(most: int, cpus: int, cores: int | None) -> tuple[int, ...]:
-    """The numbers of workers to try: all, or of many those around cores and CPUs and in between."""
+    """Return the numbers of workers to try: all, or some around and between cores and CPUs."""
     if most <= MOST_COUNTS:
         return tuple(range(1, most + 1))
     step = -(-most // MOST_COUNTS)
@@ -100,7 +100,7 @@ def _around(count: int) -> tuple[int, int, int]:
 
 
 def seconds_expected(plan: Plan, usable: Usable) -> float:
-    """About how long the whole test takes [s], spoilt trials not counted."""
+    """Return about how long the whole test takes [s], not counting spoilt trials."""
     tried = pairs.seconds_expected(usable.cpus) if plan.pairs else 0.0
     work = plan.seconds * (1 + 1 / plan.pieces)
     waits = (max(1.0, count / max(0.01, usable.count)) for count in plan.counts)
@@ -108,14 +108,14 @@ def seconds_expected(plan: Plan, usable: Usable) -> float:
 
 
 def check_quiet(site: Site) -> str | None:
-    """What is wrong with the machine's weather just now; None when it is fit for measuring."""
+    """Return why the machine is unfit for measuring just now; None if it is fit."""
     before = gauges.read(site.tree, site.cpus, ())
     time.sleep(_LOOK)
     return gauges.objection(gauges.weather(before, gauges.read(site.tree, site.cpus, ())))
 
 
 def too_busy(why: str) -> Refused:
-    """What others do would be taken for what the CPUs do."""
+    """Return the error for a busy machine, where other load would be blamed on the CPUs."""
     return Refused(
         f"the machine is busy: {why}",
         "Stop what else runs here (see top), or use --force: the record will say so.",
@@ -123,14 +123,14 @@ def too_busy(why: str) -> Refused:
 
 
 def order(plan: Plan) -> list[int]:
-    """Every repeat is a shuffled round of all counts, so that drift hits all of them alike."""
+    """Return every repeat as a shuffled round of all counts, so that drift affects all equally."""
     dealer = Random(plan.seed)  # noqa: S311 - an order, not a secret
     rounds = (dealer.sample(plan.counts, len(plan.counts)) for _ in range(plan.repeats))
     return [count for each in rounds for count in each]
 
 
 def run(site: Site, plan: Plan, *, tell: Tell) -> tuple[Trial, ...]:
-    """Every trial in its order; then those that were spoilt once more. All are kept."""
+    """Run every trial in order, then retry those that were spoilt. All are kept."""
     first = list(_tried(site, plan, order(plan), tell))
     spoilt = [trial.count for trial in first if trial.rejected]
     return (*first, *_tried(site, plan, spoilt, tell))

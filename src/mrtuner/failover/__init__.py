@@ -1,1 +1,1 @@
-"""Clients and a database that goes away: what they see, measured from their side."""
+"""Clients and a database that goes away: what they see, measured on their side."""

@@ -3,9 +3,9 @@
     client 10.77.1.2 ── 10.77.1.1 router 10.77.2.1 ── 10.77.2.2 server
 
 Silence is made in the router, by blackhole routes: a drop in the client's own output would be a
-local error to its kernel, which then retries every 0.5 s without any backoff. Whoever calls is in
-the client's namespace already (`enter`). Router and server are processes that end when their
-stdin does, so nothing is left behind whatever becomes of us.
+local error to its kernel, which then retries every 0.5 s without any backoff. The calling process
+is in the client's namespace already (`enter`). Router and server are processes that end when their
+stdin does, so nothing is left behind, whatever happens to us.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def enter(command: Sequence[str]) -> list[str]:
 
 
 def require() -> None:
-    """MissingPart, in one sentence, where namespaces cannot be made."""
+    """Raise MissingPart, in one sentence, if namespaces cannot be made."""
     for program, package in (("unshare", "util-linux"), ("nsenter", "util-linux"),
                              ("ip", "iproute2")):  # fmt: skip
         if not _found(program):
@@ -53,7 +53,7 @@ def require() -> None:
 
 
 def hint() -> str:
-    """For where the kernel refuses: who is root need not be told to become it."""
+    """The hint if the kernel refuses; it suggests root only to those who are not root."""
     return f"{_PLACE}." if os.geteuid() == 0 else f"{_PLACE}, or as root."
 
 
@@ -64,7 +64,7 @@ def _found(program: str) -> bool:
 
 
 class Network(AbstractContextManager["Network"]):
-    """The two links, up while the block runs; `server` is what runs at the other end."""
+    """The two links, up while the block runs; `server` runs at the other end."""
 
     def __init__(self, server: Sequence[str]) -> None:
         self._command = server
@@ -88,7 +88,7 @@ class Network(AbstractContextManager["Network"]):
         self._stack.close()
 
     def silence(self) -> None:
-        """Drop every packet from now on, both ways, and tell nobody."""
+        """Drop every packet from now on, in both directions, without telling either side."""
         for address in (SERVER, CLIENT):
             ip("route", "add", "blackhole", f"{address}/32", inside=self._router)
 
@@ -108,7 +108,7 @@ class Network(AbstractContextManager["Network"]):
 
 
 class Peer(AbstractContextManager["Peer"]):
-    """A process in a network namespace of its own; it ends when its stdin does."""
+    """A process in its own network namespace; it ends when its stdin does."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
@@ -117,7 +117,7 @@ class Peer(AbstractContextManager["Peer"]):
 
     @property
     def pid(self) -> int:
-        """Of a process that is in the namespace already."""
+        """The id of a process that is already in the namespace."""
         end = time.monotonic() + _PATIENCE
         while _namespace(self._process.pid) == _namespace(os.getpid()):
             if time.monotonic() > end or self._process.poll() is not None:
@@ -145,13 +145,13 @@ def _namespace(pid: int) -> str:
 
 
 def address(link: str, at: str, inside: int | None = None) -> None:
-    """Give the link its address (of a /24) and bring it up."""
+    """Give the link its address (in a /24) and bring it up."""
     ip("address", "add", f"{at}/24", "dev", link, inside=inside)
     ip("link", "set", link, "up", inside=inside)
 
 
 def ip(*words: str, inside: int | None = None) -> None:
-    """iproute2, here or in the network namespace of a process."""
+    """Run iproute2, here or in the network namespace of a process."""
     if inside is None:
         _run(["ip", *words])
     else:
@@ -170,5 +170,5 @@ def _run(words: list[str]) -> None:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module of ours."""
+    """The command line that runs one of our modules."""
     return [sys.executable, "-m", module, *arguments]

@@ -1,4 +1,4 @@
-"""The options and timers of a live TCP connection, as its own kernel has them."""
+"""The options and timers of a live TCP connection, according to its own kernel."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _US: Final = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is in force on one socket."""
+    """The options in force on one socket."""
 
     keepalives: bool
     idle: int  # s
     interval: int  # s
     count: int
     user_timeout: int  # ms; 0: none
-    rto: float  # s, before any backoff when the connection is at rest
+    rto: float  # s, before any backoff if the connection is at rest
     rtt: float  # s, smoothed
     rttvar: float  # s
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "keepalives": self.keepalives,
             "keepalives_idle": self.idle,
@@ -45,7 +45,7 @@ class Options:
 
 
 def options(fd: int) -> Options:
-    """Read them; the descriptor stays its owner's. MissingPart where the system is not Linux."""
+    """Read the options, leaving the descriptor open. MissingPart if the system is not Linux."""
     if not hasattr(socket, "TCP_USER_TIMEOUT"):
         raise MissingPart("socket options can be read on Linux only", "Run it on the client.")
     with socket.socket(fileno=os.dup(fd)) as copy:

@@ -1,4 +1,4 @@
-"""Predictions, settings and measurements as text for people: lines, no I/O."""
+"""Predictions, settings and measurements as readable text: lines, no I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict.cases import Case, Prediction, Situation, said
-from mrtuner.tables import aligned
+from mrtuner.tables import aligned, bulleted
 
 if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit, Audited
@@ -19,7 +19,7 @@ _WIDTH: Final = 100
 def prediction(
     situation: Situation, cases: Sequence[Prediction], between: str | None = None
 ) -> Iterator[str]:
-    """What it was made from, the five cases, then how each comes about."""
+    """What the prediction is based on, the five cases, then how each comes about."""
     yield _title(situation)
     yield from _between(between)
     if situation.client.driver.evidence == "memory":
@@ -40,7 +40,7 @@ def prediction(
 
 
 def _between(name: str | None) -> Iterator[str]:
-    """That all of it is about somebody else than the server."""
+    """Warn that everything shown is about a pooler or proxy, not the server."""
     if name is None:
         return
     yield f"{name} answers in the server's place: what follows is how long clients wait for it"
@@ -64,31 +64,31 @@ def _cells(case: Prediction, back: bool) -> tuple[str, ...]:
 
 
 def _seen(case: Prediction) -> str:
-    """When it notices the server's return; no question of that where the server answers."""
+    """When it notices the server's return; "-" if that does not apply."""
     if case.noticed is not None:
         return said(case.noticed)
     return "never" if case.case is Case.FLIGHT and case.span is None else "-"
 
 
 def settings(chosen: Settings) -> Iterator[str]:
-    """What the settings give, what they cost, and what stays open."""
+    """What the settings achieve, what they cost, and what remains unbounded."""
     head = ("case", "hangs at most", "decided by")
     rows = [(case.case.words, _most(case), case.decided_by) for case in chosen.cases]
     yield from aligned([head, *rows])
-    yield from _listed("what it costs", chosen.costs)
-    yield from _listed("not bounded", chosen.unbounded)
+    yield from bulleted("what it costs", chosen.costs)
+    yield from bulleted("not bounded", chosen.unbounded)
     yield ""
     yield f"{chosen.stack.title}: {chosen.stack.verified}"
 
 
 def audit(done: Audit) -> Iterator[str]:
-    """A row for each connection, then what is wrong."""
+    """A row per connection, then the problems."""
     if done.connections:
         head = ("process", "connection", "idle, then a query", "query in flight")
         yield from aligned([head, *map(_audited, done.connections)])
     for one in done.connections:
-        yield from _listed(_owner(one), one.findings)
-    yield from _listed("the server, and what is in between", done.findings)
+        yield from bulleted(_owner(one), one.findings)
+    yield from bulleted("the server, and what is in between", done.findings)
     if not done.found:
         yield ""
         yield f"no case hangs longer than {done.within:g} s"
@@ -108,15 +108,8 @@ def _most(case: Prediction) -> str:
     return "for ever" if case.span is None else f"{case.span.high:.1f} s"
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    if items:
-        yield ""
-        yield title
-        yield from _items("-", items)
-
-
 def _items(mark: str, items: Iterable[str]) -> Iterator[str]:
-    """Each on lines of its own, as wide as a line."""
+    """Each item on its own lines, wrapped to the line width."""
     for item in items:
         yield from wrap(
             item, _WIDTH, initial_indent=f"  {mark} ", subsequent_indent="    ",

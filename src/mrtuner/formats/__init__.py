@@ -3,12 +3,12 @@
     text = render("cloudnativepg", lines, title="16 GB, 4 CPUs, PostgreSQL 18")
     parse("cloudnativepg", text)["shared_buffers"]        # '4GB'
 
-Every format reads back what it wrote. A parameter that an operator sets itself, or that a managed
-server refuses, is left out and named in a comment. JSON is not here: it is the advice itself, and
-`tune` writes it.
+Every format can read back what it wrote. A parameter that an operator sets itself, or that a
+managed server refuses, is left out and named in a comment. JSON is not here: it is the advice
+itself, and `tune` writes it.
 
-To add a format: a module beside these with a FORMAT, and its name in the list below. A module is
-loaded when its format is asked for.
+To add a format: a module in this folder with a FORMAT, called like it, with an underscore for a
+hyphen. A module is loaded when its format is asked for.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, checked
 
-__all__ = ["FORMATS", "Line", "for_containers", "known_format", "parse", "render"]
+__all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse", "render"]
 
-#: Name → one line about it.
+#: Name → one-line summary.
 FORMATS: Mapping[str, str]
 
-#: The modules are called like the formats, with an underscore for a hyphen.
-_NAMES: Final = (
-    "conf", "sql", "markdown",
-    "patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm",
-    "puppet", "ansible", "ansible-tasks", "nixos",
-    "cloudsql", "cloudsql-terraform", "azure", "azure-terraform",
-)  # fmt: skip
+#: What several formats share; every other module here is a format.
+_SHARED: Final = frozenset({"groups", "line", "managed", "manifest", "parameter_group"})
+NAMES: Final = tuple(
+    module.name.replace("_", "-") for module in iter_modules(__path__) if module.name not in _SHARED
+)
 
 
 def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
-    """The lines in a format of `FORMATS`, in the order given, below a title of one line.
+    """Return the lines in a format of `FORMATS`, in the order given, below a one-line title.
 
-    Raises BadValue for an unknown format, a name or value that no file can carry, or a name
-    given twice; Refused where the operator takes fewer parameters than these.
+    Raises BadValue for an unknown format, a name or value that no file can contain, or a duplicate
+    name; Refused where the operator accepts fewer parameters than these.
     """
     known = known_format(format)
     taken = [line for line in checked(lines) if known.conditional or not line.condition]
@@ -48,22 +47,22 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
 
 
 def for_containers(format: str) -> bool:
-    """Whether a format is for servers in containers, on volumes that are not seen from here."""
+    """Whether a format is for servers in containers, whose volumes cannot be seen from here."""
     return known_format(format).container
 
 
 def parse(format: str, text: str) -> dict[str, str]:
-    """Name → value text of what `render` wrote, or BadValue.
+    """Return name → value text from the output of `render`, or raise BadValue.
 
-    Lists come back as PostgreSQL shows them, ``a, b``, where a format keeps their items apart.
+    Lists are returned as PostgreSQL shows them, ``a, b``, where a format stores separate items.
     """
     return known_format(format).read(text)
 
 
 def known_format(name: str) -> Format:
     """A format by its name, or BadValue."""
-    if name not in _NAMES:
-        raise BadValue(f"unknown format {name!r}", f"Known formats: {', '.join(_NAMES)}.")
+    if name not in NAMES:
+        raise BadValue(f"unknown format {name!r}", f"Known formats: {', '.join(NAMES)}.")
     found: Format = import_module(f"{__name__}.{name.replace('-', '_')}").FORMAT
     return found
 
@@ -76,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _summaries() -> Mapping[str, str]:
-    return MappingProxyType({name: known_format(name).summary for name in _NAMES})
+    return MappingProxyType({name: known_format(name).summary for name in NAMES})

@@ -1,8 +1,8 @@
-"""Ansible: the variable that the role geerlingguy.postgresql writes postgresql.conf from.
+"""Ansible: the variable from which the role geerlingguy.postgresql writes postgresql.conf.
 
-The role puts a value between single quotes as it stands, so quotes and backslashes are doubled, and
-what would be a template is escaped. It finds the row to replace by the beginning of the name: names
-are in order, so that max_parallel_workers never overwrites max_parallel_workers_per_gather. Source:
+The role puts a value between single quotes unchanged, so quotes and backslashes are doubled, and
+template syntax is escaped. It finds the row to replace by the beginning of the name, so names are
+sorted: then max_parallel_workers never overwrites max_parallel_workers_per_gather. Source:
 geerlingguy/ansible-role-postgresql, defaults/main.yml, tasks/configure.yml, handlers/main.yml.
 """
 
@@ -28,7 +28,7 @@ _BRACE: Final = '{{ "{" }}'
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A file of variables."""
+    """Return a file of variables."""
     ours, theirs = divide(lines, OWNED)
     options = [{"option": manifest.Text(line.name), "value": manifest.Text(_value(line))}
                for line in sorted(ours, key=lambda line: line.name)]  # fmt: skip
@@ -48,17 +48,17 @@ def _value(line: Line) -> str:
 
 
 def without_templates(text: str) -> str:
-    """Text that Jinja gives back as it is."""
+    """Return text that Jinja renders unchanged."""
     return re.sub(r"\{(?=[{%#])", lambda _: _BRACE, text)
 
 
 def templates_back(text: str) -> str:
-    """The inverse of `without_templates`."""
+    """Reverse `without_templates`."""
     return text.replace(_BRACE, "{")
 
 
 def read(text: str) -> dict[str, str]:
-    """The options of the variable, without the role's own."""
+    """Return the options in the variable, without the role's own."""
     options = manifest.load(text).get(_VARIABLE)
     if not isinstance(options, list):
         raise BadValue(f"no list {_VARIABLE} in this file", "Give the file of variables.")

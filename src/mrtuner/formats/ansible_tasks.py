@@ -1,8 +1,8 @@
 """Ansible: a play of community.postgresql tasks, which run ALTER SYSTEM and reload.
 
-postgresql_alter_system came in community.postgresql 3.13 for PostgreSQL 14 and later; the older
-postgresql_set goes in 5.0. Both put the value between single quotes as it stands and take apart
-what has a comma as a list. Source: community.postgresql 4.2, plugins/modules/
+postgresql_alter_system was added in community.postgresql 3.13, for PostgreSQL 14 and later; the
+older postgresql_set will be removed in 5.0. Both put the value between single quotes unchanged
+and split values with commas as lists. Source: community.postgresql 4.2, plugins/modules/
 postgresql_alter_system.py, postgresql_set.py.
 """
 
@@ -24,7 +24,7 @@ _KEY: Final = re.compile(r'(?P<indent> *)- param: "(?P<name>[A-Za-z_][\w$.]*)"')
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A playbook; the server restarts only with ``-e restart_postgresql=true``."""
+    """Return a playbook; the server restarts only with ``-e restart_postgresql=true``."""
     due = [line for line in lines if line.restart]
     notes = [
         title,
@@ -76,7 +76,7 @@ def _value(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """What the tasks set, in a loop or one by one; other tasks are passed over."""
+    """Return what the tasks set, in a loop or one by one; other tasks are ignored."""
     plays = manifest.document(text)
     if not isinstance(plays, list) or not all(isinstance(play, dict) for play in plays):
         raise BadValue("no list of plays in this file", "Give the whole playbook.")

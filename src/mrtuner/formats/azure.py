@@ -1,4 +1,4 @@
-"""Azure Database for PostgreSQL flexible server: a shell script of az calls, one a parameter.
+"""Azure Database for PostgreSQL flexible server: a shell script with one az call per parameter.
 
 Source: Azure CLI reference, az postgres flexible-server parameter set; Microsoft's documentation of
 server parameters (catalog/platforms.json).
@@ -27,7 +27,7 @@ _SERVER: Final = '--resource-group "$RESOURCE_GROUP" --server-name "$SERVER"'
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A script for sh that stops at the first call that fails."""
+    """Return a script for sh that stops at the first call that fails."""
     ours, left_out = divided(lines)
     notes = comments([
         title,
@@ -45,7 +45,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def divided(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """The lines that the customer may set, in base units, and the notes on the others."""
+    """Return the user-settable lines, in base units, and the notes on the others."""
     ours, left_out = managed.taken(platform(PLATFORM), lines, {}, {})
     return ours, [*left_out, *([_LIST] if left_out else [])]
 
@@ -59,7 +59,7 @@ def _call(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """What the script's calls set, in PostgreSQL's notation."""
+    """Return what the script's calls set, in PostgreSQL's notation."""
     calls = [_words(row) for row in re.sub(r"\\\n", " ", text).split("\n")]
     sets = [words for words in calls if tuple(words[: len(_SET)]) == _SET]
     others = [words for words in calls if words and words[0] not in ("az", "set", ":")]

@@ -1,4 +1,4 @@
-"""Azure Database for PostgreSQL flexible server in Terraform and OpenTofu: a resource a parameter.
+"""Azure Database for PostgreSQL flexible server in Terraform and OpenTofu, by parameter.
 
 Source: azurerm provider 5.6, azurerm_postgresql_flexible_server_configuration (a static parameter
 restarts the server unless restart_server_on_configuration_value_change is false).
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import managed
 from mrtuner.formats.azure import PLATFORM, divided
+from mrtuner.formats.groups.terraform import quoted
 from mrtuner.formats.line import Format, Line
 from mrtuner.formats.parameter_group import comments
-from mrtuner.formats.terraform import quoted
 
 __all__ = ["FORMAT", "PLATFORM"]
 
@@ -21,7 +21,7 @@ _RESOURCE = "azurerm_postgresql_flexible_server_configuration"
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """Resources for the server that is called postgres."""
+    """Return one resource per parameter, for the server resource named postgres."""
     ours, left_out = divided(lines)
     notes = comments([
         title,
@@ -48,7 +48,7 @@ def _resource(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """The parameters of every resource, in PostgreSQL's notation."""
+    """Return the parameters of every resource, in PostgreSQL's notation."""
     block = rf'resource\s+"{_RESOURCE}"\s+"[^"\n]*"'
     return managed.shown(platform(PLATFORM), managed.hcl_pairs(text, block))
 

@@ -34,11 +34,11 @@ OWNED: Final = frozenset({
     "unix_socket_directories", "unix_socket_group", "unix_socket_permissions",
 })  # fmt: skip
 
-_LIBRARIES = "shared_preload_libraries"  # fixed as a parameter, but has a field of its own
+_LIBRARIES = "shared_preload_libraries"  # fixed as a parameter, but with its own field
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """``spec.postgresql`` of a Cluster."""
+    """Return ``spec.postgresql`` of a Cluster."""
     ours, theirs = divide(lines, OWNED - {_LIBRARIES})
     plain = [line for line in ours if line.name != _LIBRARIES]
     notes = [
@@ -60,7 +60,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """``spec.postgresql``, the libraries as a parameter again."""
+    """Return ``spec.postgresql``, with the libraries as a parameter again."""
     postgresql = manifest.load(text, ("spec", "postgresql"))
     found = manifest.values(postgresql.get("parameters") or {})
     libraries = postgresql.get(_LIBRARIES)

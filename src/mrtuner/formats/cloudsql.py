@@ -1,7 +1,7 @@
 """Cloud SQL for PostgreSQL: a shell script that patches an instance's database flags.
 
-``--database-flags`` sets the whole list: a flag that is not in it goes back to its default. So the
-script asks for the flags to keep and refuses to run without an answer, which may be empty. Source:
+``--database-flags`` replaces the whole list: flags not in it return to their defaults. So the
+script requires the list of flags to keep, which may be empty, and otherwise does not run. Source:
 Google Cloud documentation, "Configure database flags"; gcloud sql instances patch.
 """
 
@@ -19,13 +19,13 @@ from mrtuner.formats.line import Format, Line
 from mrtuner.formats.parameter_group import comments
 
 PLATFORM: Final = "cloudsql"
-#: How Cloud SQL sets what is no flag of its.
+#: How to set on Cloud SQL what has no flag.
 INSTEAD: Final = {
     "shared_preload_libraries": "flags such as cloudsql.enable_pgaudit load libraries",
     "wal_level": "the flag cloudsql.logical_decoding sets it",
 }
-#: Bounds that depend on the instance, which lines do not know. One flag out of bounds and the whole
-#: patch is refused.
+#: Bounds that depend on the instance, which lines do not know. One flag out of bounds makes Cloud
+#: SQL refuse the whole patch.
 DOUBTFUL: Final = {"effective_cache_size": "10 to 70 % of the instance's memory"}
 _LIST: Final = "All flags of a version: gcloud sql flags list --database-version=POSTGRES_N"
 _FLAGS: Final = "--database-flags="
@@ -33,7 +33,7 @@ _KEPT: Final = '"${KEEP:+$KEEP,}"'
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A script for sh, run as ``INSTANCE=name KEEP=name=value,… sh FILE``."""
+    """Return a script for sh, run as ``INSTANCE=name KEEP=name=value,… sh FILE``."""
     ours, left_out = divided(lines)
     notes = comments([
         title,
@@ -48,7 +48,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def divided(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """The lines that are flags, in base units, and the notes on all of them."""
+    """Return the lines that are flags, in base units, and the notes on all lines."""
     ours, left_out = managed.taken(platform(PLATFORM), lines, DOUBTFUL, INSTEAD)
     return ours, [*left_out, *([_LIST] if left_out else [])]
 
@@ -65,7 +65,7 @@ def _patch(lines: Sequence[Line]) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """What the script's patch sets, in PostgreSQL's notation; the flags of KEEP are not known."""
+    """Return what the script's patch sets, in PostgreSQL's notation, without the flags of KEEP."""
     bare = re.sub(r"(?m)^\s*#.*\n?", "", text).replace("\\\n", "")
     try:
         words = shlex.split(bare)

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import managed
 from mrtuner.formats.cloudsql import PLATFORM, divided
+from mrtuner.formats.groups.terraform import quoted
 from mrtuner.formats.line import Format, Line
 from mrtuner.formats.parameter_group import comments
-from mrtuner.formats.terraform import quoted
 
 __all__ = ["FORMAT", "PLATFORM"]
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """The flags of an instance, to be moved into the resource that is there."""
+    """Return an instance's flags, to be copied into the existing resource."""
     ours, left_out = divided(lines)
     notes = comments([
         title,
@@ -43,7 +43,7 @@ def _block(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """The flags of every block, in PostgreSQL's notation."""
+    """Return the flags of every block, in PostgreSQL's notation."""
     return managed.shown(platform(PLATFORM), managed.hcl_pairs(text, r"\bdatabase_flags"))
 
 

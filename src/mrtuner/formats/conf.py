@@ -1,4 +1,4 @@
-"""postgresql.conf: a file to include, each reason above its setting.
+"""postgresql.conf: a file to include, with each reason above its setting.
 
 Source of the notation: src/backend/utils/misc/guc-file.l.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, one_line
 
-#: What the lexer takes without quotes in every version. "1e-05" and "a.b" are not among it.
+#: What the lexer accepts without quotes in every version. "1e-05" and "a.b" are excluded.
 _BARE = re.compile(r"[+-]?[0-9]+([A-Za-z]*|\.[0-9]+)|[A-Za-z_][A-Za-z0-9_]*")
 _SETTING = re.compile(
     r"\s*(?P<name>[A-Za-z_][\w$.]*)\s*=?\s*"
@@ -22,7 +22,7 @@ _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A file for ``include`` in postgresql.conf."""
+    """Return a file for ``include`` in postgresql.conf."""
     head = [
         f"# {one_line(title)}".rstrip(),
         "# Include this file at the end of postgresql.conf:  include 'mrtuner.conf'",
@@ -32,13 +32,13 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def settings(lines: Sequence[Line]) -> str:
-    """The settings alone, a reason above each; those with a condition as comments, last."""
+    """Return only the settings, each below its reason; conditional ones last, as comments."""
     plain = [_setting(line) for line in lines if not line.condition]
     return "\n".join(plain + _offered([line for line in lines if line.condition]))
 
 
 def _offered(lines: Sequence[Line]) -> list[str]:
-    """Each condition once, above the settings that it allows."""
+    """Return each condition once, above the settings that it allows."""
     conditions = dict.fromkeys(line.condition for line in lines)
     return [
         f"# {one_line(condition)}\n"
@@ -61,17 +61,17 @@ def _value(line: Line) -> str:
 
 
 def escaped(value: str) -> str:
-    """A value as it stands between single quotes."""
+    """Return a value as written between single quotes."""
     return value.replace("\\", "\\\\").replace("'", "''")
 
 
 def unescaped(text: str) -> str:
-    """What stands between single quotes, as the server reads it."""
+    """Return the text between single quotes as the server reads it."""
     return _ESCAPE.sub(_letter, text)
 
 
 def read(text: str) -> dict[str, str]:
-    """Name → value of a configuration file; the last setting of a name wins, as in PostgreSQL."""
+    """Return name → value of a configuration file; as in PostgreSQL, the last setting wins."""
     return dict(_read_row(row) for row in text.split("\n") if row.strip() and not _comment(row))
 
 

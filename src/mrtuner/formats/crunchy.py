@@ -1,7 +1,7 @@
 """Crunchy's operator (PGO): a merge patch for a ``PostgresCluster``.
 
-The operators of 2025 and later have ``spec.config.parameters``, which this writes; before, the
-same mapping stood at ``spec.patroni.dynamicConfiguration.postgresql.parameters``, read back too.
+Operators since 2025 have ``spec.config.parameters``, which this writes; earlier ones have the
+same mapping at ``spec.patroni.dynamicConfiguration.postgresql.parameters``, which is also read.
 Source: postgres-operator, pkg/apis/postgres-operator.crunchydata.com/v1beta1,
 PostgresConfigSpec: the validation rules on Parameters; internal/postgres/parameters.go.
 """
@@ -30,12 +30,12 @@ _OLD_PATH = ("spec", "patroni", "dynamicConfiguration", "postgresql", "parameter
 
 
 def owned(name: str) -> bool:
-    """Does the operator refuse to have this parameter set?"""
+    """Whether the operator refuses this parameter."""
     return name in OWNED or name.startswith(OWNED_FAMILIES)
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """``spec.config.parameters``; Refused beyond the fifty parameters that the schema takes."""
+    """Return ``spec.config.parameters``; Refused above the schema's limit of fifty parameters."""
     ours, said = patroni.accepted([line for line in lines if not owned(line.name)])
     if len(ours) > MOST:
         raise Refused(
@@ -59,7 +59,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """The parameters, from their place now or the one before."""
+    """Return the parameters, from their current or earlier place."""
     try:
         found = manifest.load(text, _PATH)
     except BadValue:

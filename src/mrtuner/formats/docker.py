@@ -14,7 +14,7 @@ from mrtuner.formats.line import Format, Line
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A file to lay over compose.yaml; the service is called postgres."""
+    """Return an override file for compose.yaml; the service is called postgres."""
     notes = [
         title,
         "Apply: docker compose -f compose.yaml -f FILE up -d",
@@ -34,7 +34,7 @@ def _argument(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """What the first service's command sets with -c."""
+    """Return what the first service's command sets with -c."""
     for service in manifest.load(text, ("services",)).values():
         command = service.get("command") if isinstance(service, dict) else None
         if isinstance(command, list):

@@ -1,8 +1,8 @@
 """Helm: values for Bitnami's PostgreSQL chart and charts built like it.
 
-The chart appends ``primary.extendedConfiguration`` to its configuration, after running it
-through Helm's templates, and names the libraries to load in a value of their own. Source:
-the chart's README, "PostgreSQL Primary parameters" and "PostgreSQL common parameters".
+The chart appends ``primary.extendedConfiguration`` to its configuration, after running it through
+Helm's templates, and has a separate value for the libraries to load. Source: the chart's README,
+"PostgreSQL Primary parameters" and "PostgreSQL common parameters".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BRACES_IN_TEMPLATE: Final = '{{ "{{" }}'
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A values file."""
+    """Return a values file."""
     preload = [line for line in lines if line.name == _LIBRARIES]
     plain = [line for line in lines if line.name != _LIBRARIES]
     notes = [
@@ -39,7 +39,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """The extended configuration, the libraries as a parameter again."""
+    """Return the extended configuration, with the libraries as a parameter again."""
     values = manifest.load(text)
     body = str(manifest.load(text, ("primary",)).get("extendedConfiguration", ""))
     found = conf.read(body.replace(_BRACES_IN_TEMPLATE, _BRACES))

@@ -1,4 +1,4 @@
-"""One setting on its way into a file, and what every format needs to know of it."""
+"""One setting to be written to a file, with what every format needs to know about it."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ _BREAKING = ("Cc", "Cs", "Zl", "Zp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A parameter, its value and why.
+    """A parameter, its value and the reason for it.
 
-    The value is text in PostgreSQL's notation without quotes of its own: ``4GB``, ``0.9``,
-    ``on``, ``pg_stat_statements``. Lists are written as PostgreSQL shows them: ``a, b``.
+    The value is unquoted text in PostgreSQL's notation: ``4GB``, ``0.9``, ``on``,
+    ``pg_stat_statements``. Lists are written as PostgreSQL shows them: ``a, b``.
     """
 
     name: str
     value: str
-    quoted: bool  # a string or list parameter, whose value always stands in quotes
+    quoted: bool  # a string or list parameter, whose value is always quoted
     comment: str  # the reason, one line
     restart: bool
-    condition: str = ""  # when it may be used: a format writes it as a comment, or leaves it out
+    condition: str = ""  # when it may be used: a format comments it out or omits it
 
     @property
     def reason(self) -> str:
-        """The comment as one printable line, with a word where a restart is due."""
+        """The comment as one printable line, marked where a restart is needed."""
         return one_line(f"{self.comment} (restart)" if self.restart else self.comment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A way to write settings down, and its inverse."""
+    """A way to write settings, and its inverse."""
 
     name: str
     summary: str  # one line for --help
     write: Callable[[Sequence[Line], str], str]  # lines and a title
     read: Callable[[str], dict[str, str]]  # raises BadValue
-    conditional: bool = False  # takes lines with a condition, and writes them as comments
-    container: bool = False  # for servers on volumes that MrTuner does not see
+    conditional: bool = False  # accepts conditional lines, and comments them out
+    container: bool = False  # for servers on volumes that MrTuner cannot see
 
 
 def checked(lines: Sequence[Line]) -> Sequence[Line]:
-    """The lines, if every format can carry them; otherwise BadValue.
+    """Return the lines if every format can express them; otherwise raise BadValue.
 
-    A value with a line break has no form that ALTER SYSTEM takes.
+    ALTER SYSTEM cannot set a value with a line break.
     Source: guc.c, AlterSystemSetConfigFile.
     """
     seen: set[str] = set()
@@ -73,7 +73,7 @@ def checked(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def divide(lines: Iterable[Line], owned: Collection[str]) -> tuple[list[Line], list[Line]]:
-    """The lines to write, and those whose parameter somebody else owns."""
+    """Split the lines into those to write and those whose parameter someone else owns."""
     ours: list[Line] = []
     theirs: list[Line] = []
     for line in lines:
@@ -82,12 +82,12 @@ def divide(lines: Iterable[Line], owned: Collection[str]) -> tuple[list[Line], l
 
 
 def one_line(text: str) -> str:
-    """Text fit for a comment: one line, nothing unprintable."""
+    """Return text fit for a comment: on one line, all printable."""
     return "".join(character for character in " ".join(text.split()) if character.isprintable())
 
 
 def items(value: str) -> list[str]:
-    """The items of a list parameter.
+    """Return the items of a list parameter.
 
     >>> items('pg_stat_statements, "odd,name"')
     ['pg_stat_statements', 'odd,name']
@@ -99,7 +99,7 @@ def items(value: str) -> list[str]:
 
 
 def listing(found: Iterable[str]) -> str:
-    """The inverse of `items`, as PostgreSQL shows a list."""
+    """Join items as PostgreSQL shows a list; the inverse of `items`."""
     return ", ".join(_item(item) for item in found)
 
 

@@ -1,7 +1,7 @@
-"""Settings for managed servers: numbers in base units, and what a platform refuses left out.
+"""Settings for managed servers: numbers in base units, without what a platform refuses.
 
-A patch with one flag that the platform refuses changes nothing, so only what is known to be taken
-is written; the rest is named with its value. Source of what is taken: catalog/platforms.json.
+A patch with one refused flag changes nothing, so only what is known to be accepted is written; the
+rest is listed with its values. Source of what is accepted: catalog/platforms.json.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from mrtuner.catalog.platforms import Platform, newest
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Line, items, listing
 
-#: A quoted template of HCL without escapes and interpolations.
+#: A quoted HCL template without escapes and interpolations.
 _TEXT: Final = r'"([^"\\$%\n]*)"'
 
 
 def taken(
     known: Platform, lines: Iterable[Line], doubtful: Mapping[str, str], instead: Mapping[str, str]
 ) -> tuple[list[Line], list[str]]:
-    """The lines that the platform takes, values as it wants them, and what there is to say.
+    """Return the lines that the platform accepts, with values in its notation, and the notes.
 
-    `doubtful` names parameters whose bounds we cannot check, with what they are; `instead` says
-    for one that is not on the list how it is set there. BadValue for a value that PostgreSQL
+    `doubtful` names parameters whose bounds we cannot check, with those bounds; `instead` says how
+    to set a parameter that is not on the platform's list. BadValue for a value that PostgreSQL
     itself would refuse.
     """
     ours: list[Line] = []
@@ -53,7 +53,7 @@ def taken(
 
 
 def takes(here: FamilyParameter, text: str) -> bool:
-    """Whether a value is within what the platform allows."""
+    """Whether the platform allows a value."""
     try:
         here.check(text)
     except BadValue:
@@ -62,7 +62,7 @@ def takes(here: FamilyParameter, text: str) -> bool:
 
 
 def base_text(text: str, parameter: Parameter, here: FamilyParameter) -> str:
-    """A value as platforms want it: in the base unit and without it, lists without spaces."""
+    """Return a value in the platforms' notation: a base-unit number, or a list without spaces."""
     if here.data_type == "list":
         return ",".join(items(text)) if text.strip() else ""
     value = parameter.parse(text)
@@ -72,7 +72,7 @@ def base_text(text: str, parameter: Parameter, here: FamilyParameter) -> str:
 
 
 def shown(known: Platform, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The inverse: name → value as PostgreSQL's notation has it, ``64MB`` for ``65536``.
+    """Return name → value in PostgreSQL's notation, the inverse: ``64MB`` for ``65536``.
 
     Names that are not PostgreSQL's own keep their text.
     """
@@ -87,21 +87,21 @@ def _shown(known: Platform, name: str, text: str) -> str:
 
 
 def restarts(lines: Iterable[Line], how: str) -> list[str]:
-    """The note on the parameters that wait for a restart, after the words that say how."""
+    """Return the note on parameters that wait for a restart, after the words that say how."""
     names = [line.name for line in lines if line.restart]
     return [f"{how}: {', '.join(names)}"] if names else []
 
 
 def reasons(lines: Iterable[Line]) -> str:
-    """A row of comment for every line with a reason."""
+    """Return a comment for every line with a reason."""
     return "".join(f"# {line.name}: {line.reason}\n" for line in lines if line.reason)
 
 
 def hcl_pairs(text: str, block: str) -> Iterator[tuple[str, str]]:
-    """Name and value of every block of Terraform that sets both.
+    """Yield name and value of every Terraform block that sets both.
 
-    `block` is the pattern of what stands before the brace; blocks within it are not looked for.
-    BadValue for a text without a resource, and for a name or value that is no plain text.
+    `block` is the pattern of the text before the brace; nested blocks are ignored. BadValue for a
+    text without a resource, and for a name or value that is not plain text.
     """
     bare = re.sub(r"(?m)^\s*(#|//).*$", "", text)
     if bare.strip() and not re.search(r'(?m)^resource "', bare):

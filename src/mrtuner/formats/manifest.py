@@ -1,7 +1,7 @@
-"""YAML that other programs read: every value a quoted string, every reason above its value.
+"""YAML for other programs: every value is a quoted string with its reason above it.
 
-Quotes are forced. PyYAML alone would leave 1e-05 and similar bare, which the YAML readers of
-Kubernetes take for numbers, and their schemas want strings.
+Quotes are forced. PyYAML alone would leave 1e-05 and similar unquoted, which Kubernetes' YAML
+readers parse as numbers, while its schemas require strings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Block(str):
 
 
 def parameters(lines: Iterable[Line]) -> dict[str, Text]:
-    """Name → value, as every operator's ``parameters`` mapping wants it."""
+    """Return name → value for the ``parameters`` mapping of any operator."""
     return {line.name: Text(line.value) for line in lines}
 
 
@@ -48,13 +48,13 @@ def manifest(
     key: re.Pattern[str] = _KEY,
     above: int = 0,
 ) -> str:
-    """The document with its notes on top and each line's reason above it.
+    """Return the document with its notes at the top and each reason above its setting.
 
     `key` finds the row that sets a parameter; the reason goes `above` more rows up.
     """
     import yaml
 
-    # 2**30 columns: a value is never folded
+    # 2**30 columns: values are never folded
     body = yaml.dump(
         document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=2**30
     )  # fmt: skip
@@ -84,13 +84,13 @@ def _annotated(body: str, lines: Iterable[Line], key: re.Pattern[str], above: in
 
 
 def left_out(theirs: Sequence[Line], owner: str) -> list[str]:
-    """The note that names parameters which are not ours to set."""
+    """Return the note that lists parameters owned by someone else."""
     names = ", ".join(line.name for line in theirs)
     return [f"Left out, {owner} sets them itself: {names}"] if theirs else []
 
 
 def load(text: str, path: Sequence[str] = ()) -> dict[str, Any]:
-    """The mapping at `path` in a YAML document; BadValue where there is none."""
+    """Return the mapping at `path` in a YAML document; BadValue where there is none."""
     found = document(text)
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
@@ -100,7 +100,7 @@ def load(text: str, path: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def document(text: str) -> Any:
-    """What a YAML document holds, or BadValue."""
+    """Return the content of a YAML document, or raise BadValue."""
     import yaml
 
     try:
@@ -110,12 +110,12 @@ def document(text: str) -> Any:
 
 
 def values(found: Mapping[str, object]) -> dict[str, str]:
-    """The mapping as configuration text; bare YAML numbers and switches are read too."""
+    """Return the mapping as configuration text; unquoted YAML numbers and Booleans are accepted."""
     return {str(name): text(value) for name, value in found.items()}
 
 
 def text(value: object) -> str:
-    """One value as configuration text."""
+    """Return one value as configuration text."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
@@ -131,7 +131,7 @@ def _dumper() -> type[yaml.SafeDumper]:
             flow: bool = False,
             indentless: bool = False,  # noqa: ARG002 (its signature)
         ) -> None:
-            super().increase_indent(flow, False)  # list items one step in, as people write them
+            super().increase_indent(flow, False)  # indent list items, as people write them
 
     def scalar(style: str) -> Any:
         return lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style)

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, one_line
 
-#: Text that a code span shows as it is, even inside a table.
+#: Text that a code span shows unchanged, even inside a table.
 _PLAIN = re.compile(r"[^\s`|\\]+( [^\s`|\\]+)*")
 _MARKUP = re.compile(r"[\\`*\[\]<>|&]")
-#: Inside <code> Markdown still reads its own signs, and HTML folds spaces.
+#: Inside <code>, Markdown still interprets its own characters, and HTML folds spaces.
 _IN_CODE = re.compile(r"""[!"#&'()*+<>?@\[\\\]^_`{|}~]|(?<= ) | $|^ """)
 _ROW = re.compile(r"\| (?P<name>\S+) \| (?P<value>.*?) \| (?:restart|reload) \| .*\|")
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A table of four columns, the order given, below the title."""
+    """Return a table of four columns, in the given order, below the title."""
     return "\n".join(_rows(lines, one_line(title))) + "\n"
 
 
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """Name → value of the table; text around it is passed over."""
+    """Return name → value of the table; text around it is ignored."""
     found = dict(_cells(row) for row in text.split("\n") if row.startswith(("| `", "| <code>")))
     if not found and "| Parameter | Value |" not in text:
         raise BadValue("no table of parameters in this text")

@@ -1,7 +1,7 @@
 """NixOS: a module that sets ``services.postgresql.settings``.
 
-Every value is a string: the module writes strings between single quotes, doubles quotes in them and
-leaves backslashes, which postgresql.conf reads as escapes, so they are doubled here. Source:
+Every value is a string. The module puts strings between single quotes and doubles quotes in them,
+but keeps backslashes, which postgresql.conf reads as escapes; so they are doubled here. Source:
 nixpkgs 25.11, nixos/modules/services/databases/postgresql.nix; Nix manual, "String literal".
 """
 
@@ -15,7 +15,7 @@ from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, divide
 from mrtuner.formats.parameter_group import comments
 
-#: Set by the module itself, at the priority of ours: a second value is a conflict.
+#: Set by the module itself with the same priority as ours: a second value is a conflict.
 OWNED: Final = frozenset({"hba_file", "ident_file", "listen_addresses", "log_destination"})
 _PATH: Final = "services.postgresql.settings"
 _BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*")
@@ -32,7 +32,7 @@ _NEEDS_ENABLING: Final = "jit: set services.postgresql.enableJIT = true too, for
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A file for ``imports`` in configuration.nix."""
+    """Return a file for ``imports`` in configuration.nix."""
     ours, theirs = divide(lines, OWNED)
     jit = any(line.name == "jit" and line.value == "on" for line in ours)
     notes = comments([
@@ -59,12 +59,12 @@ def _setting(line: Line) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string literal; a dollar sign before a brace would begin an interpolation."""
+    """Return a string literal; a dollar sign before a brace would begin an interpolation."""
     return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'
 
 
 def read(text: str) -> dict[str, str]:
-    """The settings; true and false are on and off, numbers are taken as they stand."""
+    """Return the settings; true and false become on and off, numbers are kept."""
     block = _BLOCK.search(_without_comments(text))
     if block is None:
         raise BadValue(

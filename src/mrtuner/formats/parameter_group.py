@@ -1,4 +1,4 @@
-"""One parameter group of RDS on its way into a file, and what every format needs to know of it."""
+"""An RDS parameter group to be written to a file, with what every format needs to know."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import one_line
+from mrtuner.wording import first_upper
 
 Method = Literal["immediate", "pending-reboot"]
 
@@ -36,14 +37,14 @@ class GroupLine:
 
     @property
     def reason(self) -> str:
-        """The comment as one printable line, with a word where a reboot is due."""
+        """The comment as one printable line, marked where a reboot is needed."""
         due = " (reboot)" if self.method == "pending-reboot" else ""
         return f"{one_line(self.comment)}{due}" if self.comment else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A parameter group on its way into a file."""
+    """A parameter group to be written to a file."""
 
     name: str
     family: str
@@ -60,14 +61,14 @@ class Group:
 
     @property
     def logical_name(self) -> str:
-        """The name as a class, letters and digits only: ``AppPg17``."""
-        name = "".join(part[:1].upper() + part[1:] for part in self.name.split("-"))
+        """The name as a class, only letters and digits: ``AppPg17``."""
+        name = "".join(first_upper(part) for part in self.name.split("-"))
         return f"{name}Group" if iskeyword(name) else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFormat:
-    """A way to write a group down."""
+    """A way to write a group."""
 
     name: str
     summary: str  # one line for --help
@@ -75,7 +76,7 @@ class GroupFormat:
 
 
 def comments(notes: Iterable[str], mark: str = "# ") -> str:
-    """Notes as rows of comments, wrapped."""
+    """Return notes as wrapped comment lines."""
     rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
     return "".join(f"{row}\n" for row in rows)
 
@@ -88,7 +89,7 @@ def _wrapped(note: str, mark: str) -> list[str]:
 
 
 def checked_name(name: str) -> str:
-    """The name as RDS stores it, in lower case, or BadValue."""
+    """Return the name as RDS stores it, in lower case, or raise BadValue."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST:
         raise BadValue(
             f"{name!r} is not a name for a parameter group",
@@ -98,14 +99,14 @@ def checked_name(name: str) -> str:
 
 
 def checked_family(family: str) -> str:
-    """The family if it can be one, else BadValue."""
+    """Return the family if it is a possible one, else raise BadValue."""
     if not _FAMILY.fullmatch(family):
         raise BadValue(f"{family!r} is not a family of PostgreSQL", "Families are like postgres17.")
     return family
 
 
 def checked_lines(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
-    """The lines if every format can carry them, else BadValue."""
+    """Return the lines if every format can express them, else raise BadValue."""
     seen: set[str] = set()
     for line in (found := tuple(lines)):
         if not _PARAMETER.fullmatch(line.name):

@@ -12,18 +12,18 @@ from typing import Final
 from mrtuner.formats import manifest
 from mrtuner.formats.line import Format, Line, divide
 
-#: Set from listen, scope and the replication state, or forced on (wal_log_hints: not by the
-#: newest versions).
+#: Set from listen, scope and the replication state, or forced on (not wal_log_hints in the newest
+#: versions).
 OWNED: Final = frozenset({
     "cluster_name", "hot_standby", "listen_addresses", "port", "primary_conninfo",
     "primary_slot_name", "wal_log_hints",
 })  # fmt: skip
-#: Shared memory: a replica with less than its primary does not start.
+#: Shared memory: a replica with less than its primary cannot start.
 SHARED: Final = (
     "max_connections", "max_locks_per_transaction", "max_prepared_transactions",
     "max_wal_senders", "max_worker_processes",
 )  # fmt: skip
-#: Below these Patroni drops the value and uses its own default instead, unasked.
+#: Below these Patroni silently replaces the value with its own default.
 LEAST: Final = {
     "max_connections": 25,
     "max_locks_per_transaction": 32,
@@ -36,7 +36,7 @@ _PATH = ("postgresql", "parameters")
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """``postgresql.parameters`` of the dynamic configuration."""
+    """Return ``postgresql.parameters`` of the dynamic configuration."""
     ours, theirs = divide(lines, OWNED)
     ours, notes = accepted(ours)
     head = [
@@ -50,14 +50,14 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def accepted(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """The lines that Patroni takes, here and inside operators, and what there is to say."""
+    """Return the lines that Patroni, alone or in an operator, accepts, and the notes."""
     small = [line for line in lines if _too_small(line)]
     rest = [line for line in lines if line not in small]
     return rest, [*_shared_memory(rest), *(_least(line) for line in small)]
 
 
 def _shared_memory(lines: Iterable[Line]) -> list[str]:
-    """How to restart a cluster whose shared memory changes."""
+    """Return how to restart a cluster whose shared memory changes."""
     names = [line.name for line in lines if line.name in SHARED]
     if not names:
         return []
@@ -79,7 +79,7 @@ def _least(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """``postgresql.parameters`` of a dynamic configuration."""
+    """Return ``postgresql.parameters`` of a dynamic configuration."""
     return manifest.values(manifest.load(text, _PATH))
 
 

@@ -1,7 +1,8 @@
 """Puppet: Hiera data for the module puppetlabs-postgresql, ``postgresql::server::config_entries``.
 
-The module writes a value between single quotes as it stands, so quotes and backslashes are doubled
-here; Hiera replaces ``%{…}``, so such a sign is a call of literal(). Source: puppetlabs-postgresql
+The module puts a value between single quotes unchanged, so quotes and backslashes are doubled here.
+Hiera interpolates ``%{…}``, so such a sign becomes a call of literal(). Source:
+puppetlabs-postgresql
 6.7 to 10, manifests/server.pp (config_entries) and server/instance/config.pp,
 lib/puppet/provider/postgresql_conf; Puppet documentation, "Interpolation in Hiera".
 """
@@ -25,7 +26,7 @@ _LITERAL: Final = "%{literal('%')}{"
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A file of Hiera data."""
+    """Return a file of Hiera data."""
     ours, theirs = divide(lines, OWNED)
     restarts = [line.name for line in ours if line.restart]
     notes = [
@@ -51,7 +52,7 @@ def _entry(value: str) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """The entries as configuration text."""
+    """Return the entries as configuration text."""
     entries = manifest.values(manifest.load(text, (_KEY,)))
     return {name: conf.unescaped(value.replace(_LITERAL, _SIGN)) for name, value in entries.items()}
 

@@ -1,6 +1,6 @@
-"""SQL: ALTER SYSTEM, one statement a setting, then a reload.
+"""SQL: one ALTER SYSTEM statement per setting, then a reload.
 
-ALTER SYSTEM writes postgresql.auto.conf at once and in no transaction. Source: guc_funcs.c,
+ALTER SYSTEM writes postgresql.auto.conf immediately and outside transactions. Source: guc_funcs.c,
 flatten_set_variable_args; guc.c, AlterSystemSetConfigFile.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, items, listing, one_line
 
-#: Of these PostgreSQL quotes each argument as one name: 'a, b' would be a single library.
+#: For these, PostgreSQL quotes each argument as one name: 'a, b' would be a single library.
 #: Source: pg_dump, dumputils.c, variable_is_guc_list_quote.
 LISTS = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries",
@@ -27,7 +27,7 @@ _RELOAD = "SELECT pg_reload_conf();"
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """A script for psql, as a superuser or a role with ALTER SYSTEM on these parameters."""
+    """Return a script for psql, for a superuser or a role with ALTER SYSTEM on the parameters."""
     of_libraries = [line for line in lines if "." in line.name]
     parts = [
         _comment(title),
@@ -40,7 +40,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def _last(lines: Sequence[Line]) -> Iterator[str]:
-    """Settings of a library: before 16 the server knows their names only once it is loaded."""
+    """Yield libraries' settings: before 16 the server knows them only when they are loaded."""
     if lines:
         yield _comment("Settings of libraries: run these again if the library is not loaded yet.")
     yield from (_statement(line) for line in lines)
@@ -72,13 +72,13 @@ def _arguments(line: Line) -> str:
 
 
 def _literal(text: str) -> str:
-    """A literal that means the same whatever standard_conforming_strings says."""
+    """Return a literal that does not depend on standard_conforming_strings."""
     body = text.replace("'", "''")
     return "E'" + body.replace("\\", "\\\\") + "'" if "\\" in text else f"'{body}'"
 
 
 def read(text: str) -> dict[str, str]:
-    """Name → value of a script that `write` made; other statements are refused."""
+    """Return name → value of a script that `write` made; other statements are refused."""
     rows = (row.strip() for row in text.split("\n"))
     return dict(_read_row(row) for row in rows if row and row != _RELOAD and row[:2] != "--")
 

@@ -12,8 +12,8 @@ from typing import Final
 from mrtuner.formats import manifest, patroni
 from mrtuner.formats.line import Format, Line, divide
 
-#: Spilo archives, ships logs, encrypts and loads its own list of libraries, pg_stat_statements
-#: among them: a list of ours would replace it and take the operator's extensions away.
+#: Spilo archives, ships logs, encrypts and loads its own list of libraries, including
+#: pg_stat_statements: our list would replace it and remove the operator's extensions.
 OWNED: Final = patroni.OWNED | {
     "archive_command", "archive_mode", "log_destination", "log_directory", "log_file_mode",
     "log_filename", "log_rotation_age", "log_truncate_on_rotation", "logging_collector",
@@ -25,7 +25,7 @@ _PATH = ("spec", "postgresql", "parameters")
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
-    """``spec.postgresql.parameters``."""
+    """Return ``spec.postgresql.parameters``."""
     ours, theirs = divide(lines, OWNED)
     ours, said = patroni.accepted(ours)
     notes = [
@@ -43,7 +43,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """``spec.postgresql.parameters``."""
+    """Return ``spec.postgresql.parameters``."""
     return manifest.values(manifest.load(text, _PATH))
 
 

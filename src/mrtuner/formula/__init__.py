@@ -1,1 +1,1 @@
-"""The algebra of sizes: what rules are written in, and the formula language of RDS."""
+"""The algebra of sizes in which rules are written, and the formula language of RDS."""

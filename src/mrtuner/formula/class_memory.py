@@ -1,9 +1,9 @@
-"""DBInstanceClassMemory: what a class probably has of it, and what an instance shows it has.
+"""DBInstanceClassMemory: an estimate for a class, or a measurement on an instance.
 
-AWS publishes no values: it is the machine's memory less what the operating system and RDS keep
-for themselves, and that part is linear in the whole. The lines below were fitted to default
-values of max_connections that people read on live instances or that AWS prints; each such value v
-under ``{DBInstanceClassMemory/d}`` bounds the memory to [v*d, (v+1)*d). None is known above 32 GiB.
+AWS publishes no values: it is the machine's memory minus what the operating system and RDS keep
+for themselves, a part that is linear in the total. The lines below were fitted to default values
+of max_connections read on live instances or published by AWS; each such value v under
+``{DBInstanceClassMemory/d}`` bounds the memory to [v*d, (v+1)*d). None is known above 32 GiB.
 
 An instance itself is better evidence: a default of ``{DBInstanceClassMemory/16384}`` bounds its
 memory to 16 KiB (`calibrated`).
@@ -32,15 +32,15 @@ VARIABLE: Final = "DBInstanceClassMemory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """DBInstanceClassMemory, probably, and the bounds it should lie in [bytes, both inclusive]."""
+    """The likely DBInstanceClassMemory, and its likely bounds [bytes, both inclusive]."""
 
     value: Bytes
     low: Bytes
     high: Bytes
     source: str
-    measured: bool  # read off this very instance, not inferred from others like it
-    extrapolated: bool = False  # beyond the largest class that anybody read
-    notes: tuple[str, ...] = ()  # what contradicts it, or speaks against trusting it
+    measured: bool  # read from this very instance, not inferred from similar ones
+    extrapolated: bool = False  # beyond the largest class with a known value
+    notes: tuple[str, ...] = ()  # contradicting evidence, or reasons not to trust it
 
     def __str__(self) -> str:
         size = pretty_bytes(self.value)
@@ -53,14 +53,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is withheld: so much, and this share of the machine's memory."""
+    """The memory withheld: a fixed amount, and a share of the machine's memory."""
 
     fixed: Bytes
     share: Fraction
     source: str
 
     def memory(self, total: Bytes) -> Bytes:
-        """What is left of a machine's memory [bytes]; 0 where nothing would be."""
+        """Return what is left of a machine's memory [bytes], at least 0."""
         return Bytes(max(0, int(total - self.fixed - self.share * total)))
 
 
@@ -70,8 +70,8 @@ NITRO: Final = Fit(
     "the machine's memory less 326 MiB and 3.62 %: a fit to 8 classes of RDS for PostgreSQL, "
     "within 1.2 % from 2 to 32 GiB",
 )
-#: The RDS for MySQL classes of 2015. The four old PostgreSQL classes that are known lie within
-#: 3 % of it, and up to 17 % off the newer line. That it holds for PostgreSQL is an inference.
+#: The RDS for MySQL classes of 2015. The four old PostgreSQL classes that are known are within
+#: 3 % of it, and up to 17 % off the newer line. That it holds for PostgreSQL is inferred.
 XEN: Final = Fit(
     Bytes(233 * MiB),
     Fraction(180, 10_000),
@@ -84,15 +84,15 @@ AURORA_FIT: Final = Fit(
     "of Aurora PostgreSQL, exact from 4 to 32 GiB",
 )
 
-#: The largest class that was read: beyond it the default of max_connections is capped at 5000.
+#: The largest class with a known value: beyond it the default of max_connections is capped at 5000.
 LARGEST_READ: Final = Bytes(32 * GiB)
 _BAND: Final = Fraction(2, 100)
-#: Largest distance of an old class from its line.
+#: Largest deviation of an old class from its line.
 _XEN_ABOVE: Final = Fraction(3, 100)
-#: Aurora's db.t3.medium has 3.7 % more than its Graviton twin; db.t3.large has the same.
+#: Aurora's db.t3.medium has 3.7 % more than its Graviton twin; db.t3.large has the same amount.
 _INTEL_ABOVE: Final = Fraction(4, 100)
 
-#: Classes that lie off their line and were read themselves: MiB, and where that is from.
+#: Classes that deviate from their line but have known values: MiB, and the source.
 _READ: Final[Mapping[tuple[str, str], tuple[float, str]]] = MappingProxyType(
     {
         (POSTGRES, "db.m1.large"): (7254, "read in 2013: {M/12582880} gave 604 on a db.m1.large"),
@@ -109,7 +109,7 @@ _MICRO_SOURCE: Final = "read on live db.t4g.micro instances (79 connections by d
 
 @cache
 def class_memory(cls: InstanceClass, engine: str = POSTGRES) -> Estimate:
-    """What instances of a class probably have [bytes].
+    """Return the likely memory of instances of a class [bytes].
 
     >>> from mrtuner.catalog.classes import instance_class
     >>> print(class_memory(instance_class("db.r6g.xlarge")))
@@ -128,7 +128,7 @@ def class_memory(cls: InstanceClass, engine: str = POSTGRES) -> Estimate:
 
 
 def given(memory: Bytes) -> Estimate:
-    """DBInstanceClassMemory as somebody states it."""
+    """Return an estimate for a DBInstanceClassMemory given by the user."""
     return Estimate(value=memory, low=memory, high=memory, source="as given", measured=True)
 
 
@@ -148,16 +148,16 @@ def _around(value: Bytes, source: str, above: Fraction = _BAND) -> Estimate:
     return Estimate(value=value, low=Bytes(low), high=Bytes(high), source=source, measured=False)
 
 
-#: No instance has more.
+#: No instance has more memory.
 _MOST: Final = 1 << 47
 
-#: Whose defaults tell the memory, most exact first.
+#: Settings whose defaults reveal the memory, most exact first.
 TELLING: Final = ("effective_cache_size", "shared_buffers", "max_connections")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One setting under its formula, and the memory that this implies [bytes, both inclusive]."""
+    """One setting with its formula, and the implied memory [bytes, both inclusive]."""
 
     name: str
     value: int
@@ -169,7 +169,7 @@ class Reading:
         return f"{self.name} = {self.value} by {self.formula}"
 
     def agrees(self, low: int, high: int) -> bool:
-        """Whether the memory may lie between the two."""
+        """Whether the memory may be between the two."""
         return self.low <= high and low <= self.high
 
 
@@ -180,13 +180,13 @@ def calibrated(
     machine: Mapping[str, int] | None = None,
     within: Estimate | None = None,
 ) -> Estimate:
-    """DBInstanceClassMemory of an instance, from what its settings came out as.
+    """Return an instance's DBInstanceClassMemory, derived from its settings.
 
-    `values` are in base units, as pg_settings shows them; `formulas` are those believed in force;
-    `machine` holds what else they name. The narrowest interval that most settings agree on wins;
-    who contradicts it is said in the notes. A setting outside `within`, the estimate of the
-    instance's class, is taken for one that somebody set. BadValue where nothing tells, or where
-    settings contradict one another and nothing decides between them.
+    `values` are in base units, as pg_settings shows them; `formulas` are those believed to be in
+    force; `machine` has their other variables. The narrowest interval that most settings agree on
+    wins; contradicting settings are mentioned in the notes. A setting outside `within`, the
+    estimate for the instance's class, is assumed to be user-set. Raises BadValue where no setting
+    helps, or where settings contradict one another and nothing decides between them.
     """
     found, notes = _readings(values, formulas, machine or {})
     if within is not None:
@@ -200,10 +200,10 @@ def calibrated(
 
 
 def implied(formula: Formula, value: int, machine: Mapping[str, int]) -> tuple[int, int] | None:
-    """The least and the largest memory [bytes] for which a formula gives this value, or None.
+    """Return the least and largest memory [bytes] for which a formula gives this value, or None.
 
-    The formula may not fall when the memory grows, as none of AWS's defaults does. None for a
-    value that it never gives, or gives for all memory beyond some size: a cap tells nothing.
+    The formula must not decrease as memory grows; none of AWS's defaults does. None for a value
+    that it never gives, or gives for all memory beyond some size: a cap reveals nothing.
     """
 
     def at(memory: int) -> int:
@@ -243,7 +243,7 @@ def _stranger(reading: Reading, within: Estimate) -> str:
 
 
 def _agreed(found: Sequence[Reading]) -> list[Reading]:
-    """The most readings that have some memory in common; BadValue on a tie."""
+    """Return the largest set of readings with some memory in common; BadValue on a tie."""
     groups = {tuple(of for of in found if of.agrees(each.low, each.low)) for each in found}
     most = max(len(group) for group in groups)
     best = [group for group in groups if len(group) == most]
@@ -284,7 +284,7 @@ _RDS: Final = "SELECT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE
 
 
 def default_formulas(engine: str, major: int) -> dict[str, str]:
-    """The defaults of a family that are formulas over the memory and tell it."""
+    """Return a family's default formulas that depend on memory and reveal it."""
     from mrtuner.catalog.families import family
 
     known = family(f"{engine}{major}").parameters
@@ -295,9 +295,9 @@ def default_formulas(engine: str, major: int) -> dict[str, str]:
 def of_instance(
     dsn: str, engine: str = POSTGRES, *, vcpus: int | None = None, within: Estimate | None = None
 ) -> Estimate:
-    """What a running instance has, told by its settings under the family's default formulas.
+    """Return a running instance's memory, derived from its settings and the default formulas.
 
-    ConnectError and UsageError as `mrtuner.postgres.connect`; BadValue as `calibrated`.
+    Raises ConnectError and UsageError as `mrtuner.postgres.connect`; BadValue as `calibrated`.
     """
     from mrtuner.postgres.connect import connect, translated
 

@@ -1,13 +1,13 @@
-"""Expressions over the machine: written once, evaluated to a number, printed as a reason.
+"""Expressions over the machine: written once, evaluated to a number, shown as a reason.
 
-A rule says ``MEMORY / 4`` or ``least(MEMORY / 16, 1 * GiB)``. The same object gives the value
+A rule uses ``MEMORY / 4`` or ``least(MEMORY / 16, 1 * GiB)``. The same object gives the value
 on one machine (`evaluate`), the words for a person (`prose`) and the same expression in a
-parameter's base unit (`in_unit`), which is the shape an RDS parameter group needs.
+parameter's base unit (`in_unit`), the form that an RDS parameter group needs.
 
-The algebra is kept in a normal form that both sides can compute exactly with integers:
-`least`, `greatest` and sums over terms ``variable * numerator // denominator``. A product of
-fractions is folded before it is floored, so ``MEMORY * 3 / 4 / 8192`` is one multiplication
-and one division, as RDS wants it.
+Expressions have a normal form that both we and RDS can compute exactly with integers: `least`,
+`greatest` and sums over terms ``variable * numerator // denominator``. A product of fractions
+is folded before it is floored, so ``MEMORY * 3 / 4 / 8192`` is one multiplication and one
+division, as RDS requires.
 
 >>> (MEMORY * 3 / 4).in_unit(8192)
 memory * 3 / 32768
@@ -27,27 +27,27 @@ from mrtuner.units import MiB
 
 
 class MissingVariable(KeyError):
-    """The machine's fact that an expression needs was not given; the argument names it."""
+    """A variable that an expression needs was not given; the argument names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expr(ABC):
-    """An integer expression over the machine; memory in bytes, CPUs in pieces."""
+    """An integer expression over the machine; memory in bytes, CPUs as a count."""
 
     @abstractmethod
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """The value on one machine, floored as PostgreSQL's base units are."""
+        """Return the value on one machine, floored as PostgreSQL's base units are."""
 
     @abstractmethod
     def scaled(self, factor: Fraction) -> Expr:
-        """This expression times an exact fraction."""
+        """Return this expression times an exact fraction."""
 
     @abstractmethod
     def prose(self, number: Callable[[int], str] = str) -> str:
-        """The expression in words, constants written by `number`."""
+        """Return the expression in words, with constants formatted by `number`."""
 
     def in_unit(self, unit: int) -> Expr:
-        """A size in bytes as a count of a base unit of `unit` bytes."""
+        """Return a size in bytes as a count of a base unit of `unit` bytes."""
         return self.scaled(Fraction(1, unit))
 
     def __mul__(self, factor: int | Fraction) -> Expr:
@@ -70,7 +70,7 @@ class Expr(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Constant(Expr):
-    """A number that does not change with the machine."""
+    """A number that does not depend on the machine."""
 
     value: Fraction | int
 
@@ -111,13 +111,13 @@ class Term(Expr):
 
 
 def _divisor(divisor: int, number: Callable[[int], str]) -> str:
-    """Memory is divided by plain numbers, or by sizes: one session for each 32 MB."""
+    """Return the divisor of memory: a plain number, or a size as in "one session per 32 MB"."""
     return number(divisor) if divisor % MiB == 0 else str(divisor)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Extreme(Expr):
-    """The least or the greatest of several."""
+    """The least or the greatest of several expressions."""
 
     least: bool
     parts: tuple[Expr, ...]
@@ -137,7 +137,7 @@ class Extreme(Expr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sum(Expr):
-    """Several added up, each floored for itself."""
+    """The sum of several expressions, each floored separately."""
 
     parts: tuple[Expr, ...]
 
@@ -156,22 +156,22 @@ CPUS: Final[Expr] = Term("cpus")
 
 
 def as_expr(value: Expr | int) -> Expr:
-    """An expression as it is; a number as a constant."""
+    """Return an expression unchanged, or a number as a constant."""
     return value if isinstance(value, Expr) else Constant(value)
 
 
 def least(*parts: Expr | int) -> Expr:
-    """The smallest of the parts, on each machine anew."""
+    """Return the smallest of the parts, evaluated on each machine."""
     return Extreme(True, tuple(map(as_expr, parts)))
 
 
 def greatest(*parts: Expr | int) -> Expr:
-    """The largest of the parts, on each machine anew."""
+    """Return the largest of the parts, evaluated on each machine."""
     return Extreme(False, tuple(map(as_expr, parts)))
 
 
 def total(*parts: Expr | int) -> Expr:
-    """The sum; like terms and constants are folded so that a formula stays short."""
+    """Return the sum; like terms and constants are combined to keep formulas short."""
     terms: dict[str, Fraction] = {}
     constant: Fraction | int = 0
     others = []

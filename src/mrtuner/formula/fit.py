@@ -1,9 +1,9 @@
-"""From a rule's expression to a formula in a shape that AWS documents.
+"""Turn a rule's expression into a formula of a form that AWS documents.
 
-AWS documents arithmetic in braces and one function around such; a rule's expression may nest
-`least` in `greatest` over sums. What fits a documented shape is written exactly. For the rest
-candidates are made from the expression's own branches and from its values; of those that pass
-nowhere what the memory budget allows, the one nearest to the rule's values wins.
+AWS documents arithmetic in braces and one function around it; a rule's expression may nest
+`least` in `greatest` over sums. What fits a documented form is written exactly. Otherwise
+candidates are made from the expression's own branches and from its values; of those that nowhere
+exceed what the memory budget allows, the one closest to the rule's values wins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final
 from mrtuner.formula.expression import Constant, Expr, Extreme, Sum, Term
 from mrtuner.formula.grammar import Formula, Function, Integer, braces
 
-#: A rule's variable and what RDS calls it.
+#: A rule's variable and its name in RDS.
 NAMES: Final[Mapping[str, str]] = {"memory": "DBInstanceClassMemory", "cpus": "DBInstanceVCPU"}
 MEMORY: Final = NAMES["memory"]
 
-#: What a count may be of the vCPUs.
+#: The factors of the vCPUs that a count may have.
 _SHARES_OF_CPUS: Final = tuple(
     map(Fraction, ("1/32", "1/16", "1/8", "1/4", "1/2", "1", "3/2", "2"))
 )
@@ -31,17 +31,17 @@ Machine = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a rule gives on one machine, in the parameter's base unit."""
+    """A rule's value on one machine, in the parameter's base unit."""
 
     machine: Machine  # by RDS's names
     value: int
-    most: int  # not to be passed there, whatever the shape
-    least: int = 0  # nor may it be less
-    weight: float = 1.0  # of being near `value`
+    most: int  # upper limit there, whatever the form
+    least: int = 0  # lower limit there
+    weight: float = 1.0  # for being close to `value`
 
 
 def exactly(expression: Expr) -> Formula | None:
-    """The expression in a documented shape, or None where there is none."""
+    """Return the expression in a documented form, or None if there is none."""
     match _flat(expression):
         case Extreme(least, parts):
             found = [_simple(part) for part in parts]
@@ -54,7 +54,7 @@ def exactly(expression: Expr) -> Formula | None:
 
 
 def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
-    """A documented formula that passes no sample's `most`, as near to the values as we can find."""
+    """Return the closest documented formula we find that exceeds no sample's `most`."""
     constant = Integer(min(sample.value for sample in samples))
     own = dict.fromkeys([*_branches(expression), constant])
     candidates = dict.fromkeys([*own, *_fitted(samples)])
@@ -66,7 +66,7 @@ def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
 
 
 def nearness(formula: Formula, samples: Iterable[Sample]) -> float:
-    """How near to the rule's values, 1 for equal, by the samples' weights."""
+    """Return the closeness to the rule's values, 1 if equal, weighted by sample."""
     shares, weights = 0.0, 0.0
     for sample in samples:
         pair = sorted((formula.evaluate(sample.machine), sample.value))
@@ -98,7 +98,7 @@ def _function(name: str, arguments: Sequence[Formula | None]) -> Formula | None:
 
 
 def _flat(expression: Expr) -> Expr:
-    """Least in least, greatest in greatest: taken up; what a larger constant hides goes."""
+    """Merge nested leasts and nested greatests; drop parts that a larger constant hides."""
     if not isinstance(expression, Extreme):
         return expression
     parts: list[Expr] = []
@@ -113,12 +113,12 @@ def _flat(expression: Expr) -> Expr:
 
 
 def _branches(expression: Expr) -> Iterator[Formula]:
-    """The expression in documented shapes, exact or below it, by its own structure."""
+    """Yield documented forms from the expression's structure, exact or below it."""
     exact = exactly(expression)
     if exact is not None:
         yield exact
     match _flat(expression):
-        case Extreme(True, parts):  # below each part: together below the least
+        case Extreme(True, parts):  # below every part, so below the least
             for choice in product(*(list(_branches(part)) for part in parts)):
                 yield from _flattened("LEAST", choice)
         case Extreme(False, parts):
@@ -131,7 +131,7 @@ def _branches(expression: Expr) -> Iterator[Formula]:
 
 
 def _flattened(name: str, choice: Sequence[Formula]) -> Iterator[Formula]:
-    """One function around all, where none of them brings another kind of function."""
+    """Yield one function around all, if none contains another kind of function."""
     arguments: list[Formula] = []
     for formula in choice:
         same = isinstance(formula, Function) and formula.name == name
@@ -142,14 +142,14 @@ def _flattened(name: str, choice: Sequence[Formula]) -> Iterator[Formula]:
 
 
 def _without_positive_constant(parts: Sequence[Expr]) -> Iterator[Formula]:
-    """Below ``V + 4`` lies ``V``, which can stand inside a function."""
+    """Yield a lower bound that fits inside a function: ``V`` for ``V + 4``."""
     rest = [part for part in parts if not (isinstance(part, Constant) and part.value >= 0)]
     if len(rest) == 1:
         yield from _branches(rest[0])
 
 
 def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
-    """Straight lines over memory or vCPUs that no sample forbids."""
+    """Yield straight lines over memory or vCPUs that every sample allows."""
     heaviest = max(samples, key=lambda sample: sample.weight)
     points = _least_by_memory(samples)
     least = heaviest.machine[MEMORY]
@@ -167,7 +167,7 @@ def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
 
 
 def _least_by_memory(samples: Iterable[Sample]) -> dict[int, int]:
-    """Of machines with the same memory the one that allows least: vCPUs take their part."""
+    """Return the lowest limit for each amount of memory, over all numbers of vCPUs."""
     points: dict[int, int] = {}
     for sample in samples:
         memory = sample.machine[MEMORY]
@@ -176,7 +176,7 @@ def _least_by_memory(samples: Iterable[Sample]) -> dict[int, int]:
 
 
 def _lower_hull(points: Mapping[int, int]) -> list[tuple[int, int]]:
-    """The corners of the convex line below all points; each of its edges passes none of them.
+    """Return the corners of the convex line below all points; its edges exceed none of them.
 
     Source: Andrew's monotone chain, the lower half.
     """
@@ -194,7 +194,7 @@ def _turns_right(first: tuple[int, int], middle: tuple[int, int], last: tuple[in
 
 
 def _line(low: tuple[int, int], high: tuple[int, int]) -> Formula:
-    """``SUM({M/q},-c)`` through the lower point and a little below the higher one."""
+    """Return ``SUM({M/q},-c)`` through the lower point and slightly below the higher one."""
     if high[1] <= low[1]:
         return Integer(min(low[1], high[1]))
     share = _share_of_memory(Fraction(high[1] - low[1], high[0] - low[0]))
@@ -203,5 +203,5 @@ def _line(low: tuple[int, int], high: tuple[int, int]) -> Formula:
 
 
 def _share_of_memory(share: Fraction) -> Formula:
-    """A share rounded down to one division: ``{DBInstanceClassMemory/1392641}``."""
+    """Return a share, rounded down to one division: ``{DBInstanceClassMemory/1392641}``."""
     return braces(MEMORY, Fraction(1, -(-share.denominator // share.numerator)))

@@ -1,8 +1,8 @@
-"""The formulas of RDS parameter groups: every form that AWS is known to take, evaluated exactly.
+"""The formulas of RDS parameter groups: every form that AWS is known to accept.
 
-A formula is arithmetic in braces, left to right in integers, each quotient truncated:
-``{DBInstanceClassMemory*75/819200}``. The functions GREATEST, LEAST and SUM stand outside the
-braces and take integers and braces. A comparison such as ``{DBInstanceVCPU}>2`` gives 1 or 0.
+A formula is integer arithmetic in braces, from left to right, with every quotient truncated:
+``{DBInstanceClassMemory*75/819200}``. The functions GREATEST, LEAST and SUM are outside the braces
+and take integers and braces. A comparison such as ``{DBInstanceVCPU}>2`` gives 1 or 0.
 
 Source: RDS User Guide, "Specifying DB parameters"; Aurora User Guide, the same section; and
 AWS's own defaults, which show ``{V/I*I}``, ``{log(V/I)*I}`` and a leading dollar sign. `log` is
@@ -26,7 +26,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: What PostgreSQL formulas may name, and its unit. Source: RDS User Guide; `port` shows the last.
+#: Variables of PostgreSQL formulas, with units. Source: RDS User Guide; `port` shows the last.
 VARIABLES: Final[Mapping[str, str]] = {
     "DBInstanceClassMemory": "bytes",
     "DBInstanceVCPU": "vCPUs",
@@ -49,9 +49,9 @@ _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
 }
 
 
-#: Nobody writes more functions inside one another.
+#: Nesting limit of functions, beyond any real formula.
 DEEPEST: Final = 20
-#: Digits of a number: far beyond what any parameter takes, and below what Python refuses.
+#: Digits in a number: far more than any parameter needs, but fewer than Python's limit.
 LONGEST: Final = 100
 
 
@@ -69,16 +69,16 @@ class Formula(ABC):
     @property
     @abstractmethod
     def variables(self) -> frozenset[str]:
-        """What it names of the machine."""
+        """The machine's variables that it uses."""
 
     @property
     @abstractmethod
     def documented(self) -> bool:
-        """Whether AWS documents this shape; others are only known from AWS's own defaults."""
+        """Whether AWS documents this form; others are only known from AWS's own defaults."""
 
     @abstractmethod
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """The integer it gives, in the parameter's base unit; MissingMachine where a fact lacks."""
+        """Return the value in the parameter's base unit. MissingMachine for a missing variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,16 @@ class Integer(Formula):
 
     @property
     def variables(self) -> frozenset[str]:
-        """None."""
+        """No variables."""
         return frozenset()
 
     @property
     def documented(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
     def evaluate(self, machine: Mapping[str, int]) -> int:  # noqa: ARG002
-        """Itself."""
+        """Return the number."""
         return self.value
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class Log:
     of: Arithmetic
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """Rounded exactly: floating point could fall on the wrong side of a half."""
+        """Return the exactly rounded logarithm: floating point could misjudge a half."""
         x = self.of.exact(machine)
         if x <= 0:
             raise FormulaError(f"{self} of {x}", "A logarithm needs a number above zero.")
@@ -126,18 +126,18 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What stands in braces: a first operand, then ``*`` and ``/`` from left to right."""
+    """The contents of braces: a first operand, then ``*`` and ``/`` from left to right."""
 
     first: int | str | Log
     steps: tuple[tuple[str, int | str | Log], ...] = ()
 
     @property
     def operands(self) -> tuple[int | str | Log, ...]:
-        """All of them, in order."""
+        """All operands, in order."""
         return (self.first, *(operand for _, operand in self.steps))
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """Each quotient truncated, as RDS does."""
+        """Return the value with every quotient truncated, as RDS does."""
         value = _operand(self.first, machine)
         for operator, operand in self.steps:
             number = _operand(operand, machine)
@@ -145,7 +145,7 @@ class Arithmetic:
         return value
 
     def exact(self, machine: Mapping[str, int]) -> Fraction:
-        """Without truncation."""
+        """Return the value without truncation."""
         value = Fraction(_operand(self.first, machine))
         for operator, operand in self.steps:
             number = _operand(operand, machine)
@@ -158,7 +158,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Braces(Formula):
-    """``{…}``, perhaps written with the dollar sign that some of AWS's defaults carry."""
+    """``{…}``, possibly with the dollar sign that some of AWS's defaults have."""
 
     body: Arithmetic
 
@@ -169,7 +169,7 @@ class Braces(Formula):
 
     @property
     def documented(self) -> bool:
-        """``{V}``, ``{V*I}``, ``{V*I/I}`` and ``{V/I}``."""
+        """Whether it is ``{V}``, ``{V*I}``, ``{V*I/I}`` or ``{V/I}``."""
         shape = "".join(operator for operator, _ in self.body.steps)
         rest = [operand for _, operand in self.body.steps]
         return (
@@ -180,12 +180,12 @@ class Braces(Formula):
 
     @property
     def truncates_first(self) -> bool:
-        """Whether a quotient is multiplied afterwards, as in ``{V/I*I}``: a remainder is lost."""
+        """Whether a quotient is then multiplied, as in ``{V/I*I}``, which loses a remainder."""
         operators = "".join(operator for operator, _ in self.body.steps)
         return "/*" in operators
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """The arithmetic inside."""
+        """Return the value of the arithmetic inside."""
         return self.body.evaluate(machine)
 
     def __str__(self) -> str:
@@ -206,14 +206,14 @@ class Function(Formula):
 
     @property
     def documented(self) -> bool:
-        """Integers and braces as arguments; a function inside a function is nowhere documented."""
+        """Whether its arguments are integers and braces; nested functions are undocumented."""
         return all(
             isinstance(argument, Integer | Braces) and argument.documented
             for argument in self.arguments
         )
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """Of the arguments' values."""
+        """Return the function of the arguments' values."""
         return FUNCTIONS[self.name]([argument.evaluate(machine) for argument in self.arguments])
 
     def __str__(self) -> str:
@@ -235,11 +235,11 @@ class Comparison(Formula):
 
     @property
     def documented(self) -> bool:
-        """When both sides are."""
+        """Whether both sides are documented."""
         return self.left.documented and self.right.documented
 
     def evaluate(self, machine: Mapping[str, int]) -> int:
-        """1 when it holds."""
+        """Return 1 if the comparison holds, else 0."""
         holds = _COMPARISONS[self.operator]
         return int(holds(self.left.evaluate(machine), self.right.evaluate(machine)))
 
@@ -256,7 +256,7 @@ def is_formula(text: str) -> bool:
 
 @cache
 def parse(text: str) -> Formula:
-    """Read a formula or an integer; FormulaError says where it is wrong and how to mend it."""
+    """Parse a formula or an integer; FormulaError says where it is wrong and how to fix it."""
     reader = _Reader(text)
     formula = reader.formula()
     reader.end()
@@ -264,7 +264,7 @@ def parse(text: str) -> Formula:
 
 
 def braces(variable: str, factor: Fraction) -> Braces:
-    """``variable * factor`` in the documented order: multiplied first, divided last."""
+    """Return ``variable * factor`` in the documented order: multiply first, divide last."""
     steps: list[tuple[str, int | str | Log]] = []
     if factor.numerator != 1:
         steps.append(("*", factor.numerator))
@@ -290,7 +290,7 @@ def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
 
 
 def _quotient(value: int, divisor: int) -> int:
-    """Truncated towards zero."""
+    """Return the quotient, truncated towards zero."""
     if divisor == 0:
         raise FormulaError("a division by zero", "Divide by a number above zero.")
     size = abs(value) // abs(divisor)
@@ -308,7 +308,7 @@ def _names(body: Arithmetic) -> set[str]:
 
 
 class _Reader:
-    """A reader of one formula, by descent; `at` is the next character."""
+    """A recursive-descent parser for one formula; `at` is the next character."""
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
@@ -416,7 +416,7 @@ class _Reader:
         self.at += 1
 
     def _inside(self) -> str:
-        """What is usually wrong between braces."""
+        """Return the most common mistakes between braces."""
         match self.text[self.at : self.at + 1]:
             case " " | "\t" | "\n":
                 return "No spaces inside the braces."

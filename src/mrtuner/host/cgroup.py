@@ -1,7 +1,7 @@
-"""The control groups above a process: version 1, version 2, and both at once.
+"""The control groups above a process: version 1, version 2, and both together.
 
 A process is a member of one group in each mounted hierarchy; every group up to the root may
-carry a limit, and the least one counts. Source: cgroups(7), cgroup_namespaces(7), and the
+have a limit, and the lowest one counts. Source: cgroups(7), cgroup_namespaces(7), and the
 kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1.
 """
 
@@ -25,13 +25,13 @@ class Membership:
     """One line of /proc/PID/cgroup."""
 
     version: Version
-    controllers: frozenset[str]  # none in version 2: its groups say themselves what they control
+    controllers: frozenset[str]  # none in version 2: the groups list what they control
     path: PurePosixPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One control group: its name, as the kernel says it to us, and the folder with its files."""
+    """One control group: its name, as the kernel reports it to us, and the folder of its files."""
 
     version: Version
     name: PurePosixPath
@@ -69,7 +69,7 @@ def parse_cgroup(text: str) -> Iterator[Membership]:
 
 
 def lineage(tree: Tree, controller: str) -> Lineage:
-    """The groups that may limit the process in question by `controller` (``memory``, ``cpu``)."""
+    """Return the groups that may limit the process by `controller` (``memory``, ``cpu``)."""
     text = tree.peek(f"{tree.process}/cgroup")
     if text is None:
         linux = tree.is_there("/proc/meminfo")
@@ -79,7 +79,7 @@ def lineage(tree: Tree, controller: str) -> Lineage:
 
 
 def _membership(members: Iterable[Membership], controller: str) -> Membership | None:
-    """A controller lives in one hierarchy: in version 2 only if version 1 does not list it."""
+    """The membership for a controller: version 2 applies only if version 1 does not list it."""
     unified = None
     for member in members:
         if controller in member.controllers:
@@ -92,8 +92,8 @@ def _membership(members: Iterable[Membership], controller: str) -> Membership | 
 def _hierarchies(tree: Tree) -> Iterator[Mount]:
     """The cgroup mounts that we can open, from the first process that sees any.
 
-    Our own come first: the kernel tells names of groups relative to whoever reads them. After
-    `ip netns exec`, which mounts a new /sys, ours has none, but that of the first process does.
+    Our own come first: the kernel gives group names relative to the reader. After `ip netns exec`,
+    which mounts a new /sys, ours has none, but that of the first process has.
     """
     for process in dict.fromkeys(("/proc/self", tree.process, "/proc/1")):
         inside = PurePosixPath("/" if process == "/proc/self" else f"{process}/root")
@@ -104,7 +104,7 @@ def _hierarchies(tree: Tree) -> Iterator[Mount]:
 
 
 def _moved(mount: Mount, inside: PurePosixPath) -> Mount:
-    """The same mount with a point that opens from where we are."""
+    """The same mount, with a mount point that can be opened from here."""
     return replace(mount, point=inside / mount.point.relative_to("/"))
 
 
@@ -126,7 +126,7 @@ def _carries(mount: Mount, version: Version, controller: str) -> bool:
 def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[Group, ...], bool]:
     """The member's groups up to the mount's root, and whether its own is among them.
 
-    Of several mounts of one hierarchy the one that shows the most parents is taken.
+    If a hierarchy is mounted several times, the mount that shows the most parents is used.
     """
     for mount in sorted(mounts, key=lambda each: len(PurePosixPath(each.root).parts)):
         root = PurePosixPath(mount.root)
@@ -147,12 +147,12 @@ def _ancestors(member: Membership, mount: Mount) -> Iterator[Group]:
 
 
 def _is_inside(path: PurePosixPath, root: PurePosixPath) -> bool:
-    """Whether `path` lies below `root`: ``/../other`` does not lie below ``/``."""
+    """Whether `path` is below `root`: ``/../other`` is not below ``/``."""
     return path.is_relative_to(root) and path.relative_to(root).parts[:1] != ("..",)
 
 
 def _is_outer(root: PurePosixPath, path: PurePosixPath) -> bool:
-    """Whether `root`, written ``/../..`` from inside a cgroup namespace, lies above `path`."""
+    """Whether `root`, written ``/../..`` from inside a cgroup namespace, is above `path`."""
     ups = [part for part in path.parts if part == ".."]
     return set(root.parts[1:]) == {".."} and len(root.parts) - 1 > len(ups)
 
@@ -160,10 +160,10 @@ def _is_outer(root: PurePosixPath, path: PurePosixPath) -> bool:
 def read_limit(
     tree: Tree, group: Group, file: str, parse: Callable[[str], T | None], *, of: str
 ) -> Fact[T] | Missing | None:
-    """One limit: None where there is none, Missing where its file is unreadable or nonsense.
+    """Read one limit: None if there is none, Missing if its file is unreadable or invalid.
 
-    `parse` gives None for "unlimited" and raises ValueError for what cannot be a limit; `of`
-    is the fact that the limit is about, and the option that would supply it.
+    `parse` returns None for "unlimited" and raises ValueError for what cannot be a limit; `of`
+    is the fact that is limited, and the option that would supply it.
     """
     where = group.source(file)
     try:

@@ -1,4 +1,4 @@
-"""How many CPUs the scheduler really gives, and of what architecture."""
+"""How many CPUs the scheduler really gives us, and their architecture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrtuner.host.tree import Tree
 #: The kernel's default period [µs]. Source: kernel/sched/core.c, default_cfs_period.
 PERIOD = 100_000
 
-#: What systems call themselves, and what we call them: the kernel's own words on Linux.
+#: What systems call themselves, and what we call them: the Linux kernel's names.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 CpuSet = frozenset[int]
@@ -26,8 +26,8 @@ CpuSet = frozenset[int]
 def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
     """Whole CPUs, at least one: those we may run on, or the quota rounded up if that is fewer.
 
-    Rounded up because a quota of 1.5 does let two processes run at once. Beside it, the limits
-    that could not be read.
+    Rounded up because a quota of 1.5 does let two processes run at the same time. The second value
+    is the limits that could not be read.
     """
     may_run_on, unclear = _allowed(tree)
     above = lineage(tree, "cpu")
@@ -51,9 +51,9 @@ def _counted(count: int | Fraction) -> str:
 
 
 def _allowed(tree: Tree) -> tuple[Fact[int] | None, tuple[Missing, ...]]:
-    """CPUs that are online, in our cpuset, and in our affinity mask; the last to narrow is named.
+    """The CPUs that are online, in our cpuset, and in our affinity mask; names the last to narrow.
 
-    All three are needed: a mask may name CPUs that this machine could have but has not.
+    All three are needed: a mask may include CPUs that this machine could have but does not.
     """
     cpuset = _cpuset(tree)
     unclear = (cpuset,) if isinstance(cpuset, Missing) else ()
@@ -74,7 +74,7 @@ def _narrowest(sets: Iterable[Fact[CpuSet]]) -> Fact[CpuSet] | None:
 
 
 def count_by_library() -> Fact[int] | None:
-    """CPUs where there is no /proc, as on macOS."""
+    """The number of CPUs where there is no /proc, as on macOS."""
     count = os.cpu_count()
     return Fact(count, "os.cpu_count") if count else None
 
@@ -117,7 +117,7 @@ def _cpu_list(text: str | None) -> CpuSet | None:
 
 
 def _cpuset(tree: Tree) -> Fact[CpuSet] | Missing | None:
-    """The set of the nearest group that has one: the kernel has applied the parents' to it."""
+    """The set of the nearest group that has one, to which the kernel has applied the parents'."""
     for group in lineage(tree, "cpuset").groups:
         for file in _CPUSET_FILES[group.version]:
             found = read_limit(tree, group, file, _set_or_none, of="cpus")
@@ -139,7 +139,7 @@ def _unseen(above: Lineage) -> Iterator[Missing]:
 
 
 def _quotas(tree: Tree, groups: Iterable[Group]) -> Iterator[Fact[Fraction] | Missing]:
-    """CPUs' worth of time that each group may use in a period."""
+    """The CPU time, in CPUs, that each group may use in a period."""
     for group in groups:
         quota = _quota_v1(tree, group) if group.version == 1 else _quota_v2(tree, group)
         if quota is not None:
@@ -158,7 +158,7 @@ def _quota_v1(tree: Tree, group: Group) -> Fact[Fraction] | Missing | None:
 
 
 def _quota(text: str) -> Fraction | None:
-    """CPUs in ``150000 100000``; ``max`` and version 1's -1 are no quota."""
+    """The CPUs in ``150000 100000``; None for ``max`` and version 1's -1, which mean no quota."""
     quota, _, period = text.partition(" ")
     if quota in ("max", "-1"):
         return None
@@ -168,7 +168,7 @@ def _quota(text: str) -> Fraction | None:
 
 
 def architecture(tree: Tree) -> Fact[str] | Missing:
-    """The machine's instruction set, in the Linux kernel's words: x86_64, aarch64."""
+    """The machine's instruction set, by the Linux kernel's name: x86_64, aarch64."""
     path = "/proc/sys/kernel/arch"  # since Linux 6.1
     name = tree.peek(path)
     if name:
@@ -185,14 +185,14 @@ def _normal(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One thing that limits a process: the CPUs it leaves, or CPUs' worth of time (a quota)."""
+    """One limit on a process: the CPUs it leaves, or CPU time in CPUs (a quota)."""
 
     by: Literal["online", "cpuset", "affinity", "quota"]
     limit: Fact[CpuSet] | Fact[Fraction]
 
 
 def bounds(tree: Tree) -> tuple[Bound, ...]:
-    """Everything that limits the CPUs of the process in question, widest first; see `cpus`."""
+    """Everything that limits the process's CPUs, widest first; see `cpus`."""
     cpuset = _cpuset(tree)
     sets: tuple[tuple[Literal["online", "cpuset", "affinity"], Fact[CpuSet] | None], ...] = (
         ("online", _online(tree)),

@@ -1,4 +1,4 @@
-"""How large the filesystem below a directory is, and how much of it is free."""
+"""The size of the filesystem that holds a directory, and its free space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mrtuner.units import Bytes
 
 
 def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] | Missing]:
-    """Size and free space [bytes]; free as an ordinary user may fill it, without root's reserve."""
+    """Size and free space [bytes]; free for an ordinary user, that is without root's reserve."""
     found = _statvfs(place) if tree.live else None
     if found is None or found[0].f_blocks == 0:
         why = f"statvfs tells nothing of {place.path}"
@@ -27,12 +27,11 @@ def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] |
 def wal_disk(
     tree: Tree, data: Place
 ) -> tuple[Fact[Bytes] | None, Fact[Bytes] | None, Missing | None]:
-    """Size and free space of the volume that pg_wal has to itself; nothing where it lies with the
-    data.
+    """Size and free space of pg_wal's own volume; all None if pg_wal is on the data volume.
 
-    pg_wal may be a mount point or a symbolic link to one. Missing where there is such a volume
-    and nothing tells its size, or where the data directory is closed to us, so that a link would
-    not be seen.
+    pg_wal may be a mount point or a symbolic link to one. Missing if there is such a volume but
+    its size is unknown, or if the data directory is closed to us, so that a link could not be
+    seen.
     """
     inside = data.path / "pg_wal"
     place = place_of(tree, inside)
@@ -49,12 +48,12 @@ def wal_disk(
 
 
 def _is_open(folder: Path) -> bool:
-    """Whether links in a folder can be seen; a folder that is not there hides none."""
+    """Whether links in a folder can be seen; a folder that does not exist hides none."""
     return not folder.exists() or os.access(folder, os.X_OK)
 
 
 def _statvfs(place: Place) -> tuple[os.statvfs_result, PurePosixPath] | None:
-    """Of the path, or of its mount point where the path is closed to us or not made yet."""
+    """Statistics of the path, or of its mount point if the path is closed to us or missing."""
     point = place.mount.point if place.mount else PurePosixPath("/")
     for path in (place.path, point):
         try:

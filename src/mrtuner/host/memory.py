@@ -19,9 +19,9 @@ TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
-    """The least of RAM and of every limit above the process [bytes], and limits not understood.
+    """The lowest of RAM and every limit above the process [bytes], and limits not understood.
 
-    memory.high counts like memory.max: beyond it the kernel does not kill, but throttles every
+    memory.high counts like memory.max: above it the kernel does not kill, but throttles every
     allocation, and a server sized for more would spend its time there.
     """
     ram = _ram(tree)
@@ -33,7 +33,7 @@ def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
 
 
 def _least(ram: Fact[Bytes] | None, limits: Iterable[Fact[Bytes]]) -> Fact[Bytes] | Missing:
-    """RAM unless a limit is lower: a limit above RAM gives no memory."""
+    """RAM, unless a limit is lower: a limit above RAM adds no memory."""
     known = [*([ram] if ram else []), *limits]
     if not known:
         return Missing("memory", "this system shows neither RAM nor a limit", "--memory")
@@ -73,7 +73,7 @@ def _limit_v1(text: str) -> Bytes | None:
 
 
 def _hierarchical_v1(text: str) -> Bytes | None:
-    """The kernel's own minimum over the parents, also those that a container cannot see."""
+    """The kernel's own minimum over all parents, including those that a container cannot see."""
     line = re.search(r"^hierarchical_memory_limit (\S+)$", text, re.MULTILINE)
     return _limit_v1(line[1]) if line else None
 
@@ -91,7 +91,7 @@ _FILES = {
 
 
 def _unseen(tree: Tree, above: Lineage) -> Iterator[Missing]:
-    """What kept us from seeing a limit that may exist."""
+    """What keeps us from seeing a limit that may exist."""
     for why in above.hidden:
         yield Missing("memory", f"{why}: a limit would not be seen", "--memory")
     own = above.groups[0].name if above.groups else None
@@ -106,13 +106,13 @@ def _controlled(tree: Tree, groups: Iterable[Group]) -> bool:
 
 
 def meminfo(tree: Tree) -> dict[str, int]:
-    """/proc/meminfo: kilobytes, or pages for HugePages_*; empty where there is none."""
+    """Read /proc/meminfo: kilobytes, or pages for HugePages_*; empty if there is none."""
     text = tree.peek("/proc/meminfo") or ""
     return {key: int(number) for key, number in re.findall(r"^(\w+):\s+(\d+)", text, re.MULTILINE)}
 
 
 def swap(tree: Tree) -> Fact[Bytes] | Missing:
-    """Swap of the whole machine [bytes]; a cgroup may be allowed less."""
+    """Swap of the whole machine [bytes]; a cgroup's share may be less."""
     total = meminfo(tree).get("SwapTotal")
     if total is None:
         return Missing("swap", "/proc/meminfo does not say")
@@ -135,6 +135,6 @@ def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
 
 
 def _chosen(text: str) -> str | None:
-    """The word in brackets of ``always [madvise] never``."""
+    """Return the word in brackets, as in ``always [madvise] never``."""
     word = re.search(r"\[(\w+)\]", text)
     return word[1] if word else None

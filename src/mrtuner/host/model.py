@@ -1,4 +1,4 @@
-"""What a machine really is, as far as PostgreSQL can use it."""
+"""What a machine really has, as far as PostgreSQL can use it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mrtuner.units import Bytes
 
 
 class Storage(StrEnum):
-    """Kinds of storage that call for different settings."""
+    """Kinds of storage that need different settings."""
 
     HDD = "hdd"
     SSD = "ssd"
     NVME = "nvme"
-    EBS = "ebs"  # Amazon's network block store, whatever driver shows it
+    EBS = "ebs"  # Amazon's network block storage, whatever driver presents it
     NETWORK = "network"  # NFS, Ceph, iSCSI and other volumes behind a network
-    OVERLAY = "overlay"  # a container's image layer: not a place for data
+    OVERLAY = "overlay"  # a container's image layer: no place for data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +26,18 @@ class HugePages:
 
     size: Bytes
     reserved: int  # pages
-    free: int  # pages, with those committed
+    free: int  # pages, including those committed
     transparent: str | None  # always, madvise, never
     committed: int = 0  # pages promised to a process that has not touched them yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualMemory:
-    """The kernel's settings for memory, by the names of their sysctls; None: not readable."""
+    """The kernel's memory settings, by the names of their sysctls; None: not readable."""
 
     overcommit_memory: int | None = None  # 0 guess, 1 always, 2 never beyond the limit
     overcommit_ratio: int | None = None
-    dirty_background_bytes: int | None = None  # 0: the ratio counts
+    dirty_background_bytes: int | None = None  # 0: the ratio applies
     dirty_background_ratio: int | None = None
     dirty_bytes: int | None = None
     dirty_ratio: int | None = None
@@ -52,19 +52,19 @@ class VirtualMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One machine or container. A fact that could not be read is None and named in `missing`."""
+    """One machine or container. A fact that could not be read is None and listed in `missing`."""
 
-    memory: Fact[Bytes] | None  # the least of RAM and every cgroup limit above us
+    memory: Fact[Bytes] | None  # the lowest of RAM and every cgroup limit above us
     cpus: Fact[int] | None  # whole CPUs the scheduler really gives: affinity, cpuset, quota
     architecture: Fact[str] | None  # x86_64, aarch64, …
     kernel: Fact[str] | None
-    storage: Fact[Storage] | None  # below the data directory
+    storage: Fact[Storage] | None  # of the data directory
     disk_size: Fact[Bytes] | None
     disk_free: Fact[Bytes] | None
     huge_pages: Fact[HugePages] | None
     swap: Fact[Bytes] | None
     clock: Fact[str] | None  # clocksource: tsc, kvm-clock, hpet, …
-    #: Of the volume that pg_wal has to itself; None where it lies with the data.
+    #: Of pg_wal's own volume; None if it is on the data volume.
     wal_size: Fact[Bytes] | None = None
     wal_free: Fact[Bytes] | None = None
     vm: Fact[VirtualMemory] | None = None

@@ -14,18 +14,18 @@ from mrtuner.host.tree import Tree, real_path
 class Mount:
     """One line of mountinfo."""
 
-    number: str  # of this mount: unique on the machine, also across namespaces
-    device: str  # major:minor of the filesystem; 0:N where no single block device lies below
-    root: str  # which folder of the filesystem is mounted; for cgroups the group
+    number: str  # ID of this mount: unique on the machine, even across namespaces
+    device: str  # major:minor of the filesystem; 0:N if it is not on a single block device
+    root: str  # the mounted folder of the filesystem; for cgroups the group
     point: PurePosixPath
     fstype: str
     source: str
-    options: frozenset[str]  # of the superblock: a cgroup v1 hierarchy names its controllers here
+    options: frozenset[str]  # of the superblock: a cgroup v1 hierarchy lists its controllers here
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path as its process sees it, links followed, and the filesystem it lies on."""
+    """A path as its process sees it, with links followed, and the filesystem it is on."""
 
     base: Path  # where that process's root can be opened
     path: PurePosixPath
@@ -33,7 +33,7 @@ class Place:
 
 
 def parse_mountinfo(text: str) -> Iterator[Mount]:
-    """Read mountinfo; lines that are not of its form are passed over.
+    """Read mountinfo, skipping malformed lines.
 
     >>> line = "41 31 0:38 / /a\\\\040b rw,relatime shared:9 - cgroup2 none rw,nsdelegate"
     >>> mount, = parse_mountinfo(line)
@@ -57,12 +57,12 @@ def parse_mountinfo(text: str) -> Iterator[Mount]:
 
 
 def _unescaped(field: str) -> str:
-    """The kernel writes space, tab, newline and backslash as three octal digits."""
+    """Decode the kernel's three octal digits for space, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)
 
 
 def mounts_seen_by(tree: Tree, process: str) -> list[Mount]:
-    """The mounts in the namespace of `process` (``/proc/self``), in the order they were made."""
+    """The mounts in the namespace of `process` (``/proc/self``), in mount order."""
     return list(parse_mountinfo(tree.peek(f"{process}/mountinfo") or ""))
 
 
@@ -77,17 +77,17 @@ def mount_of(path: PurePosixPath, mounts: Iterable[Mount]) -> Mount | None:
 
 
 def place_of(tree: Tree, path: PurePosixPath) -> Place:
-    """Where `path` of the process in question lies, also when it is in another mount namespace."""
+    """Where the process's `path` is, even in another mount namespace."""
     process, base = _viewpoint(tree)
     seen = real_path(base, path)
     return Place(base, seen, mount_of(seen, mounts_seen_by(tree, process)))
 
 
 def _viewpoint(tree: Tree) -> tuple[str, Path]:
-    """Whose mounts to read and where its root opens.
+    """Whose mounts to read, and where its root can be opened.
 
-    Equal tables, which number every mount, mean one namespace. In another one our own paths
-    say nothing, even where that process is closed to us.
+    Mounts are numbered, so equal tables mean one namespace. In another namespace our own paths mean
+    nothing, even if that process is closed to us.
     """
     own = "/proc/self"
     if mounts_seen_by(tree, tree.process) == mounts_seen_by(tree, own):

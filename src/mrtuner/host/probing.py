@@ -1,4 +1,4 @@
-"""One machine read whole: every reader asked once, what they could not tell gathered."""
+"""Reads a whole machine: asks every reader once and collects what they could not find out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _absolute(data_directory: Path | None) -> PurePosixPath:
 
 
 def _kernel(tree: Tree) -> Fact[str] | Missing:
-    """The kernel's release, as `uname -r` prints it."""
+    """The kernel's release, as printed by `uname -r`."""
     path = "/proc/sys/kernel/osrelease"
     release = tree.peek(path)
     if release:
@@ -72,7 +72,7 @@ def _kernel(tree: Tree) -> Fact[str] | Missing:
 
 
 def _clock(tree: Tree) -> Fact[str] | Missing:
-    """What EXPLAIN ANALYZE and track_io_timing read the time from."""
+    """The clock that EXPLAIN ANALYZE and track_io_timing use."""
     path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
     name = tree.peek(path)
     return Fact(name, path) if name else Missing("clock", f"{path} cannot be read")

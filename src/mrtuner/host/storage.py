@@ -1,9 +1,9 @@
-"""What kind of storage a directory lies on.
+"""What kind of storage a directory is on.
 
-From the path to its filesystem (mountinfo), from there to the block device (/sys/dev/block),
-and down through partitions, LVM, RAID and loop devices to whole disks. Of several the slowest
-counts. A disk that a hypervisor emulates often claims to rotate: that proves nothing, so the
-answer is then Missing, not HDD. Source: the kernel's Documentation/ABI/stable/sysfs-block.
+The search goes from the path to its filesystem (mountinfo), to the block device (/sys/dev/block),
+and through partitions, LVM, RAID and loop devices down to whole disks. The slowest of several
+counts. An emulated disk often claims to rotate, which proves nothing, so the answer is then
+Missing, not HDD. Source: the kernel's Documentation/ABI/stable/sysfs-block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mrtuner.host.tree import Tree, names_in
 
 Kind = Fact[Storage] | Missing
 
-#: A loop device on a file on a loop device …: deeper than this nobody stacks them on purpose.
+#: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
 MOST_LOOPS = 4
 
 NETWORK_FILESYSTEMS = frozenset(
@@ -32,12 +32,12 @@ NETWORK_FILESYSTEMS = frozenset(
 OVERLAYS = frozenset(["overlay", "aufs", "fuse.fuse-overlayfs"])
 IN_MEMORY = frozenset(["tmpfs", "ramfs", "rootfs"])
 
-#: From the one to wait for longest.
+#: In order of latency, longest first.
 SLOWEST_FIRST = (
     Storage.HDD, Storage.OVERLAY, Storage.NETWORK, Storage.EBS, Storage.SSD, Storage.NVME,
 )  # fmt: skip
 
-#: Disks that say who they are, as "vendor model" in sysfs; the first match counts.
+#: Disks that identify themselves, as "vendor model" in sysfs; the first match counts.
 #: Sources: AWS "Amazon EBS and NVMe"; Google "Symbolic links for disk devices"; Microsoft
 #: "SCSI to NVMe conversion"; the /dev/disk/by-id names of the smaller clouds' volumes.
 MODELS: tuple[tuple[re.Pattern[str], Storage], ...] = (
@@ -52,7 +52,7 @@ MODELS: tuple[tuple[re.Pattern[str], Storage], ...] = (
 )
 EMULATED = re.compile(r"qemu|vbox|vmware|virtual|msft|xen", re.IGNORECASE)
 AZURE_DISK = re.compile(r"Msft Virtual Disk")
-#: The same on every virtual machine in Azure and nowhere else. Source: cloud-init, DataSourceAzure.
+#: The tag of every virtual machine in Azure, and no other. Source: cloud-init, DataSourceAzure.
 AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 
 
@@ -61,14 +61,14 @@ class Disk:
     """One whole disk, as sysfs describes it."""
 
     name: str  # sda, nvme0n1
-    folder: str  # its real sysfs folder: buses and hosts above it are in the path
-    model: str  # "vendor model", or what there is of it
-    transports: frozenset[str]  # of NVMe: pcie, tcp, rdma, fc
+    folder: str  # its real sysfs folder, whose path includes the buses and hosts above it
+    model: str  # "vendor model", or whichever of them exists
+    transports: frozenset[str]  # for NVMe: pcie, tcp, rdma, fc
     rotational: str | None  # "0" or "1"
 
 
 def storage(tree: Tree, place: Place) -> Kind:
-    """The kind of storage below a place; Missing, with the reason, where nothing proves it."""
+    """Return the kind of storage of a place; Missing, with the reason, if nothing proves it."""
     kind = _kind_at(tree, place, MOST_LOOPS)
     if isinstance(kind, Missing):
         return kind
@@ -94,7 +94,7 @@ def _unknown(why: str) -> Missing:
 
 
 def _kind_of_filesystem(mount: Mount, path: PurePosixPath) -> Kind | None:
-    """What the filesystem alone tells; None if its device has to be asked."""
+    """What the filesystem alone shows; None if its device decides."""
     source = f"{mount.fstype} (mountinfo)"
     if mount.fstype in OVERLAYS:
         return Fact(Storage.OVERLAY, source)
@@ -114,7 +114,7 @@ def _devices(tree: Tree, mount: Mount) -> list[Path]:
 
 
 def _btrfs_devices(tree: Tree, mount: Mount) -> list[Path]:
-    """A btrfs has a device number of its own; its members are listed under /sys/fs/btrfs."""
+    """The members of a btrfs, listed under /sys/fs/btrfs: it has its own device number."""
     name = tree.at(mount.source).resolve().name
     everywhere = tree.at("/sys/fs/btrfs")
     for filesystem in names_in(everywhere):
@@ -137,7 +137,7 @@ def whole_disks(device: Path) -> Iterator[Path]:
 
 
 def _slowest(kinds: Iterable[Kind]) -> Kind:
-    """The slowest disk decides; one unknown disk leaves only the certainty of a slowest one."""
+    """The slowest disk's kind; unknown if a disk is, unless another is of the slowest kind."""
     known: list[Fact[Storage]] = []
     unknown: list[Missing] = []
     for kind in kinds:
@@ -149,7 +149,7 @@ def _slowest(kinds: Iterable[Kind]) -> Kind:
 
 
 def _kind_below(tree: Tree, folder: Path, loops: int) -> Kind:
-    """The kind of one whole disk, or of the filesystem below a loop device's file."""
+    """The kind of one whole disk, or of the filesystem that holds a loop device's file."""
     backing = _text(folder / "loop" / "backing_file")
     if backing is None:
         return kind_of_disk(describe(folder), ec2=on_ec2(tree), azure=on_azure(tree))
@@ -172,7 +172,7 @@ def describe(folder: Path) -> Disk:
 
 
 def _transport_files(device: Path) -> Iterator[Path]:
-    """An NVMe disk hangs below its controller, or with multipath below a subsystem of several."""
+    """Files that tell an NVMe disk's transport: its controller's or, with multipath, several."""
     yield device / "transport"
     for name in names_in(device):
         if re.fullmatch(r"nvme\d+", name):
@@ -187,7 +187,7 @@ def _text(path: Path) -> str | None:
 
 
 def kind_of_disk(disk: Disk, *, ec2: bool, azure: bool) -> Kind:
-    """Judge one whole disk: by its model, then by how it is attached, then by rotation."""
+    """Classify one whole disk: by its model, then by its attachment, then by rotation."""
     for pattern, kind in MODELS:
         if pattern.search(disk.model):
             return Fact(kind, f"{disk.name}: model {disk.model}")
@@ -201,7 +201,7 @@ def kind_of_disk(disk: Disk, *, ec2: bool, azure: bool) -> Kind:
 
 
 def _kind_on_xen(disk: Disk, ec2: bool) -> Kind:
-    """Xen's driver calls every disk non-rotational, so only the cloud's name helps."""
+    """A Xen disk's kind. The driver calls all non-rotational, so only the cloud's name helps."""
     if ec2:
         return Fact(Storage.EBS, f"{disk.name}: Xen block device on Amazon EC2")
     return _unknown(f"{disk.name} is a Xen block device, which does not show what lies below")
@@ -253,5 +253,5 @@ def on_ec2(tree: Tree) -> bool:
 
 
 def on_azure(tree: Tree) -> bool:
-    """Whether this is a virtual machine in Azure, rather than any other on Hyper-V."""
+    """Whether this is a virtual machine in Azure rather than on some other Hyper-V."""
     return tree.peek("/sys/class/dmi/id/chassis_asset_tag") == AZURE_TAG

@@ -5,47 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-#: As many links as Linux itself follows in one path. Source: include/linux/namei.h, MAXSYMLINKS.
+#: Linux itself follows this many links in one path. Source: include/linux/namei.h, MAXSYMLINKS.
 MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One machine's /proc and /sys, and the process that they are asked about."""
+    """One machine's /proc and /sys, and the process they are read for."""
 
     root: Path = Path("/")
-    pid: int | None = None  # None: ourselves
+    pid: int | None = None  # None: this process
 
     @property
     def live(self) -> bool:
-        """True for the machine we run on: then the standard library may be asked too."""
+        """True for the machine we run on: then the standard library may be used too."""
         return self.root == Path("/")
 
     @property
     def process(self) -> str:
-        """The folder of the process in question: ``/proc/self`` or ``/proc/4711``."""
+        """The folder of the process: ``/proc/self`` or ``/proc/4711``."""
         return f"/proc/{self.pid or 'self'}"
 
     def at(self, path: str | PurePosixPath) -> Path:
-        """Where to open what the machine calls `path`."""
+        """Return where to open what the machine calls `path`."""
         return self.root / str(path).lstrip("/")
 
     def read(self, path: str | PurePosixPath) -> str | None:
-        """The file's text without surrounding space; None if it is not there, else OSError."""
+        """Return the file's stripped text; None if there is no such file, else OSError."""
         try:
             return self.at(path).read_text(encoding="utf-8", errors="replace").strip()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def peek(self, path: str | PurePosixPath) -> str | None:
-        """Like `read`, but None for whatever keeps us from reading it."""
+        """Like `read`, but return None if the file cannot be read for any reason."""
         try:
             return self.read(path)
         except OSError:
             return None
 
     def is_there(self, path: str | PurePosixPath) -> bool:
-        """Whether `path` exists, as far as we may look."""
+        """Whether `path` exists, as far as we may see."""
         try:
             return self.at(path).exists()
         except OSError:
@@ -53,7 +53,7 @@ class Tree:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names in a folder, sorted; none if it is not there or closed to us."""
+    """Return the names in a folder, sorted; none if it is missing or closed to us."""
     try:
         return sorted(entry.name for entry in folder.iterdir())
     except OSError:
@@ -61,10 +61,10 @@ def names_in(folder: Path) -> list[str]:
 
 
 def real_path(base: Path, path: PurePosixPath) -> PurePosixPath:
-    """Follow the links of an absolute `path` as a process whose root is `base` would.
+    """Follow the links of an absolute `path` like a process whose root is `base`.
 
-    Path.resolve cannot: it takes an absolute link for one from our own root. What does not
-    exist stays as it is written.
+    Path.resolve cannot: it would resolve an absolute link from our own root. A path that does not
+    exist is left as written.
     """
     done, todo = PurePosixPath("/"), list(reversed(path.parts[1:]))
     links = 0
@@ -84,7 +84,7 @@ def real_path(base: Path, path: PurePosixPath) -> PurePosixPath:
 
 
 def _link(path: Path) -> PurePosixPath | None:
-    """Where a symbolic link points, None for anything else."""
+    """Return where a symbolic link points, or None if it is not one."""
     try:
         return PurePosixPath(path.readlink())
     except OSError:

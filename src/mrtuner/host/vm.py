@@ -1,4 +1,4 @@
-"""How the kernel is told to manage memory: what an administrator sets with sysctl."""
+"""The kernel's memory management settings, which administrators set with sysctl."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIGANTIC = f"/sys/kernel/mm/hugepages/hugepages-{GiB // KiB}kB/nr_hugepages"
 
 
 def virtual_memory(tree: Tree) -> Fact[VirtualMemory] | Missing:
-    """What /proc/sys says; a setting that cannot be read is None."""
+    """Read the settings from /proc/sys; one that cannot be read is None."""
     found = {name: _number(tree.peek(path)) for name, path in SYSCTLS.items()}
     if all(value is None for value in found.values()):
         return Missing("vm", "/proc/sys/vm cannot be read")
@@ -54,7 +54,7 @@ def _kilobytes(number: int | None) -> Bytes | None:
 
 
 def _nodes(tree: Tree) -> int:
-    """NUMA nodes that are online; one where the kernel does not tell."""
+    """The number of online NUMA nodes; one if the kernel does not say."""
     try:
         return len(parse_cpu_list(tree.peek(NODES) or "0"))
     except ValueError:

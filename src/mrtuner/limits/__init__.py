@@ -1,4 +1,4 @@
-"""Which hard limit is it? Instance, volume, network and CPU ceilings against the metrics.
+"""Find which hard limit was reached: instance, volume, network or CPU ceilings vs the metrics.
 
 from mrtuner.limits import limits
 

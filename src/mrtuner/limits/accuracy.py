@@ -1,12 +1,12 @@
 """How often detection is right: precision and recall over cases whose truth is known.
 
-A finding is right when a limiter of the same resource, at a level within 3 per cent, held the
-load down, and when a ceiling that a table knows bears its right name. A limiter is to be found
-when it held for 30 points, 15 of them in one go (`generate.WORTH_FINDING`); shorter ones are
-neither right nor wrong to report.
+A finding is right if a limiter of the same resource, at a level within 3 per cent, held the load
+down and, for a ceiling in the tables, the name is right too. A limiter should be found if it held
+for 30 points, 15 of them in a row (`generate.WORTH_FINDING`); reporting a shorter one is neither
+right nor wrong.
 
-Cases come from `generate.case`, or from another source, such as `lab.scenarios.scenario`, which was
-written without sight of the detector.
+Cases come from `generate.case` or from another source, such as `lab.scenarios.scenario`, which was
+written without knowledge of the detector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mrtuner.limits.generate import Case, case
 from mrtuner.limits.simulate import Limiter
 
 NEAR = 0.03
-#: Hours at a limit, from which on, and what they are called.
+#: Classes of time at a limit: lower bound [h], and name.
 LENGTHS: Final = (
     (8, "over 8 h"), (4, "4 to 8 h"), (2, "2 to 4 h"), (1, "1 to 2 h"), (0.5, "0.5 to 1 h"),
     (0, "under 0.5 h"),
@@ -31,13 +31,13 @@ LENGTHS: Final = (
 
 
 class Source(Protocol):
-    """Where cases come from."""
+    """A source of cases."""
 
     def __call__(self, seed: int, /, *, days: int = ...) -> Case: ...
 
 
 class Outcome(StrEnum):
-    """What became of a finding, or of a limiter that was to be found."""
+    """What a finding, or a limiter that should be found, turned out to be."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -52,7 +52,7 @@ class Entry:
     seed: int
     kind: str  # of case
     ceiling: str  # "instance throughput, burst"; "unknown iops"
-    length: str  # of LENGTHS: at the limit, in all
+    length: str  # one of LENGTHS: total time at the limit
 
 
 @dataclass(slots=True)
@@ -69,18 +69,18 @@ class Accuracy:
 
     @property
     def precision(self) -> float:
-        """Of what was reported, the share that is right."""
+        """Share of the reported findings that are right."""
         reported = self.right.total() + self.wrong.total()
         return self.right.total() / reported if reported else 1.0
 
     @property
     def recall(self) -> float:
-        """Of what was to be found, the share that was."""
+        """Share of the limiters to be found that were found."""
         there = self.right.total() + self.missed.total()
         return self.right.total() / there if there else 1.0
 
     def by(self, what: Literal["kind", "ceiling", "length"]) -> Mapping[str, Counter[Outcome]]:
-        """Right, wrong and missed by kind of case, by ceiling or by the length of the peg."""
+        """Right, wrong and missed by kind of case, by ceiling or by time at the limit."""
         found: dict[str, Counter[Outcome]] = {}
         for entry in self.entries:
             found.setdefault(getattr(entry, what), Counter())[entry.outcome] += 1
@@ -91,7 +91,7 @@ class Accuracy:
 def measure(
     seeds: Iterable[int], *, days: int | None = None, source: Source = case
 ) -> Accuracy:  # fmt: skip
-    """Draw cases, look, count; without `days` the cases are as long as their source makes them."""
+    """Draw cases, detect, count; without `days` each case is as long as its source makes it."""
     counted = Accuracy()
     for seed in seeds:
         one = source(seed) if days is None else source(seed, days=days)
@@ -141,7 +141,7 @@ def report(counted: Accuracy) -> list[str]:
 
 
 def length(minutes: float) -> str:
-    """The name of so long a time at a limit.
+    """Name the class of a time at a limit.
 
     >>> length(59), length(60), length(480)
     ('0.5 to 1 h', '1 to 2 h', 'over 8 h')
@@ -150,7 +150,7 @@ def length(minutes: float) -> str:
 
 
 def ceiling_of(one: Case, truth: Limiter) -> str:
-    """The name of the known ceiling that a limiter is, or what it is of without one."""
+    """The name of the known ceiling that a limiter is; without one, what it limits."""
     near = [
         known
         for known in ceilings(one.instance, one.volume)
@@ -183,7 +183,7 @@ def _same(pegged: Pegged, truth: Limiter) -> bool:
 
 
 def _named(pegged: Pegged, real: Sequence[Limiter]) -> bool:
-    """Whether one of them is what the ceiling says; a former limit is the instance's."""
+    """Whether a limiter matches the ceiling's name; a former limit is the instance's."""
     if pegged.ceiling is None:
         return any(truth.part == "unknown" for truth in real)
     if pegged.ceiling.kind is Kind.FORMER:

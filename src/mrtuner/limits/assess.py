@@ -1,4 +1,4 @@
-"""Which hard limit is it? Ceilings, what was pegged at them and when, and the way out."""
+"""Which hard limit it is: the ceilings, what was pegged at them and when, and the remedies."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask
 
 SCHEMA: Final = "mrtuner.limits/1"
-#: Candidates that are listed.
+#: How many candidates are listed.
 _SHOWN: Final = 8
 _NOT_EBS: Final = (
     "Aurora's storage is no EBS volume and its limits are not published as numbers: those of CPU, "
     "network, memory and connections hold, and a level of reads and writes can only be unknown"
 )
-#: Share of the memory below which PostgreSQL's page cache is squeezed out.
+#: Below this share of free memory, PostgreSQL's page cache is squeezed out.
 _MEMORY_FREE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The answer for one instance, or for one server that is not on RDS."""
+    """The answer for one instance, or for one server outside RDS."""
 
     name: str | None
     instance: InstanceClass | None  # None: not on RDS
     volume: Volume | None
-    storage: str | None  # as it is told: the volume, Aurora's, or a host's device
-    series: Series  # without points where only ceilings were asked for
+    storage: str | None  # for display: the volume, Aurora's, or a host's device
+    series: Series  # without points if only ceilings were requested
     ceilings: tuple[Ceiling, ...]
     findings: Findings
     needs: Mapping[Resource, Need]
@@ -58,26 +58,26 @@ class Limits:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Sufficient classes, smallest first; empty when nothing was pegged."""
+        """Sufficient classes, smallest first; empty if nothing was pegged."""
         if not self.pegged or self.instance is None or self.storage == AURORA:
             return ()
         return tuple(candidates(self.instance, self.volume, self.needs))
 
     @cached_property
     def forecasts(self) -> tuple[Forecast, ...]:
-        """When each disk resource will reach what it can count on."""
+        """When each disk resource will reach its guaranteed limit."""
         return tuple(forecasts(self.series, self.ceilings, self.findings))
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The answer in one sentence."""
         if not self.series.points:
             return "nothing was measured: these are the ceilings that are declared"
         return verdict(self.series, self.pegged)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to do and what will not help, a sentence each."""
+        """What to do and what will not help, one sentence each."""
         if self.instance is None or self.storage == AURORA:
             return tuple(host_advice(self.pegged))
         return tuple(
@@ -85,7 +85,7 @@ class Limits:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The document mrtuner.limits/1."""
+        """Return the document mrtuner.limits/1."""
         return {
             "schema": SCHEMA,
             "instance": self.name,
@@ -124,12 +124,12 @@ def limits(
     timezone: str | None = None,
     throughput_unit: str | None = None,
 ) -> Limits:
-    """Find which limit an instance was at, from its metrics.
+    """Find which limit an instance reached, from its metrics.
 
-    `metrics` is a series or a file of them (`read.read`), `storage` as in
-    ``gp3:500GB,12000iops,500MiB/s`` or ``aurora``, `what_if` another class, another storage, or
-    both.
-    Raises BadValue for an unknown class or storage, UsageError for metrics that say too little.
+    `metrics` is a series or a file to read (`read.read`), `storage` is written like
+    ``gp3:500GB,12000iops,500MiB/s`` or ``aurora``, `what_if` names another class, another storage,
+    or both.
+    Raises BadValue for an unknown class or storage, UsageError if the metrics are too few.
     """
     instance = instance_class(class_name)
     aurora = storage == AURORA
@@ -174,9 +174,9 @@ def _volume(text: str | None) -> Volume | None:
 def on_host(
     series: Series, known: Sequence[Ceiling], *, name: str | None, storage: str | None
 ) -> Limits:
-    """The same for a server that is not on RDS, from what was watched and what is declared.
+    """Find the limit of a server outside RDS, from what was watched and what is declared.
 
-    A series of too few points is not looked at; whoever made it says so in its notices.
+    A series with too few points is ignored; its notices already say so.
     """
     enough = series.points > 0 and bool(totals(series))
     findings = find(series, known) if enough else Findings(pegged=(), steady=())
@@ -207,7 +207,7 @@ def _series(
 def _other(
     what_if: Sequence[str], instance: InstanceClass, below: Volume | None
 ) -> tuple[InstanceClass, Volume | None] | None:
-    """Another class and volume; what is not named stays."""
+    """Another class and volume; whatever is not named stays the same."""
     for text in what_if:
         if ":" in text:
             below = volume(text)
@@ -217,7 +217,7 @@ def _other(
 
 
 def _missing(series: Series) -> Iterator[str]:
-    """Resources that half of the metrics are there for, or none of the disk's."""
+    """Report resources with only some of their metrics, and a disk without any."""
     for resource, parts in PARTS.items():
         absent = [name for name in parts if name not in series.metrics]
         if absent and (len(absent) < len(parts) or resource is Resource.THROUGHPUT):
@@ -225,7 +225,7 @@ def _missing(series: Series) -> Iterator[str]:
 
 
 def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
-    """Memory has no plateau of its own: what is free sinks, and then it swaps."""
+    """Warn of low memory, which has no plateau: free memory shrinks, then the machine swaps."""
     np = numpy()
     free = series.metrics.get("FreeableMemory")
     whole = next((one.value for one in known if one.resource is Resource.MEMORY), None)
@@ -237,14 +237,14 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
 
 
 def _credits(series: Series) -> Iterator[str]:
-    """Burst balances that ran out: then the baseline is all there is."""
+    """Burst balances that ran out, leaving only the baseline."""
     for metric, unit, empty, minutes in emptied(series):
         lasted = lasting(minutes)
         yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
 
 
 def calendar(pegged: Pegged, series: Series) -> list[list[float]]:
-    """Minutes at the ceiling by weekday (Monday first) and hour, UTC, added up."""
+    """Total minutes at the ceiling by weekday (Monday first) and hour, UTC."""
     np = numpy()
     at = _at_ceiling(pegged, series)
     start = series.start
@@ -262,7 +262,7 @@ def _at_ceiling(pegged: Pegged, series: Series) -> Mask:
 
 
 def spans(pegged: Pegged, series: Series) -> list[tuple[datetime, datetime]]:
-    """When it was at the ceiling."""
+    """The periods at the ceiling."""
     return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]
 
 

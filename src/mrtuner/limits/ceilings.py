@@ -1,7 +1,7 @@
 """The hard limits of an instance and its volume, as numbers with their sources.
 
-Reads and writes count together. Throughput is in bytes per second: an instance's megabits are
-decimal, a volume's MiB/s are not, and CloudWatch counts bytes.
+Reads and writes are counted together. Throughput is in bytes per second: an instance's megabits
+are decimal, a volume's MiB/s are not, and CloudWatch counts bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mrtuner.catalog.volumes import Volume
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
 #: Source: EC2 User Guide, EBS-optimized instances: at least once in 24 hours.
 BURST_MINUTES: Final = 30
-#: The storage of an Aurora cluster, which is no EBS volume; engines' names begin with it.
+#: The storage of an Aurora cluster, which is not an EBS volume; engine names start with it.
 AURORA: Final = "aurora"
 
 
@@ -28,7 +28,7 @@ class Resource(StrEnum):
 
     THROUGHPUT = "throughput"
     IOPS = "iops"
-    # A host may limit reads and writes apart, as cgroups do.
+    # A host may limit reads and writes separately, as cgroups do.
     READ_THROUGHPUT = "read throughput"
     WRITE_THROUGHPUT = "write throughput"
     READ_IOPS = "read iops"
@@ -43,7 +43,7 @@ class Resource(StrEnum):
 class Kind(StrEnum):
     """How long a ceiling holds."""
 
-    SUSTAINED = "sustained"  # for ever
+    SUSTAINED = "sustained"  # permanently
     BURST = "burst"  # while credits last
     FORMER = "former"  # of an instance started before December 2019
 
@@ -53,7 +53,7 @@ class Ceiling:
     """One limit of one part."""
 
     resource: Resource
-    part: str  # instance, volume, server; of a host also cgroup, interface
+    part: str  # instance, volume, server; on a host also cgroup, interface
     kind: Kind
     value: float  # bytes per second, operations per second, per cent, connections, bytes
     source: str
@@ -66,7 +66,7 @@ class Ceiling:
         return f"{self.part} {self.resource}{which[self.kind]}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {"name": self.name, **asdict(self)}
 
 
@@ -77,9 +77,9 @@ def ceilings(
     connections: tuple[int, str] | None = None,
     aurora: bool = False,
 ) -> tuple[Ceiling, ...]:
-    """Every limit that is known; `connections` is max_connections and who says so.
+    """Every known limit; `connections` is max_connections and its source.
 
-    An Aurora instance's data lie on no EBS volume, so EBS's limits of its class do not hold.
+    An Aurora instance's data are not on an EBS volume, so its class's EBS limits do not apply.
     """
     found = [] if aurora else [*_ebs(instance), *_former(instance)]
     found += [*_network(instance), *_cpu(instance)]
@@ -94,14 +94,14 @@ def ceilings(
 
 
 def binding(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
-    """The smallest limit that holds for ever: what the instance can count on."""
+    """The lowest permanent limit: what the instance can count on."""
     return _least(
         one for one in known if one.resource is resource and one.kind is Kind.SUSTAINED
     )  # fmt: skip
 
 
 def peak(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
-    """The smallest limit with every credit at hand."""
+    """The lowest limit while all credits last."""
     own = [one for one in known if one.resource is resource and one.kind is not Kind.FORMER]
     parts = {one.part for one in own}
     highest = (max((c for c in own if c.part == part), key=lambda c: c.value) for part in parts)
@@ -138,7 +138,7 @@ def _ebs(instance: InstanceClass) -> Iterator[Ceiling]:
 
 
 def _former(instance: InstanceClass) -> Iterator[Ceiling]:
-    """Limits that instances keep which were started before they were raised."""
+    """Old limits, kept by instances that were started before the limits were raised."""
     then = volumes.before_december_2019(instance.name)
     now = (instance.ebs_baseline_mbps, instance.ebs_max_mbps)
     for mbps in dict.fromkeys(then):

@@ -1,8 +1,8 @@
-"""What other metrics say of a plateau: whether requests waited there, whether credits had run out.
+"""What other metrics say about a plateau: whether requests waited, whether credits had run out.
 
 At a ceiling the time of one operation rises (Little's law: queue over operations), by more than
-its bytes take, and one request at least waits at every moment. A job that happens to run at an even
-pace leaves the time as it was, or pauses between requests.
+its bytes explain, and at every moment at least one request waits. A job that merely runs at an
+even pace leaves the time unchanged, or pauses between requests.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from mrtuner.stats.plateaus import Plateau, inside, numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: Operations take so many times as long at a ceiling as below it; less contradicts a ceiling.
+#: Operations take at least this many times as long at a ceiling; below the second, it is refuted.
 WAITS: Final = 1.5
 DOES_NOT_WAIT: Final = 1.2
-#: Sessions that wait for I/O, as the server sees it: a cgroup makes requests wait before the
-#: device counts them, so the device's own queue and latencies do not show it.
+#: Sessions waiting for I/O, as the server sees them: a cgroup delays requests before the device
+#: counts them, so the device's own queue and latencies do not show it.
 WAITING: Final = "SessionsWaitingForIO"
-#: So many of them at the median confirm a ceiling where nothing else is there to compare with.
+#: This many waiting sessions confirm a ceiling if there is nothing else to compare with.
 SESSIONS_WAIT: Final = 2.0
 _MOST_RATIO: Final = 1000.0
-#: Bytes per second that one request moves at least once it is served: 256 KiB of a job beside
-#: pages of 8 kB take up to 2.6 ms longer without waiting for anything.
+#: Bytes per second of a single request once it is served, at least: compared with pages of 8 kB,
+#: a job's 256 KiB take up to 2.6 ms longer without any waiting.
 REQUEST_RATE: Final = 100e6
-#: Fewer requests on their way on average: at some moments there is none, so nothing holds them up.
+#: With fewer requests in flight on average, there are moments without any: nothing holds them up.
 ALWAYS_ONE: Final = 0.8
-#: A job of fewer workers needs no ceiling to run evenly where its bytes explain its time.
+#: A job with fewer workers can run evenly without a ceiling if its bytes explain its time.
 FEW_REQUESTS: Final = 4.0
-#: Points around a plateau, on either side, that it is compared with: loads change over weeks.
+#: Points on either side of a plateau to compare it with: loads change over weeks.
 NEARBY: Final = 1440
 _ENOUGH: Final = 20  # points to compare with
 
 
 class Witness(StrEnum):
-    """What another metric says of a plateau."""
+    """What another metric says about a plateau."""
 
     CONFIRMS = "confirms"
     CONTRADICTS = "contradicts"
@@ -50,21 +50,21 @@ class Witness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testimony:
-    """One metric's word on a plateau."""
+    """One metric's evidence about a plateau."""
 
     metric: str
     says: Witness
     because: str
-    #: An operation's time here over what it would take elsewhere with as many bytes; 0 of others.
+    #: An operation's time here over the time the same bytes take elsewhere; 0 for other evidence.
     ratio: float = 0.0
-    #: Requests on their way at once, at the median; 0 where that is not known.
+    #: Requests in flight at the same moment, at the median; 0 if unknown.
     requests: float = 0.0
-    #: Whether it refutes a ceiling whatever else is said.
+    #: Whether it refutes a ceiling regardless of other evidence.
     decisive: bool = False
 
 
 def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
-    """The time of one operation at the plateau against the same when nothing was flat."""
+    """Compare an operation's time at the plateau with its time when nothing was flat."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
     for metric, times in _operation_times(series).items():
@@ -83,7 +83,7 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]
 
 
 def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
-    """The same by sessions that wait: a count, so of means, and many points have none."""
+    """Compare waiting sessions likewise; a count, often zero, so by means instead of medians."""
     np = numpy()
     operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
     if waiting is None or operations is None:
@@ -112,12 +112,12 @@ class _Taken:
 
     now: float
     before: float = 0.0
-    requests: float  # on their way at once
-    larger: float = 0.0  # bytes of an operation, beyond those elsewhere
+    requests: float  # in flight at the same moment
+    larger: float = 0.0  # how many bytes larger an operation is than elsewhere
 
 
 def _idle(metric: str, requests: float) -> Testimony:
-    """Word of a device that has nothing to do at some moments."""
+    """The evidence of a device that is idle at some moments."""
     text = f"{metric}: {requests:.2g} requests on their way on average, so nothing holds them up"
     return Testimony(
         metric=metric, says=Witness.CONTRADICTS, because=text, requests=requests, decisive=True
@@ -125,7 +125,7 @@ def _idle(metric: str, requests: float) -> Testimony:
 
 
 def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
-    """Seconds of one operation, less what its further bytes take."""
+    """Compare an operation's time here and elsewhere, less the time that its extra bytes take."""
     now, before, larger = taken.now, taken.before, taken.larger / REQUEST_RATE
     expected = before + larger
     ratio = min(now / expected, _MOST_RATIO) if expected else _MOST_RATIO
@@ -141,7 +141,7 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
 
 
 def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
-    """By how many bytes an operation is larger at the plateau; 0 where that is not known."""
+    """How many bytes larger an operation is at the plateau; 0 if unknown."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
     carried = series.total("ReadThroughput", "WriteThroughput")
@@ -156,7 +156,7 @@ def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
 
 
 def nearby(there: Mask, elsewhere: Mask) -> Mask:
-    """What of `elsewhere` lies around the plateau; all of it where that is too little."""
+    """The part of `elsewhere` around the plateau; all of it if that part is too small."""
     np = numpy()
     places = np.flatnonzero(there)
     if not len(places):
@@ -176,7 +176,7 @@ def _word(ratio: float) -> Witness:
 
 
 def _operation_times(series: Series) -> dict[str, Values]:
-    """Seconds of one operation, by each way there is to know them."""
+    """Seconds of one operation, by every available way to measure them."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
     found: dict[str, Values] = {}
@@ -197,14 +197,14 @@ def _operation_times(series: Series) -> dict[str, Values]:
     return found
 
 
-#: The balance that runs out when a burst limit is used, by part and resource.
+#: The balance that a burst limit uses up, by part and resource.
 _BALANCES: Final = {
     ("instance", Resource.THROUGHPUT): "EBSByteBalance%",
     ("instance", Resource.IOPS): "EBSIOBalance%",
     ("volume", Resource.IOPS): "BurstBalance",
     ("instance", Resource.CPU): "CPUCreditBalance",
 }
-#: Every balance with its unit, what counts as used up, and from where on there is plenty.
+#: Every balance with its unit, the value that counts as used up, and the one that is plenty.
 BALANCES: Final = (
     ("EBSByteBalance%", " %", 5.0, 20.0),
     ("EBSIOBalance%", " %", 5.0, 20.0),
@@ -217,9 +217,9 @@ _BALANCE_SECONDS: Final = 300
 
 
 def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
-    """The points at which the balance above this ceiling was used up; None without one.
+    """The points at which the balance for this ceiling was used up; None if there is no balance.
 
-    Between two points of the balance the one before counts.
+    Between two points of the balance, the earlier one counts.
     """
     np = numpy()
     metric = _BALANCES.get((ceiling.part, ceiling.resource))
@@ -233,7 +233,7 @@ def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
 
 
 def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:
-    """Each balance that ran out: metric, unit, what counts as used up, minutes."""
+    """Each balance that ran out: metric, unit, the value that counts as used up, minutes."""
     np = numpy()
     for metric, unit, empty, _ in BALANCES:
         values = series.metrics.get(metric)

@@ -1,8 +1,8 @@
-"""The block device below a data directory, what limits it, and its counters.
+"""The block device of a data directory, its limits, and its counters.
 
-From the path to its filesystem (mountinfo), from there to the device and through partitions, LVM,
-RAID and loop devices to whole disks. A limit may be set on any of these layers, so all are looked
-at; the counters are those of the layer that has a limit, or of the topmost.
+The search goes from the path to its filesystem (mountinfo), to the device, and through partitions,
+LVM, RAID and loop devices down to whole disks. A limit may be set on any of these layers, so all
+are checked; the counters are those of the layer that has a limit, or of the topmost.
 Sources: the kernel's admin-guide/cgroup-v2.rst (io.max, io.stat), admin-guide/cgroup-v1/
 blkio-controller.rst, admin-guide/iostats.rst.
 """
@@ -19,9 +19,9 @@ from mrtuner.host.mounts import Mount, place_of
 from mrtuner.host.tree import Tree, names_in
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
 
-#: A loop device on a file on a loop device …: deeper than this nobody stacks them on purpose.
+#: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
 _DEEPEST: Final = 4
-#: Of diskstats and blkio, whatever the device's own blocks are. Source: iostats.rst.
+#: The unit of diskstats and blkio, whatever the device's own block size. Source: iostats.rst.
 _SECTOR: Final = 512
 
 
@@ -35,7 +35,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A ceiling that a control group sets on a device."""
+    """A ceiling that a control group sets for a device."""
 
     device: Device
     group: Group
@@ -44,7 +44,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counters of a device or group since they began; times in seconds, None where not counted."""
+    """Counters of a device or group since its start; times in seconds, None if not counted."""
 
     reads: int
     writes: int
@@ -52,14 +52,14 @@ class Counted:
     written_bytes: int
     read_time: float | None
     write_time: float | None
-    queued_time: float | None  # of all requests together: its growth per second is the queue
+    queued_time: float | None  # sum over all requests: its growth per second is the queue
 
 
 # Which devices.
 
 
 def layers(tree: Tree, path: PurePosixPath) -> tuple[Device, ...]:
-    """Whole devices below a path, topmost first; none where it lies on no block device we see."""
+    """Whole devices below a path, topmost first; empty if it is on no block device we can see."""
     return tuple(dict.fromkeys(_below(tree, path, _DEEPEST)))
 
 
@@ -71,7 +71,7 @@ def _below(tree: Tree, path: PurePosixPath, deep: int) -> Iterator[Device]:
 
 
 def _folder(tree: Tree, mount: Mount) -> Path | None:
-    """Where sysfs describes a filesystem's device; a btrfs has a number of its own."""
+    """The sysfs folder of a filesystem's device; a btrfs has its own device number."""
     own = tree.at(f"/sys/dev/block/{mount.device}")
     named = tree.at(f"/sys/class/block/{PurePosixPath(mount.source).name}")
     found = next((each for each in (own, named) if each.exists()), None)
@@ -79,7 +79,7 @@ def _folder(tree: Tree, mount: Mount) -> Path | None:
 
 
 def _stack(tree: Tree, folder: Path, deep: int) -> Iterator[Device]:
-    """A partition's disk, the device itself, then what it is made of."""
+    """A partition's disk, the device itself, then its components."""
     if (folder / "partition").exists():
         folder = folder.parent
     number = _text(folder / "dev")
@@ -103,9 +103,9 @@ def _text(path: Path) -> str:
 
 
 def limits_of(tree: Tree, devices: Sequence[Device]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
-    """Limits of the process's control groups on any of the devices, and what could not be seen.
+    """Limits that the process's control groups set on the devices, and what could not be seen.
 
-    In version 2 every group up to the root counts; in version 1 a process's own alone does.
+    In version 2 every group up to the root counts; in version 1 only the process's own.
     """
     above = lineage(tree, "blkio")
     found = [limit for group in _that_count(above) for limit in _of_group(tree, group, devices)]
@@ -160,20 +160,20 @@ def _rules_v2(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, 
 
 
 def _keyed(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Lines such as ``8:16 rbps=2097152 wbps=max riops=max wiops=120``."""
+    """Parse lines such as ``8:16 rbps=2097152 wbps=max riops=max wiops=120``."""
     for line in text.splitlines():
         number, *pairs = line.split()
         yield number, dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
-# What they have done.
+# Their counters.
 
 
 def counted(tree: Tree, device: Device, group: Group | None = None) -> Counted | None:
-    """A device's counters, or of version 2 those of the group that limits it; None if hidden.
+    """A device's counters or, in version 2, those of the group that limits it; None if hidden.
 
-    A group of version 1 counts requests before it makes them wait, so the device is asked: its
-    merged requests count too, because the group counts requests before they are merged.
+    A version 1 group counts requests before it delays them, so the device's counters are used.
+    These include merged requests, because the group counts requests before they are merged.
     """
     if group is not None and group.version == 2:
         return _counted_by_group(tree, device, group)

@@ -1,8 +1,8 @@
-"""The story of the field notes as metrics: slow for hours, and nothing above 70 per cent.
+"""The case from the field notes as metrics: slow for hours, and nothing above 70 per cent.
 
-A db.r5.2xlarge that was started before December 2019 (3,500 Mbps, baseline 1,700) over io1 with
-30,000 IOPS. Jobs at night find burst credits and run at the old maximum; by day the load stays
-above the old baseline. The measured levels lie 1.3 and 0.2 per cent above nominal, as in the notes.
+A db.r5.2xlarge started before December 2019 (3,500 Mbps, baseline 1,700) with 30,000 IOPS of io1.
+Jobs at night find burst credits and run at the old maximum; by day the load stays above the old
+baseline. The measured levels are 1.3 and 0.2 per cent above nominal, as in the notes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from mrtuner.stats.plateaus import numpy
 CLASS: Final = "db.r5.2xlarge"
 STORAGE: Final = "io1:1000GB,30000iops"
 DAYS: Final = 7
-#: 443 and 213 MB/s, as they were measured.
+#: The measured 443 and 213 MB/s.
 _BASELINE: Final = 213e6
 _MOST: Final = 443e6
-_SIZE: Final = 28_000.0  # bytes of an operation: some 15,000 IOPS at the maximum
-#: `python -m mrtuner.limits.example` writes it.
+_SIZE: Final = 28_000.0  # bytes per operation: some 15,000 IOPS at the maximum
+#: Written by `python -m mrtuner.limits.example`.
 _EXAMPLE: Final = Path(__file__).with_name("example.csv.xz")
 _START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 _MINUTES: Final = DAYS * 1440
-#: Jobs of the night: hour they start at, minutes they last.
+#: Jobs at night: starting hour, minutes they last.
 _JOBS: Final = ((0.5, 20), (2.5, 20), (4.5, 15))
 
 
 def story(seed: int = 2021) -> Series:
-    """A week of it."""
+    """Simulate a week of the case."""
     np = numpy()
     random = np.random.default_rng(seed)
     told = simulate(_demand(random), _caps(), random, Manner(wobble=0.003))
@@ -42,12 +42,12 @@ def story(seed: int = 2021) -> Series:
 
 
 def example() -> str:
-    """The week as a CSV, out of a file that is shipped: to print it needs no numpy."""
+    """Return the week as CSV from a packaged file, so that printing it does not need numpy."""
     return lzma.decompress(_EXAMPLE.read_bytes()).decode()
 
 
 def as_csv(series: Series) -> str:
-    """The metrics as a file of one point a line; balances only where they have one."""
+    """Return the metrics as CSV, one point per line; balances only where they have a point."""
     np = numpy()
     names = list(series.metrics)
     lines = [",".join(["timestamp", *names])]

@@ -1,7 +1,7 @@
-"""An instance's class, storage and metrics, looked up; whole days are kept and not asked again.
+"""An instance's class, storage and metrics from AWS; complete days are cached.
 
-The cache holds one file for each day that is over, below MRTUNER_CACHE_DIR or the user's cache
-directory, by the instance's resource id, which no other instance ever has.
+The cache has one file per past day, below MRTUNER_CACHE_DIR or the user's cache directory, named
+by the instance's resource id, which is never reused for another instance.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from mrtuner.stats.plateaus import numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
-#: (points so far, about how many there will be)
+#: (points so far, approximate total)
 Tell = Callable[[int, int], None]
-#: Points of a day may still come in so long after its end.
+#: Points of a day may still arrive this long after its end.
 _LATE: Final = timedelta(hours=3)
 _DAY: Final = timedelta(days=1)
-#: Points that are in memory at once: some 100 MB, ten pages of CloudWatch.
+#: Points in memory at the same time: some 100 MB, ten pages of CloudWatch.
 _POINTS: Final = 1_000_000
 
-#: Figures that are kept of a value: a level is found to no more than three.
+#: Significant digits kept of a value: a level is not found more precisely than to three.
 _DIGITS: Final = 7
 #: One day: times in seconds since 1970 and values, by metric.
 Day = dict[str, list[list[float]]]
@@ -47,16 +47,16 @@ Day = dict[str, list[list[float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What AWS says of one instance."""
+    """What AWS reports about one instance."""
 
     name: str
     class_name: str
-    storage: Volume | str | None  # AURORA; None for a kind that is not known
-    points: Series | UsageError  # or why there are none
+    storage: Volume | str | None  # AURORA; None for an unknown kind
+    points: Series | UsageError  # or the reason why there are none
 
     @property
     def series(self) -> Series:
-        """The metrics. UsageError where there are too few."""
+        """The metrics. Raises UsageError if there are too few."""
         if isinstance(self.points, UsageError):
             raise self.points
         return self.points
@@ -64,7 +64,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Of when, in which steps and what CloudWatch is asked, and where days are kept."""
+    """The period, step and metrics to request from CloudWatch, and the cache directory."""
 
     start: datetime
     end: datetime
@@ -74,7 +74,7 @@ class Asked:
 
     @property
     def points(self) -> int:
-        """Of one instance, with every metric."""
+        """Number of points of one instance, for all metrics."""
         return int((self.end - _midnight(self.start)).total_seconds() / self.period) * len(
             self.metrics
         )
@@ -89,10 +89,10 @@ def fetch(
     tell: Tell | None = None,
     cache: Path | None = None,
 ) -> Fetched:
-    """Look an instance up, and its metrics from `start` to `end` (UTC).
+    """Look up an instance, and its metrics from `start` to `end` (UTC).
 
-    One call of DescribeDBInstances and one of GetMetricData with its pages, less what the cache
-    has. AwsError for what AWS refuses; UsageError where there are too few points.
+    Makes one DescribeDBInstances call, and one GetMetricData call with its pages for what is not
+    in the cache. AwsError for what AWS refuses; UsageError if there are too few points.
     """
     instance = rds.instance(client("rds", account), name)
     (found,) = fetch_all([instance], start, end, account, tell=tell, cache=cache)
@@ -111,9 +111,9 @@ def fetch_all(
     tell: Tell | None = None,
     cache: Path | None = None,
 ) -> Iterator[Fetched]:
-    """The same of many instances of one region: as many in a call as its limits and memory allow.
+    """Look up many instances of one region, with as many per call as its limits and memory allow.
 
-    They come as they are fetched and nothing of them is kept, so memory does not grow.
+    They are yielded as they are fetched and not kept, so memory does not grow.
     """
     watch = client("cloudwatch", account)
     period = cloudwatch.period_for(_midnight(start), end)
@@ -131,7 +131,7 @@ def fetch_all(
 
 
 def _batches(instances: Sequence[Instance], asked: Asked) -> Iterator[Sequence[Instance]]:
-    """Instances whose metrics fit into one call and whose points fit into memory."""
+    """Group instances so that their metrics fit into one call and their points into memory."""
     size = min(cloudwatch.QUERIES // len(asked.metrics), max(_POINTS // max(asked.points, 1), 1))
     return (instances[first : first + size] for first in range(0, len(instances), size))
 
@@ -146,7 +146,7 @@ def cache_directory() -> Path:
 
 
 def volume_below(instance: Instance) -> Volume | None:
-    """The instance's volume; None where it has none or one that is not known."""
+    """The instance's volume; None if it has none, or an unknown one."""
     if not instance.storage_type:
         return None
     provisioned = instance.storage_type in {"gp3", "io1", "io2"}
@@ -157,14 +157,14 @@ def volume_below(instance: Instance) -> Volume | None:
             iops=instance.iops if provisioned else None,
             throughput=instance.storage_throughput if instance.storage_type == "gp3" else None,
         )
-    except BadValue:  # newer or other than the table: ceilings of the instance still hold
+    except BadValue:  # not in the table, perhaps newer: the instance's ceilings still apply
         return None
 
 
 def _days(
     watch: Any, batch: Sequence[Instance], asked: Asked, tell: Tell | None
 ) -> dict[str, list[Day]]:
-    """Every day of every instance: from the cache, or else from one call for all of them."""
+    """Every day of every instance: from the cache, or from one call for all the rest."""
     midnights = list(_midnights(asked.start, asked.end))
     kept = {
         one.identifier: {
@@ -220,7 +220,7 @@ def _by_day(
     since: datetime,
     until: datetime,
 ) -> dict[datetime, Day]:
-    """One instance's points by day; a metric that it does not have is there without points."""
+    """One instance's points by day; a metric it does not have is included, without points."""
     midnights = list(_midnights(since, until))
     days: dict[int, Day] = {
         int(day.timestamp()) // 86_400: {metric: [[], []] for metric in asked.metrics}
@@ -237,7 +237,7 @@ def _by_day(
 
 
 def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageError:
-    """The points since `start` on one grid, or why there are too few of them."""
+    """The points since `start` on one grid, or the reason why there are too few."""
     np = numpy()
     since = start.timestamp()
     columns = {metric: _joined(metric, days) for metric in UNITS}
@@ -259,7 +259,7 @@ def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageEr
 
 
 def _joined(metric: str, days: Sequence[Day]) -> tuple[Values, Values]:
-    """Times and values of one metric, day after day."""
+    """Times and values of one metric over all days."""
     np = numpy()
     pairs = [day[metric] for day in days if metric in day]
     times, values = (np.array([one for pair in pairs for one in pair[side]]) for side in (0, 1))
@@ -267,7 +267,7 @@ def _joined(metric: str, days: Sequence[Day]) -> tuple[Values, Values]:
 
 
 def _at(every: Values, times: Values, values: Values) -> Values:
-    """Values at each of the times, a gap where there is none."""
+    """The value at each of the times, or a gap if there is none."""
     np = numpy()
     found: Values = np.full(len(every), np.nan)
     kept = times >= every[0]
@@ -287,12 +287,12 @@ def _midnight(time: datetime) -> datetime:
 
 
 def _file(of: Instance, asked: Asked, day: datetime) -> Path:
-    """Where a day of an instance is kept; no other instance ever has its resource id."""
+    """The cache file for one day of an instance; its resource id is never reused."""
     return asked.cache / of.resource_id / str(asked.period) / f"{day:%Y-%m-%d}.json.gz"
 
 
 def _load(file: Path, asked: Asked) -> Day | None:
-    """A day from the cache; a file that is broken, or has not every metric, counts as none."""
+    """Load a day from the cache; None if the file is broken or lacks a metric."""
     try:
         found: Day = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error):
@@ -301,7 +301,7 @@ def _load(file: Path, asked: Asked) -> Day | None:
 
 
 def _save_all(of: Instance, days: Mapping[datetime, Day], asked: Asked) -> None:
-    """Keep the days that are over."""
+    """Cache the days that are over."""
     for day, found in days.items():
         file = _file(of, asked, day)
         if day + _DAY + _LATE <= asked.end and not _load(file, asked):
@@ -309,7 +309,7 @@ def _save_all(of: Instance, days: Mapping[datetime, Day], asked: Asked) -> None:
 
 
 def _save(file: Path, found: Day) -> None:
-    """Keep a day; a cache that cannot be written is no error."""
+    """Cache a day; a failure to write is ignored."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         packed = gzip.compress(json.dumps(found).encode(), compresslevel=1)

@@ -1,8 +1,8 @@
 """Which plateaus are ceilings: matched by value, confirmed or contradicted by the queue.
 
 At a ceiling requests wait: the time of one operation rises (Little's law: queue over IOPS). A job
-that happens to run at an even pace leaves it as it was, and is not accused. A balance of burst
-credits that is used up shows a baseline by itself; one that is full refutes it.
+that merely runs at an even pace leaves it unchanged, and is not reported. A balance of burst
+credits that is used up proves a baseline by itself; a full one refutes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: Where no table names a limit, the queue is the only witness, and must speak up: operations take
-#: so many times as long as their bytes explain, while so many of them wait at once.
+#: Where no table lists a limit, the queue is the only evidence and must be clear: operations take
+#: this many times as long as their bytes explain, while this many wait at the same moment.
 AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
-#: And it has to last: so many points in all, so many in one go.
+#: And it has to last: points in total, and in a row.
 LASTS_AT_UNKNOWN: Final = (30, 15)
-#: A plateau of another resource in the same minutes explains this one; so many points around it
-#: as well, where a queue drains.
+#: A plateau of another resource in the same minutes explains this one, also this many points
+#: around it, while a queue drains.
 AROUND: Final = 10
 
 
@@ -38,17 +38,17 @@ class Pegged:
     plateau: Plateau
     ceiling: Ceiling | None  # None: an unknown ceiling at this level
     testimony: tuple[Testimony, ...]
-    others: tuple[Ceiling, ...] = ()  # ceilings of today at the same level: it may be theirs
+    others: tuple[Ceiling, ...] = ()  # current ceilings at the same level: it may be one of them
 
     @property
     def confirmed(self) -> bool:
-        """Whether another metric says so too."""
+        """Whether another metric confirms it."""
         return any(one.says is Witness.CONFIRMS for one in self.testimony)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
-    """A flat stretch that is no ceiling, and why it is not."""
+    """A flat stretch that is not a ceiling, and the reason."""
 
     resource: Resource
     plateau: Plateau
@@ -58,14 +58,14 @@ class Steady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found at the ceilings, and what was looked at and left."""
+    """The ceilings found, and the plateaus that were examined and rejected."""
 
     pegged: tuple[Pegged, ...]
     steady: tuple[Steady, ...]
 
 
 def find(series: Series, known: Sequence[Ceiling]) -> Findings:
-    """Look for every ceiling, known or not, in every resource that has its metrics."""
+    """Find every ceiling, known or not, in every resource with metrics."""
     every = totals(series)
     often, rarely = flat(series, known, every), again(series, known, every)
     busy = [plateau for some in (often, rarely) for one in DISK for plateau in some.get(one, ())]
@@ -91,23 +91,23 @@ def find(series: Series, known: Sequence[Ceiling]) -> Findings:
 
 
 def _by_the_queue(one: Pegged) -> bool:
-    """Whether requests waited longer than they do elsewhere."""
+    """Whether requests waited longer than elsewhere."""
     return any(said.ratio and said.says is Witness.CONFIRMS for said in one.testimony)
 
 
 def _doubtful(one: Pegged) -> bool:
-    """A limit of former days whose queue is known and does not confirm it.
+    """Whether this is a former limit that the queue, although known, does not confirm.
 
-    Its remedy is to stop the instance, so nothing about it may be in doubt.
+    The remedy is to stop the instance, so such a finding must be beyond doubt.
     """
     former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
     return former and any(said.ratio for said in one.testimony) and not _by_the_queue(one)
 
 
 def _sibling(one: Pegged, sure: Sequence[Pegged]) -> bool:
-    """Whether the same part was at its other level: whoever has one former limit has both.
+    """Whether the same part also was at its other level: former limits come in pairs.
 
-    The baseline after a burst shows that there was a burst.
+    And a baseline reached after a burst shows that there was a burst.
     """
     of = one.ceiling
     return of is not None and any(
@@ -120,7 +120,7 @@ def _sibling(one: Pegged, sure: Sequence[Pegged]) -> bool:
 
 
 def _steady(one: Pegged | Steady) -> Steady:
-    """What is left of a ceiling that was too doubtful to name."""
+    """Turn a ceiling too doubtful to report into a steady stretch."""
     if isinstance(one, Steady):
         return one
     said = next(said for said in one.testimony if said.ratio)
@@ -129,7 +129,7 @@ def _steady(one: Pegged | Steady) -> Steady:
 
 
 def _one_each(pegged: Sequence[Pegged], every: Mapping[Resource, Values]) -> list[Pegged]:
-    """Findings of one ceiling as one; of unknown ones, those whose level is the same."""
+    """Merge findings of one ceiling; of unknown ceilings, those at the same level."""
     kept: list[Pegged] = []
     for one in sorted(pegged, key=lambda each: -each.plateau.points):
         same = next((other for other in kept if _same(one, other)), None)
@@ -174,7 +174,7 @@ def _judge(
 def _named(
     series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
 ) -> tuple[Ceiling | None, tuple[Testimony, ...]]:
-    """The first ceiling of these that no balance refutes, and what its balance says."""
+    """The first of these ceilings that no balance refutes, and what its balance says."""
     said: tuple[Testimony, ...] = ()
     for one in fitting:
         said = tuple(balances(series, resource, plateau, one))
@@ -184,7 +184,7 @@ def _named(
 
 
 def within(level: float, known: Sequence[Ceiling], resource: Resource) -> list[Ceiling]:
-    """Every ceiling that a level may be of: today's before former ones, then the nearest."""
+    """Every ceiling that a level may belong to: current before former ones, then the nearest."""
     fitting = (
         one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH
     )
@@ -200,7 +200,7 @@ def _no_ceiling(
     ceiling: Ceiling | None,
     testimony: Sequence[Testimony],
 ) -> str | None:
-    """Why a plateau is none, or None for one that is."""
+    """Why a plateau is not a ceiling, or None if it is one."""
     said = {one.says for one in testimony}
     against = [one for one in testimony if one.says is Witness.CONTRADICTS]
     if any(one.decisive for one in against) or (against and Witness.CONFIRMS not in said):
@@ -213,7 +213,7 @@ def _no_ceiling(
 def _no_unknown_one(
     series: Series, resource: Resource, plateau: Plateau, testimony: Sequence[Testimony]
 ) -> str | None:
-    """The same where no table names a limit."""
+    """Why a plateau is not an unknown ceiling, where no table lists a limit; None if it is."""
     if resource not in DISK:
         return "no limit is known there; programs can run at an even pace"
     if plateau.level < UNKNOWN_AT_LEAST * busiest(totals(series)[resource]):
@@ -234,7 +234,7 @@ def _no_unknown_one(
 def _of_the_disk(
     series: Series, resource: Resource, plateau: Plateau, calm: Mask
 ) -> Iterator[Testimony]:
-    """What the queue says, compared with the calm time around, in which nothing was flat."""
+    """The queue's evidence, compared with the calm time around, in which nothing was flat."""
     if resource in DISK:
         there = inside(plateau.spans, series.points)
         elsewhere = nearby(there, calm)
@@ -243,7 +243,7 @@ def _of_the_disk(
 
 
 def _widened(busy: Sequence[Plateau], length: int) -> Mask:
-    """Every flat stretch, with a few points around it where a queue drains."""
+    """Every flat stretch, plus a few points around it while a queue drains."""
     spans = [(max(a - 3, 0), b + 3) for one in busy for a, b in one.spans]
     return inside(spans, length)
 
@@ -251,9 +251,9 @@ def _widened(busy: Sequence[Plateau], length: int) -> Mask:
 def _without_shadows(
     pegged: Sequence[Pegged], steady: Sequence[Steady], length: int
 ) -> tuple[list[Pegged], list[Steady]]:
-    """Throughput at a ceiling makes IOPS flat in the same minutes, and the other way round.
+    """Drop shadows: throughput at a ceiling makes IOPS flat in the same minutes, or vice versa.
 
-    What makes throughput even without any ceiling does so too.
+    So does whatever keeps throughput even without a ceiling.
     """
     real: list[Pegged] = []
     shadows: list[Steady] = []
@@ -271,13 +271,13 @@ def _without_shadows(
 
 
 def _weight(one: Pegged) -> tuple[bool, bool, float]:
-    """Known ceilings of today first, then former, then the unknown; the flattest of those."""
+    """Sort known current ceilings first, then former, then unknown ones, the flattest first."""
     former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
     return one.ceiling is None, former, one.plateau.spread
 
 
 def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:
-    """Whether too little of `under` is left outside the time of `over`."""
+    """Whether too little of `under` remains outside the time of `over`."""
     if over.resource is under.resource or not {over.resource, under.resource} <= DISK:
         return False
     if isinstance(over, Steady) and not over.refuted:

@@ -1,7 +1,7 @@
-"""Every instance of a region: which of them were at a limit, from the fewest calls.
+"""Which of a region's instances were at a limit, found with the fewest calls.
 
-Instances are fetched by as many as fit into a call and looked at one by one; a row of each is all
-that stays.
+Instances are fetched in batches that fit into a call and examined one by one; only one row of each
+is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mrtuner.limits.fetch import Fetched, Tell, fetch_all
 
 SCHEMA: Final = "mrtuner.limits.fleet/1"
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
-#: What tells ceilings from even jobs; of one instance all of `series.UNITS` are asked for.
+#: Enough to distinguish ceilings from even jobs; a single instance gets all of `series.UNITS`.
 METRICS: Final = (
     "ReadThroughput",
     "WriteThroughput",
@@ -32,7 +32,7 @@ METRICS: Final = (
     "EBSByteBalance%",
     "DatabaseConnections",
 )
-#: What max_connections is on a class, and who says so.
+#: Returns the max_connections of a class, and its source.
 Connections = Callable[[str], tuple[int, str] | None]
 
 
@@ -46,16 +46,16 @@ class Row:
     storage: str | None
     verdict: str | None
     pegged: tuple[dict[str, Any], ...]
-    advice: str | None  # the first of them
+    advice: str | None  # the first sentence of it
     unknown: str | None
 
     @property
     def minutes(self) -> float:
-        """At any ceiling, the longest of them."""
+        """Minutes at the ceiling that was reached longest."""
         return max((one["minutes"] for one in self.pegged), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """One of `instances` in the document of a fleet."""
+        """Return one of the `instances` in a fleet's document."""
         return {
             "region": self.region,
             "instance": self.instance,
@@ -69,7 +69,7 @@ class Row:
 
 
 def instances(account: Account, names: Sequence[str] = ()) -> list[Instance]:
-    """Those of these names, or every one of PostgreSQL and Aurora PostgreSQL in the region."""
+    """Instances by name, or all PostgreSQL and Aurora PostgreSQL instances in the region."""
     service = client("rds", account)
     if names:
         return [rds.instance(service, name) for name in dict.fromkeys(names)]
@@ -86,7 +86,7 @@ def fleet(
     tell: Tell | None = None,
     cache: Path | None = None,
 ) -> Iterator[Row]:
-    """A row of each instance as it is fetched. AwsError for what AWS refuses."""
+    """Yield a row for each instance as it is fetched. AwsError for what AWS refuses."""
     region = region_of(client("cloudwatch", account))
     for one in fetch_all(of, start, end, account, metrics=METRICS, tell=tell, cache=cache):
         yield _row(region, one, connections)
@@ -95,7 +95,7 @@ def fleet(
 def document(
     rows: Sequence[Row], start: datetime, end: datetime, failures: Sequence[tuple[str, str]] = ()
 ) -> dict[str, Any]:
-    """The document mrtuner.limits.fleet/1: the longest at a ceiling first."""
+    """Return the document mrtuner.limits.fleet/1, the longest at a ceiling first."""
     ordered = sorted(rows, key=lambda row: (-row.minutes, row.region, row.instance))
     return {
         "schema": SCHEMA,
@@ -138,6 +138,6 @@ def _as_row(region: str, one: Fetched, found: Limits | None, unknown: str | None
 
 
 def _named(pegged: dict[str, Any]) -> dict[str, Any]:
-    """With the ceiling's name instead of all of it."""
+    """Replace the ceiling with its name."""
     ceiling = pegged["ceiling"]
     return {**pegged, "ceiling": None if ceiling is None else ceiling["name"]}

@@ -1,8 +1,8 @@
 """When will the next ceiling be reached? A line through the busy minutes of each day.
 
-The daily 99th percentile of a resource is fitted with a straight line; where the 90 % band around
-it meets the ceiling is the uncertainty. A resource that was at a ceiling has no forecast: it is
-there already, and what was cut off hides the growth.
+A straight line is fitted to a resource's daily 99th percentile; where the 90 % band around the
+line meets the ceiling gives the uncertainty. A resource that was at a ceiling gets no forecast: it
+has arrived already, and the cut-off load hides the growth.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 #: Whole days that a line needs; a week has its own rhythm.
 FEWEST_DAYS: Final = 10
-#: A line is not believed further ahead than so many times what it was fitted to.
+#: A line is trusted at most this many times as far ahead as it was fitted.
 _AHEAD: Final = 10
 _QUANTILE: Final = 0.99
-#: Of a day's points, those that must be there.
+#: The least share of a day's points that must exist.
 _FULL: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """When one resource reaches what it can count on. None is not within sight."""
+    """When one resource will reach what it can count on; None: not in sight."""
 
     resource: Resource
     ceiling: float
-    busy: float  # the line today
-    daily: float  # growth a day
-    days: int  # that the line was fitted to
-    earliest: datetime | None  # nine in ten lie between these
+    busy: float  # value of the line today
+    daily: float  # growth per day
+    days: int  # days the line was fitted to
+    earliest: datetime | None  # with `latest`, the bounds of nine cases in ten
     expected: datetime | None
     latest: datetime | None
     because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         texts = {
             name: None if moment is None else moment.isoformat()
             for name in ("earliest", "expected", "latest")
@@ -56,7 +56,7 @@ class Forecast:
 
 
 def forecasts(series: Series, known: Sequence[Ceiling], findings: Findings) -> Iterator[Forecast]:
-    """One for every resource that has a ceiling, is not at one, and was measured long enough."""
+    """Forecast every resource that has a ceiling, is not at one, and was measured long enough."""
     held = {one.resource for one in findings.pegged}
     for resource, values in totals(series).items():
         ceiling = binding(known, resource)
@@ -102,15 +102,15 @@ class _Fit:
     middle: float
     mean: float
     slope: float
-    error: float  # standard deviation of what the line leaves
-    spread: float  # sum of squares of the days around their middle
+    error: float  # standard deviation of the residuals
+    spread: float  # sum of squared distances of the days from their mean
 
     @property
     def slope_error(self) -> float:
         return self.error / math.sqrt(self.spread)
 
     def at(self, day: float, side: int = 0) -> float:
-        """The line, or the upper (1) or lower (-1) edge of its 90 % band."""
+        """The line's value, or the upper (1) or lower (-1) edge of its 90 % band."""
         away = day - self.middle
         wide = self.error * math.sqrt(1 / self.count + away**2 / self.spread)
         return self.mean + self.slope * away + side * _t95(self.count - 2) * wide
@@ -129,14 +129,14 @@ def _fitted(days: Values, busy: Values) -> _Fit:
 
 
 def _reached(series: Series, line: _Fit, ceiling: float, side: int) -> datetime | None:
-    """When the line or its edge comes to the ceiling, to a tenth of a day; a day counts at noon."""
+    """When the line or its edge reaches the ceiling, to a tenth of a day; a day counts at noon."""
     steps = (place / 10 for place in range(10 * _AHEAD * line.count + 1))
     found = next((day for day in steps if line.at(day, side) >= ceiling), None)
     return None if found is None else series.end + timedelta(days=found - 0.5)
 
 
 def _t95(freedom: int) -> float:
-    """Student's t at 95 %, by the first terms of its expansion; within 1 % from 8 degrees on."""
+    """Student's t at 95 %, from the first terms of its expansion; within 1 % from 8 degrees on."""
     z = 1.6448536269514722
     return (
         z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

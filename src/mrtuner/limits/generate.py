@@ -1,8 +1,8 @@
-"""Cases with known truth, of every class: bursts, credits, noise, gaps, restarts, even jobs.
+"""Cases with known truth, of every kind: bursts, credits, noise, gaps, restarts, even jobs.
 
-`case(seed)` gives the same case for the same seed. What makes a case hard is in it on purpose:
-jobs at an even pace far from any limit, peaks as flat as a sine's, spikes shorter than a minute,
-ceilings that no table names, and metrics that were not collected.
+`case(seed)` returns the same case for the same seed. It includes hard cases on purpose: jobs at
+an even pace far from any limit, peaks as flat as a sine's, spikes shorter than a minute, ceilings
+that no table lists, and metrics that were not collected.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 _MBPS: Final = 125_000
 _START: Final = datetime(2026, 3, 2, tzinfo=UTC)  # a Monday
 _DAY: Final = 1440
-#: A truth to be found: so many points at the ceiling, so many of them in one stretch.
+#: A truth should be found from this many points at the ceiling on, and this many in a row.
 WORTH_FINDING: Final = 30
 IN_ONE_STRETCH: Final = 15
-#: Fewer are neither right nor wrong to report.
+#: With fewer points, reporting it is neither right nor wrong.
 WORTH_A_WORD: Final = 6
 KINDS: Final = ("calm", "even job", "sine", "near", "spikes", "pegged", "former", "unknown")
-#: Half of the cases have nothing to be found.
+#: In half of the cases there is nothing to find.
 _WEIGHTS: Final = (0.1, 0.1, 0.1, 0.1, 0.1, 0.3, 0.08, 0.12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One instance for some days, and what is true of it."""
+    """One instance over some days, and the truth about it."""
 
     seed: int
-    kind: str  # of KINDS
+    kind: str  # one of KINDS
     instance: InstanceClass
     volume: Volume
     series: Series
-    truths: tuple[Limiter, ...]  # to be found
-    hints: tuple[Limiter, ...]  # too short to be asked for; no mistake if reported
+    truths: tuple[Limiter, ...]  # should be found
+    hints: tuple[Limiter, ...]  # too short to be required; no mistake if reported
 
 
 def case(seed: int, *, days: int = 4) -> Case:
-    """One case."""
+    """Generate one case."""
     np = numpy()
     random = np.random.default_rng([2019, 12, seed])
     kind = str(random.choice(KINDS, p=_WEIGHTS))
@@ -146,7 +146,7 @@ def _caps(instance: InstanceClass, volume: Volume, kind: str, random: Any) -> li
 
 
 def _off_nominal(cap: Cap, by: float) -> Cap:
-    """As measured: a little beside what is published."""
+    """Shift a cap slightly off its published value, as measured ones are."""
     burst = None if cap.burst is None else cap.burst * by
     return replace(cap, sustained=cap.sustained * by, burst=burst)
 
@@ -177,7 +177,7 @@ def _demand(random: Any, kind: str, caps: list[Cap], minutes: int) -> Demand:
 
 
 def _operation(random: Any, kind: str, minutes: int) -> Values:
-    """Bytes of one operation: from small pages to WAL and sequential reads."""
+    """Bytes per operation: from small pages to WAL and sequential reads."""
     np = numpy()
     base = float(np.exp(random.uniform(np.log(8), np.log(64)))) * KiB
     rough = 0.01 if kind == "even job" else float(random.uniform(0.01, 0.08))
@@ -186,7 +186,7 @@ def _operation(random: Any, kind: str, minutes: int) -> Values:
 
 
 def _slow(random: Any, minutes: int) -> Values:
-    """Between about -2 and 2, turning over hours."""
+    """Values between about -2 and 2 that change over hours."""
     np = numpy()
     knots = random.normal(0, 1, minutes // 120 + 2)
     smooth: Values = np.interp(np.arange(minutes), np.arange(len(knots)) * 120, knots)
@@ -194,7 +194,7 @@ def _slow(random: Any, minutes: int) -> Values:
 
 
 def _day(minutes: int, peak: float = 14.0) -> Values:
-    """0 at night to 1 at the peak hour."""
+    """A daily curve: 0 at night, 1 at the peak hour."""
     np = numpy()
     wave: Values = 0.5 + 0.5 * np.cos((np.arange(minutes) / 60 - peak) / 24 * 2 * np.pi)
     return wave
@@ -214,7 +214,7 @@ def _calm(random: Any, minutes: int, rough: float) -> Values:
 
 
 def _even_job(random: Any, minutes: int, rough: float) -> Values:
-    """A background, and a job of some hours a day at one even pace."""
+    """A background load, and a job at an even pace for some hours a day."""
     np = numpy()
     shape = 0.4 * _calm(random, minutes, rough).clip(max=0.6)
     pace, hour, lasts = random.uniform(0.35, 0.8), random.integers(0, 20), random.integers(1, 4)
@@ -224,7 +224,7 @@ def _even_job(random: Any, minutes: int, rough: float) -> Values:
 
 
 def _sine(random: Any, minutes: int, _rough: float) -> Values:
-    """Almost no noise: flat at the top because every sine is."""
+    """Almost no noise: flat at the top, as every sine is."""
     peak = random.uniform(0.4, 0.9)
     shape: Values = peak * (0.3 + 0.7 * _day(minutes)) * random.lognormal(0, 0.008, minutes)
     return shape
@@ -261,7 +261,7 @@ _SHAPES: Final = {
 
 
 def _as_collected(metrics: dict[str, Values], random: Any) -> tuple[int, dict[str, Values]]:
-    """With gaps and restarts; some every five minutes, some without the queue's metrics."""
+    """Add gaps and restarts; some at five-minute intervals, some without the queue's metrics."""
     np = numpy()
     minutes = len(metrics["ReadIOPS"])
     if random.random() < 0.1:
@@ -283,7 +283,7 @@ _BALANCES: Final = frozenset({"EBSByteBalance%", "EBSIOBalance%", "BurstBalance"
 
 
 def _averaged(metrics: dict[str, Values]) -> dict[str, Values]:
-    """Five minutes in one point; balances have one in five already."""
+    """Average five minutes into one point; balances are at five minutes already."""
     np = numpy()
     tables = {name: values.reshape(-1, 5) for name, values in metrics.items()}
     return {

@@ -1,8 +1,8 @@
 """A host's own ceilings, and the counters that show how close it comes to them.
 
-Everything is read from files of the kernel, as the postmaster sees them. What nothing declares is
-no ceiling here: a disk seldom says how fast it is, and a level at which it stops is then found as
-an unknown ceiling.
+Everything is read from kernel files, as the postmaster sees them. Only declared limits are
+ceilings here: a disk seldom declares its speed, and the level at which it tops out is then found
+as an unknown ceiling.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _MICROSECONDS: Final = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is watched of one host, and what limits it."""
+    """What is watched on one host, and what limits it."""
 
     tree: Tree
     device: Device | None
-    group: Group | None  # that limits the device
+    group: Group | None  # the one that limits the device
     interface: str | None
-    cpus: float  # that may be used: the quota, or those there are
-    quota: Group | None  # whose CPU time counts, where a quota binds
+    cpus: float  # usable CPUs: the quota, or the number there is
+    quota: Group | None  # the one whose CPU time counts, if a quota binds
     ceilings: tuple[Ceiling, ...]
     notices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """All counters at one moment; None where there is none."""
+    """All counters at one moment; None if there is none."""
 
     disk: Counted | None
     received: int | None
     sent: int | None
-    busy: float | None  # CPU seconds used, or of a machine without quota busy CPU seconds
+    busy: float | None  # CPU seconds used; busy CPU seconds on a machine without quota
     available: int | None  # bytes of memory
 
 
 def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
-    """What limits the process of `tree`, whose data lie there. Never fails, but may know little."""
+    """The limits of the process of `tree` and its data directory. Never fails; may know little."""
     path = data_directory or _working_directory(tree)
     devices = layers(tree, path) if path is not None else ()
     limits, notices = limits_of(tree, devices)
@@ -76,7 +76,7 @@ def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
 
 
 def read(of: Machine) -> Reading:
-    """The counters now."""
+    """Read the counters now."""
     received, sent = _carried(of.tree, of.interface)
     return Reading(
         disk=None if of.device is None else counted(of.tree, of.device, of.group),
@@ -88,9 +88,9 @@ def read(of: Machine) -> Reading:
 
 
 def rates(of: Machine, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
-    """CloudWatch's metrics between two readings; what was not counted, or went back, is left out.
+    """CloudWatch's metrics between two readings, without what was not counted or went backwards.
 
-    A counter that went back was reset, as by a restart: that is a gap, not a rate.
+    A counter that went backwards was reset, as by a restart: that is a gap, not a rate.
     """
     found = _disk_rates(before.disk, after.disk, seconds)
     found["NetworkReceiveThroughput"] = _rate(before.received, after.received, seconds)
@@ -124,11 +124,11 @@ def _disk_rates(
     }
 
 
-# Where things are.
+# Finding things.
 
 
 def _working_directory(tree: Tree) -> PurePosixPath | None:
-    """A postmaster works in its data directory; hidden from others than its owner and root."""
+    """The postmaster's working directory is its data directory; only its owner and root see it."""
     target = _target(tree, f"{tree.process}/cwd")
     return None if target is None else PurePosixPath(target)
 
@@ -153,7 +153,7 @@ def _about(
 
 
 def _interface(tree: Tree) -> str | None:
-    """The one of the default route. Source: proc(5), /proc/net/route."""
+    """The interface of the default route. Source: proc(5), /proc/net/route."""
     lines = (tree.peek(f"{tree.process}/net/route") or "").splitlines()[1:]
     routes = (fields for line in lines if len(fields := line.split()) > 7)
     return next((fields[0] for fields in routes if fields[1] == fields[7] == "0" * 8), None)
@@ -163,7 +163,7 @@ def _interface(tree: Tree) -> str | None:
 
 
 def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
-    """The speed that the interface says; a virtual one says -1 or nothing."""
+    """The interface's declared speed; a virtual one reports -1 or nothing."""
     path = f"/sys/class/net/{interface}/speed"
     speed = tree.peek(path) or ""
     if interface is None or not speed.isdigit() or int(speed) == 0 or not _our_network(tree):
@@ -176,7 +176,7 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
 
 
 def _our_network(tree: Tree) -> bool:
-    """Whether our /sys shows the server's interfaces; in a namespace of its own it has others."""
+    """Whether our /sys shows the server's interfaces; in another namespace it shows others."""
     theirs, ours = (_target(tree, f"{process}/ns/net") for process in (tree.process, "/proc/self"))
     return theirs == ours
 
@@ -189,7 +189,7 @@ def _target(tree: Tree, path: str) -> str | None:
 
 
 def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
-    """CPUs that may be used, the group whose quota binds, and 100 % of it as a ceiling."""
+    """The usable CPUs, the group whose quota binds, and 100 % of them as a ceiling."""
     whole = float(os.cpu_count() or 1)
     quotas = {
         one.limit.source: float(one.limit.value)
@@ -235,7 +235,7 @@ def _carried(tree: Tree, interface: str | None) -> tuple[int | None, int | None]
 
 
 def _busy(tree: Tree) -> float | None:
-    """CPU seconds of all that is neither idle nor waiting. Source: proc(5), /proc/stat."""
+    """CPU seconds neither idle nor waiting. Source: proc(5), /proc/stat."""
     fields = (tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9]
     if len(fields) < 8:
         return None
@@ -244,7 +244,7 @@ def _busy(tree: Tree) -> float | None:
 
 
 def _used(tree: Tree, group: Group) -> float | None:
-    """CPU seconds of a group; in version 1 another controller's hierarchy counts them."""
+    """CPU seconds of a group; in version 1 they are counted in another controller's hierarchy."""
     if group.version == 2:
         usage = _pairs(tree.peek(group.folder / "cpu.stat") or "").get("usage_usec")
         return None if usage is None else usage / _MICROSECONDS
@@ -261,7 +261,7 @@ def _pairs(text: str) -> Mapping[str, int]:
 
 
 def _available(of: Machine) -> int | None:
-    """Of the whole machine, so only where the machine's memory is what limits."""
+    """Available memory of the whole machine, so only if the machine's memory is the limit."""
     limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
     free = memory.meminfo(of.tree).get("MemAvailable")
     if limit is None or free is None or "meminfo" not in limit.source:

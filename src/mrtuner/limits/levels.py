@@ -1,4 +1,4 @@
-"""Levels at which a resource may have been at a ceiling, before anything is judged."""
+"""Levels at which a resource may have been at a ceiling, before they are judged."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mrtuner.stats.plateaus import Plateau, densest, numpy, plateaus, stretches
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: A plateau is a ceiling's when its level is within these shares of it. An instance gets a little
-#: more than nominal (443 of 437.5 in the field), and a little less when minutes are torn.
+#: A plateau belongs to a ceiling if its level is within these shares of it. An instance gets a bit
+#: more than nominal (443 of 437.5 in the field), and a bit less if minutes are incomplete.
 LOW: Final = 0.965
 HIGH: Final = 1.025
-#: A known ceiling that is reached again and again for a few points only, as a burst is in averages
-#: of five minutes: minutes of a stretch, of all, and how far its points lie apart at most.
+#: For a known ceiling reached repeatedly for only a few points, as bursts are in five-minute
+#: averages: minutes of a stretch, total minutes, and the largest spread of its points.
 AGAIN: Final = (10, 30, 0.005)
-#: An unknown level below this share of what was reached is background, not a ceiling.
+#: An unknown level below this share of the peak is background, not a ceiling.
 UNKNOWN_AT_LEAST: Final = 0.1
 
-#: What is added up for a resource.
+#: The metrics that add up to a resource.
 PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
     Resource.THROUGHPUT: ("ReadThroughput", "WriteThroughput"),
     Resource.IOPS: ("ReadIOPS", "WriteIOPS"),
@@ -32,7 +32,7 @@ PARTS: Final[Mapping[Resource, tuple[str, ...]]] = {
     Resource.CPU: ("CPUUtilization",),
     Resource.CONNECTIONS: ("DatabaseConnections",),
 }
-#: The same for reads and for writes apart; looked at on hosts only.
+#: The same for reads and writes separately; used on hosts only.
 DIRECTIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
     Resource.READ_THROUGHPUT: ("ReadThroughput",),
     Resource.WRITE_THROUGHPUT: ("WriteThroughput",),
@@ -45,14 +45,14 @@ _BOTH: Final = {
     Resource.READ_IOPS: Resource.IOPS,
     Resource.WRITE_IOPS: Resource.IOPS,
 }
-#: Those where requests queue at the disk.
+#: The resources for which requests queue at the disk.
 DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS, *DIRECTIONS})
 
 
 def flat(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Where each resource ran flat, or was without credits at a baseline."""
+    """Where each resource ran flat, or was at a baseline without credits."""
     return {
         resource: [
             *plateaus(values, at_least=_background(every, known, resource)),
@@ -65,7 +65,7 @@ def flat(
 def again(
     series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
-    """Levels of known ceilings that are reached often and never for long."""
+    """Levels of known ceilings that are reached often but never for long."""
     return {
         resource: list(_again(series, known, resource, every[resource]))
         for resource in DISK & every.keys()
@@ -73,7 +73,7 @@ def again(
 
 
 def totals(series: Series) -> dict[Resource, Values]:
-    """What each resource carried; only those whose every part was measured."""
+    """What each resource carried; only those with all parts measured."""
     parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
     found = {resource: series.total(*names) for resource, names in parts.items()}
     return {resource: values for resource, values in found.items() if values is not None}
@@ -82,10 +82,10 @@ def totals(series: Series) -> dict[Resource, Values]:
 def _background(
     every: Mapping[Resource, Values], known: Sequence[Ceiling], resource: Resource
 ) -> float:
-    """A fiftieth of the busiest minutes: below, a flat line is an idle one.
+    """A fiftieth of the peak: below it, a flat line is an idle one.
 
-    Of reads or writes apart a tenth of both, unless a limit is declared there: a trickle beside
-    heavy load is even by nature.
+    For reads or writes alone a tenth of both together, unless a limit is declared there: a trickle
+    beside heavy load is naturally even.
     """
     if resource not in DIRECTIONS:
         return 0.02 * busiest(every[resource])
@@ -95,7 +95,7 @@ def _background(
 
 
 def busiest(values: Values) -> float:
-    """All but one in a thousand of the points; 0 of none."""
+    """The level that all but one in a thousand points stay below; 0 without points."""
     np = numpy()
     finite = values[np.isfinite(values)]
     return float(np.quantile(finite, 0.999)) if len(finite) else 0.0
@@ -104,7 +104,7 @@ def busiest(values: Values) -> float:
 def _without_credits(
     series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
 ) -> Iterator[Plateau]:
-    """Stretches at a baseline while its balance was used up, however the level looks."""
+    """Stretches at a baseline while its balance was used up, whatever the level looks like."""
     for one in known:
         if one.resource is not resource or (empty := used_up(series, one)) is None:
             continue
@@ -115,10 +115,10 @@ def _without_credits(
 def _again(
     series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
 ) -> Iterator[Plateau]:
-    """Levels of known ceilings that are reached often and never for long.
+    """Levels of known ceilings that are reached often but never for long.
 
-    A few points within half a per cent of each other are no plateau by themselves: only together
-    with a queue that confirms them.
+    A few points within half a per cent of each other are not a plateau by themselves: they need
+    a queue that confirms them.
     """
     run, whole, apart = AGAIN
     np = numpy()
@@ -139,6 +139,6 @@ def _again(
 
 
 def _fitting(values: Values, ceiling: Ceiling) -> Mask:
-    """The points at which the value may be the ceiling's."""
+    """The points at which the value may be at the ceiling."""
     at: Mask = (values >= LOW * ceiling.value) & (values <= HIGH * ceiling.value)
     return at

@@ -1,8 +1,9 @@
-"""Metrics out of a file: CSV, JSON or Parquet with CloudWatch's names and units.
+"""Metrics from a file: CSV, JSON or Parquet with CloudWatch's names and units.
 
 A CSV has a column ``timestamp`` (ISO 8601) and one for every metric. JSON is a list of such rows,
-an object of such columns, or what ``aws cloudwatch get-metric-data`` printed. Parquet needs
-pyarrow. What cannot be meant is refused with the way to say it: bytes or megabytes, which zone.
+an object of such columns, or the output of ``aws cloudwatch get-metric-data``. Parquet needs
+pyarrow. Impossible values are refused with a hint on what to specify: bytes or megabytes, or the
+time zone.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from mrtuner.stats.plateaus import numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
-#: Points with a value, of one metric at least. Fewer show no level that lasts.
+#: Points with a value, for at least one metric. Fewer show no lasting level.
 FEWEST: Final = 120
-#: Steps of a grid: more would be mostly gaps (a year of minutes is half of it).
+#: Steps of a grid: with more, most would be gaps (a year of minutes is half of it).
 MOST: Final = 1_100_000
 #: Factors to bytes per second.
 THROUGHPUT_UNITS: Final[Mapping[str, float]] = {
@@ -35,11 +36,11 @@ THROUGHPUT_UNITS: Final[Mapping[str, float]] = {
 }  # fmt: skip
 _THROUGHPUTS: Final = tuple(name for name in UNITS if name.endswith("Throughput"))
 _LATENCIES: Final = ("ReadLatency", "WriteLatency")
-#: Bytes of an operation on a volume: PostgreSQL's 8 kB, merged up to EBS's 256 KiB, with a margin.
+#: Bytes per operation on a volume: PostgreSQL's 8 kB, merged up to EBS's 256 KiB, with a margin.
 _OPERATION: Final = (256.0, 4 * 1024.0**2)
-#: Bytes per second at the busiest that even an idle instance passes.
+#: Even an idle instance's peak exceeds this many bytes per second.
 _BYTES_FROM: Final = 20_000.0
-#: Seconds at the median that no volume takes.
+#: A median latency [s] that no volume reaches.
 _SLOWEST: Final = 2.0
 
 
@@ -55,11 +56,11 @@ class WrongUnit(BadValue):
 
 
 def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None = None) -> Series:
-    """The file as a series in UTC.
+    """Read the file as a series in UTC.
 
-    `timezone` is that of timestamps without one; `throughput_unit` is of THROUGHPUT_UNITS.
-    Raises UsageError for a file that cannot be read or that is too short, BadValue for values
-    whose unit cannot be right, MissingPart for Parquet without pyarrow.
+    `timezone` applies to timestamps without one; `throughput_unit` is one of THROUGHPUT_UNITS.
+    Raises UsageError for a file that cannot be read or is too short, BadValue for values whose
+    unit cannot be right, MissingPart for Parquet without pyarrow.
     """
     columns = _columns(path)
     stamps = columns.pop("timestamp", None)
@@ -81,7 +82,7 @@ def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None
 
 
 def _impossible(metrics: dict[str, list[float]]) -> Iterator[str]:
-    """Leave out what no metric can be, and say how much that was."""
+    """Remove impossible values, and report how many there were."""
     for name, values in metrics.items():
         wrong = [place for place, value in enumerate(values) if value < 0 or math.isinf(value)]
         for place in wrong:
@@ -92,14 +93,14 @@ def _impossible(metrics: dict[str, list[float]]) -> Iterator[str]:
 
 
 def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:
-    """Timestamps in UTC; UsageError for one without a zone when none is given."""
+    """Timestamps in UTC; UsageError for one without a zone if none is given."""
     return [_moment(stamp, zone) for stamp in stamps]
 
 
 def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | Values]) -> Series:
-    """Points in any order on equal steps: the usual distance; where two meet, the later counts.
+    """Put points in any order on equal steps of the usual size; if two coincide, the later wins.
 
-    UsageError where there are too few.
+    UsageError if there are too few.
     """
     np = numpy()
     if len(times) < 2:
@@ -130,7 +131,7 @@ def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | V
 
 
 def judged(series: Series, throughput_unit: str | None = None) -> Series:
-    """The same in CloudWatch's units; BadValue where they cannot be what was meant."""
+    """Convert a series to CloudWatch's units; BadValue if these cannot be what was meant."""
     metrics = dict(series.metrics)
     if throughput_unit is not None:
         factor = _factor(throughput_unit)
@@ -147,7 +148,7 @@ def judged(series: Series, throughput_unit: str | None = None) -> Series:
 
 
 def guessed_unit(series: Series) -> str | None:
-    """The unit of throughput that would make sense of it, or None when bytes do."""
+    """The unit of throughput that would make sense of it, or None if bytes do."""
     np = numpy()
     total = series.total("ReadThroughput", "WriteThroughput")
     operations = series.total("ReadIOPS", "WriteIOPS")
@@ -170,7 +171,7 @@ def _check_throughput(series: Series) -> None:
 
 
 def _check_columns(series: Series) -> None:
-    """Reads and writes may each make sense only in a unit of their own: a mistake in one column."""
+    """Refuse reads and writes that only make sense in different units: one column is wrong."""
     for way in ("Read", "Write"):
         carried = series.metrics.get(f"{way}Throughput")
         size = _operation_size(carried, series.metrics.get(f"{way}IOPS"))
@@ -183,7 +184,7 @@ def _check_columns(series: Series) -> None:
 
 
 def _operation_size(carried: Values | None, operations: Values | None) -> float | None:
-    """Bytes of one operation at the median; None where too little is known."""
+    """Median bytes per operation; None if too little is known."""
     np = numpy()
     if carried is None or operations is None:
         return None
@@ -318,7 +319,7 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, list[Any]]:
 
 
 def _from_cloudwatch(results: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
-    """One row a point; the label is the metric's name, as GetMetricData gives it by itself."""
+    """One row per point; the label is the metric's name, GetMetricData's default."""
     rows: dict[str, dict[str, Any]] = {}
     for result in results:
         pairs = zip(result.get("Timestamps", ()), result.get("Values", ()), strict=True)
@@ -348,7 +349,7 @@ def _wanted(names: Iterable[str]) -> list[str]:
 
 
 def _plain(column: Any) -> Any:
-    """Times in microseconds: Python has none that are finer, and a metric needs none."""
+    """Convert times to microseconds: Python has nothing finer, and a metric needs nothing finer."""
     import pyarrow
 
     kind = column.type

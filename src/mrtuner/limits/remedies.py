@@ -1,9 +1,9 @@
-"""What would be enough: classes and volumes against what is asked of them, smallest first.
+"""What would suffice: classes and volumes compared with the demand, smallest first.
 
-Of demand that a ceiling cut off, only bounds are known. At least what was served. At most what the
-operations in the queue would make if each took the time of quiet hours and none paused (Little's
-law); programs do pause, so the truth lies between. Prices are not known here: smallest means
-fewest vCPUs, then least memory.
+If a ceiling cut off the demand, only bounds of it are known. The lower bound is what was served.
+The upper bound is what the operations in the queue would amount to if each took as long as in quiet
+hours and none paused (Little's law); programs do pause, so the truth is in between. Prices are
+unknown here: smallest means fewest vCPUs, then least memory.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mrtuner.units import MiB
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: Room that a new ceiling leaves above the highest level at which load was held down.
+#: Headroom of a new ceiling above the highest level at which load was held down.
 HEADROOM: Final = 1.25
-#: Busy minutes that a ceiling must carry where nothing was held down: all but one in a thousand.
+#: Share of the minutes that a ceiling must carry where nothing was held down.
 QUANTILE: Final = 0.999
-#: CPU that a machine should not need for long.
+#: CPU use that a machine should not exceed for long.
 CPU_AT_MOST: Final = 80.0
-#: Generations that RDS still sells everywhere are not known here; older ones are left out.
+#: The generations RDS still sells everywhere are not known here; these older ones are left out.
 _OLD: Final = frozenset({"m1", "m2", "m3", "m4", "r3", "r4", "t1", "t2", "x1", "x1e"})
-#: From here on gp3 has four stripes, and can be given more.
+#: From this size on, gp3 has four stripes and higher limits.
 _STRIPED_GIB: Final = 400
-#: RDS has no smaller gp3 for PostgreSQL.
+#: The smallest gp3 that RDS offers for PostgreSQL.
 _SMALLEST_GIB: Final = 20
-#: Volumes are offered in steps, not to the last byte.
+#: Volumes are suggested in steps, not to the last byte.
 _STEP_MIB: Final = 25
 _STEP_IOPS: Final = 1000
 
@@ -48,25 +48,25 @@ class Need:
     """What one resource must carry."""
 
     resource: Resource
-    seen: float  # all but one in a thousand of the minutes
-    hidden: bool  # load was held down: this is what was served, not what was asked for
-    at_most: float | None  # the bound from the queue, of hidden demand only
+    seen: float  # the level not exceeded by all but one in a thousand minutes
+    hidden: bool  # load was held down: this is what was served, not the demand
+    at_most: float | None  # the bound from the queue, for hidden demand only
     need: float  # with headroom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A class with a volume, and how far its ceilings are from what is needed."""
+    """A class with a volume, and how far its ceilings are from the need."""
 
     instance: InstanceClass
     volume: Volume | None
-    ceilings: Mapping[Resource, Ceiling]  # the binding one of each resource
+    ceilings: Mapping[Resource, Ceiling]  # the binding one for each resource
     headroom: Mapping[Resource, float]  # ceiling over what was seen
     lacks: tuple[Resource, ...]  # where the need is not met
 
     @property
     def sufficient(self) -> bool:
-        """Whether it carries everything for ever, without burst credits."""
+        """Whether it can carry everything permanently, without burst credits."""
         return not self.lacks
 
 
@@ -82,9 +82,9 @@ def needs(series: Series, findings: Findings) -> dict[Resource, Need]:
 def candidates(
     instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
 ) -> list[Candidate]:
-    """The smallest sufficient class of every family, smallest first; the volume grows with it.
+    """The smallest sufficient class of each family, smallest first; the volume grows with it.
 
-    None has less memory than now, nor fewer vCPUs than the CPU in use asks for.
+    None has less memory than the present one, nor fewer vCPUs than the CPU use requires.
     """
     enough = volume_for(volume, wanted) if volume is not None else None
     best: dict[str, Candidate] = {}
@@ -100,7 +100,7 @@ def candidates(
 def judge(
     instance: InstanceClass, volume: Volume | None, wanted: Mapping[Resource, Need]
 ) -> Candidate:
-    """The same demand under another class or volume."""
+    """Judge the same demand under another class or volume."""
     known = ceilings(instance, volume)
     least: dict[Resource, Ceiling] = {
         resource: ceiling
@@ -124,29 +124,29 @@ def judge(
 
 
 def volume_for(volume: Volume, wanted: Mapping[Resource, Need]) -> Volume:
-    """The volume as it is if that is enough; else one that is, where RDS has it.
+    """Return the volume unchanged if it suffices; else one that does, where RDS offers one.
 
-    io1 and io2 get more IOPS. The rest becomes gp3: of the same size where what it has by itself is
-    enough, else of 400 GiB at least, from where on it can be given more. RDS never shrinks storage,
-    so nothing grows without need.
+    io1 and io2 get more IOPS. The others become gp3: of the same size if its included performance
+    suffices, else of at least 400 GiB, from which on more can be provisioned. RDS never shrinks
+    storage, so nothing grows without need.
     """
     iops, throughput = volume.iops or 0, (volume.throughput or 0) // MiB
     needed_iops = _need_of(wanted, Resource.IOPS, 1, _STEP_IOPS)
     needed_throughput = _need_of(wanted, Resource.THROUGHPUT, MiB, _STEP_MIB)
     if volume.throughput is None:
-        needed_throughput = 0  # not known, so not asked for
+        needed_throughput = 0  # unknown, so not required
     if needed_iops <= iops and needed_throughput <= throughput:
         return volume
     try:
         if volume.kind in {"io1", "io2"}:
             return volume_of(volume.kind, volume.gib, iops=max(iops, needed_iops))
-        # What gp2 has beyond the need is no reason to buy a larger gp3; what is not measured is.
+        # gp2's surplus is no reason to buy a larger gp3, but an unmeasured need is.
         if volume.kind == "gp3" or Resource.IOPS not in wanted:
             needed_iops = max(iops, needed_iops)
         if volume.kind == "gp3" or Resource.THROUGHPUT not in wanted:
             needed_throughput = max(throughput, needed_throughput)
         return _as_gp3(volume.gib, needed_iops, needed_throughput)
-    except BadValue:  # more than RDS gives such a volume
+    except BadValue:  # more than RDS provides for such a volume
         return volume
 
 
@@ -172,7 +172,7 @@ def _need(series: Series, findings: Findings, resource: Resource, values: Values
     held = [one.plateau.level for one in findings.pegged if one.resource is resource]
     at_most = _at_most(series, findings, resource, values) if held else None
     need = max([level * HEADROOM for level in held], default=0.0)
-    # A ceiling lets a little more through than it says, so what was seen asks for a little less.
+    # A ceiling lets slightly more through than nominal, so slightly less than was seen is enough.
     return Need(
         resource=resource, seen=seen, hidden=bool(held), at_most=at_most,
         need=max(seen / HIGH, need),
@@ -182,7 +182,7 @@ def _need(series: Series, findings: Findings, resource: Resource, values: Values
 def _at_most(
     series: Series, findings: Findings, resource: Resource, values: Values
 ) -> float | None:
-    """Operations in the queue over the time of one in quiet minutes, in the resource's unit."""
+    """Operations in the queue over an operation's time in quiet minutes, in the resource's unit."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
     queue = series.metrics.get(WAITING if series.apart else "DiskQueueDepth")
@@ -207,7 +207,7 @@ def _median(queue: Values, operations: Values) -> float:
 
 
 def _of_sums(waiting: Values, operations: Values) -> float:
-    """Of sessions, which are few and often none: a median would be zero."""
+    """The ratio for sessions, from sums: they are few and often none, so a median would be zero."""
     return float(waiting.sum() / operations.sum())
 
 
@@ -219,7 +219,7 @@ def _any_pegged(series: Series, findings: Findings) -> Mask:
 
 
 def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
-    """Classes for the same engine, of generations that are not old."""
+    """Classes for the same engine, without old generations."""
     for one in _of_its_engines(instance):
         if one.family not in _OLD and one.ebs_baseline_mbps is not None:
             yield one

@@ -40,7 +40,7 @@ _UNDECLARED: Final = (
 
 
 def quantity(resource: Resource, value: float) -> str:
-    """A value in the unit people use: decimal MB/s, operations per second, per cent."""
+    """A value in a readable unit: decimal MB/s, operations per second, per cent."""
     if resource in THROUGHPUTS:
         return f"{value / 1e6:,.4g} MB/s" if value < 1e9 else f"{value / 1e6:,.0f} MB/s"
     if resource in {Resource.NETWORK_IN, Resource.NETWORK_OUT}:
@@ -55,14 +55,14 @@ def quantity(resource: Resource, value: float) -> str:
 
 
 def level(one: Pegged) -> str:
-    """A plateau's level in three figures."""
+    """A plateau's level to three digits."""
     if one.resource in THROUGHPUTS and one.plateau.level >= 1e8:
         return f"{one.plateau.level / 1e6:,.0f} MB/s"
     return quantity(one.resource, one.plateau.level)
 
 
 def lasting(minutes: float) -> str:
-    """``75 s``, ``45 min``, ``7.5 h``."""
+    """A duration such as ``75 s``, ``45 min``, ``7.5 h``."""
     if minutes < 2:
         return f"{minutes * 60:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:,.3g} h"
@@ -109,7 +109,7 @@ def advice(
 
 
 def _unknown(unknown: Sequence[Pegged], known: Sequence[Ceiling]) -> Iterator[str]:
-    """What to do about levels that no table names: nothing that stops the instance."""
+    """What to do about levels that no table lists: nothing that stops the instance."""
     within: list[Pegged] = []
     for one in unknown:
         published = [each.value for each in known if each.resource is one.resource]
@@ -123,7 +123,7 @@ def _unknown(unknown: Sequence[Pegged], known: Sequence[Ceiling]) -> Iterator[st
 
 
 def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
-    """The same for a server that is not on RDS: what sets the limit, and where."""
+    """What to change for a server outside RDS: what sets the limit, and where."""
     for one in pegged:
         if one.ceiling is None:
             yield f"Unknown {one.resource} ceiling at {level(one)}: {_UNDECLARED}"
@@ -175,7 +175,7 @@ def _iops_will_not_help(
     volume: Volume | None,
     pegged: Sequence[Pegged],
 ) -> Iterator[str]:
-    """The expensive mistake of the field: to buy IOPS where they do not bind."""
+    """Warn of an expensive mistake from the field: buying IOPS where they do not bind."""
     if volume is None or not volume.provisioned:
         return
     if any(one.resource is Resource.IOPS and _is_volumes(one) for one in pegged):

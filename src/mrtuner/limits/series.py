@@ -1,4 +1,4 @@
-"""Metrics of one instance on one grid of time, under CloudWatch's own names and units."""
+"""Metrics of one instance on a common time grid, with CloudWatch's names and units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
-#: CloudWatch's unit of every metric that is used. Source: RDS User Guide, Amazon RDS metrics.
+#: CloudWatch's unit for every metric we use. Source: RDS User Guide, Amazon RDS metrics.
 UNITS: Final[Mapping[str, str]] = {
     "ReadThroughput": "B/s",
     "WriteThroughput": "B/s",
@@ -40,28 +40,28 @@ class Series:
     step: int  # seconds
     metrics: Mapping[str, Values]
     notices: tuple[str, ...] = ()
-    apart: bool = False  # of a host, whose limits may hold for reads and for writes apart
+    apart: bool = False  # of a host, which may limit reads and writes separately
 
     @property
     def points(self) -> int:
-        """Steps from the first to the last."""
+        """Number of steps."""
         return max((len(values) for values in self.metrics.values()), default=0)
 
     @property
     def end(self) -> datetime:
-        """When the last step ends."""
+        """The end of the last step."""
         return self.at(self.points)
 
     def at(self, point: int) -> datetime:
-        """When a step begins."""
+        """Return when a step begins."""
         return self.start + timedelta(seconds=point * self.step)
 
     def minutes(self, points: int) -> float:
-        """How long so many steps are."""
+        """Return the duration of this many steps."""
         return points * self.step / 60
 
     def total(self, *names: str) -> Values | None:
-        """The sum of metrics, read and write together; None unless all are there."""
+        """The sum of metrics, such as read and write together; None unless all exist."""
         if not all(name in self.metrics for name in names):
             return None
         first, *rest = (self.metrics[name] for name in names)

@@ -1,8 +1,8 @@
 """An instance and its volume under a given demand, minute by minute: series with known truth.
 
-Every minute is cut into parts, for demand varies within it while CloudWatch shows its average.
-What is above a ceiling waits: throughput is cut off, the queue fills, operations take longer.
-Burst limits hold while their bucket has credits; what is unused below the baseline fills it.
+Every minute is divided into parts, since demand varies within it while CloudWatch shows its
+average. Demand above a ceiling waits: throughput is cut off, the queue fills, operations take
+longer. Burst limits apply while their bucket has credits; unused baseline refills it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from mrtuner.stats.plateaus import numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-PARTS: Final = 6  # of a minute
-#: At a ceiling an operation takes so many times as long at least, however few sessions wait.
+PARTS: Final = 6  # per minute
+#: At a ceiling an operation takes at least this many times as long, however few sessions wait.
 _JAMMED: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How an instance behaves besides its limits."""
+    """How an instance behaves apart from its limits."""
 
     wobble: float = 0.004  # relative noise of a minute's throughput
     latency: float = 1e-3  # seconds of an operation without a queue
     noise: float = 0.12  # relative noise of a minute's latency
-    sessions: float = 80.0  # operations on their way at once when everything waits
+    sessions: float = 80.0  # operations in flight when everything waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class Cap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What programs ask for, in parts of minutes."""
+    """What programs demand, by parts of minutes."""
 
     throughput: Values  # bytes per second; minutes x PARTS
-    operation: Values  # bytes of one operation; one for a minute
-    reads: Values  # share of reads; one for a minute
+    operation: Values  # bytes per operation; one value per minute
+    reads: Values  # share of reads; one value per minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Simulated:
 def simulate(
     demand: Demand, caps: Sequence[Cap], random: Any, manner: Manner = Manner()
 ) -> Simulated:
-    """Serve the demand."""
+    """Serve the demand within the limits."""
     np = numpy()
     levels, balances = _levels(demand, caps)
     floors = np.stack([_as_bytes(cap, at, demand) for cap, at in zip(caps, levels, strict=True)])
@@ -130,7 +130,7 @@ def _levels(demand: Demand, caps: Sequence[Cap]) -> tuple[list[Values], list[Val
 
 
 def _bucket(cap: Cap, served: Values, demand: Demand) -> tuple[Values, Values]:
-    """One bucket's life, as if it were alone; minutes follow each other, so this is a loop."""
+    """Simulate one bucket on its own; each minute depends on the one before, so this is a loop."""
     np = numpy()
     minutes = len(demand.operation)
     if cap.burst is None:
@@ -159,7 +159,7 @@ def _metrics(
     waits = _waits(demand, served, limit, operations, manner)
     waits = waits * random.lognormal(0, manner.noise, minutes)
     reads = demand.reads
-    # Writes carry more bytes than reads, as with PostgreSQL's WAL beside its 8 kB pages.
+    # Writes carry more bytes than reads, like PostgreSQL's WAL compared with its 8 kB pages.
     heavy = np.clip(reads * 0.9, 0.01, 0.99)
     return {
         "ReadThroughput": throughput * heavy,
@@ -175,7 +175,7 @@ def _metrics(
 def _waits(
     demand: Demand, served: Values, limit: Values, operations: Values, manner: Manner
 ) -> Values:
-    """Seconds of one operation: Little's law with every session waiting where there is a queue."""
+    """Seconds per operation: Little's law with every session waiting where there is a queue."""
     np = numpy()
     busy = np.clip(served / limit[:, None], 0, 0.97)
     calm = manner.latency * (1 + 0.15 * busy / (1 - busy)).clip(max=2.0)
@@ -187,7 +187,7 @@ def _waits(
 
 
 def _five_minutes(values: Values) -> Values:
-    """CloudWatch shows balances every five minutes."""
+    """Keep one value in five minutes, as CloudWatch does for balances."""
     np = numpy()
     shown: Values = np.full_like(values, np.nan)
     shown[::5] = values[::5]

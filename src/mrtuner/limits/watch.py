@@ -1,8 +1,8 @@
-"""Watching a server that is not on RDS: a point a second, of its host where that is this one.
+"""Watching a server outside RDS: one point per second, also of its host if that is this one.
 
 Every point is the rate over the last five seconds.
-On this host the kernel's own counters are read, and SQL tells who waits. Elsewhere SQL alone is
-left: what the server asked of its operating system, whose cache may have answered.
+On this host the kernel's own counters are read, and SQL shows who waits. For another host there is
+only SQL: what the server requested from its operating system, whose cache may have answered.
 """
 
 from __future__ import annotations
@@ -33,32 +33,33 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-#: Hears how many seconds remain.
+#: Called with the seconds that remain.
 Tell = Callable[[float], None]
 _STEP: Final = 1.0
-#: Seconds that a rate is of: the kernel limits in slices, and schedules now and then late.
+#: Seconds that a rate covers: the kernel limits in slices, and sometimes schedules late.
 _WINDOW: Final = 5
-#: Two points from one reading to the next are no second: then a rate says nothing.
+#: Readings closer together than this share of a second give no meaningful rate.
 _SHORTEST: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """The answer, and whether somebody ended the watch before its time."""
+    """The answer, and whether a person or the server ended the watch before its time."""
 
     limits: Limits
     interrupted: bool
+    lost: bool
 
 
 def watch(
     dsn: str, seconds: float = 0, *, tell: Tell | None = None, root: Path = Path("/")
 ) -> Watched:
-    """Which limit is it, for the server behind `dsn`? Watched for so long, a point a second.
+    """Find the limit of the server at `dsn` by watching it for `seconds`, one point per second.
 
-    Without `seconds` only the ceilings are told. `root` holds this host's /proc and /sys; a server
-    that does not run below it is seen by SQL alone. Reads only. An interruption
-    (KeyboardInterrupt) ends the watch, not the answer. Raises ConnectError without a usable
-    session.
+    Without `seconds` only the ceilings are reported. `root` contains this host's /proc and /sys; a
+    server that does not run on it is observed by SQL alone. Only reads. An interruption
+    (KeyboardInterrupt) ends the watch but still returns the answer. Raises ConnectError without a
+    usable session.
     """
     with connect(dsn) as conn, translated():
         conn.execute("SET statement_timeout = '30s'")
@@ -73,14 +74,14 @@ def watch(
             name=subject.name,
             storage=subject.storage,
         )
-        return Watched(limits=answer, interrupted=found.interrupted)
+        return Watched(limits=answer, interrupted=found.interrupted, lost=found.lost)
 
 
 def _silent(_remaining: float) -> None:
-    """Nobody wants to hear it."""
+    """Report no progress."""
 
 
-# Who is watched.
+# What is watched.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class _Subject:
 
     @property
     def by_sql(self) -> bool:
-        """Whether the server's own statistics have to stand in for the disk's."""
+        """Whether the server's own statistics have to replace the disk's."""
         return self.storage is None
 
 
@@ -155,30 +156,31 @@ def _row(conn: Connection, name: str) -> Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
-    at: float  # seconds, the monotonic clock
+    at: float  # seconds on the monotonic clock
     host: Reading | None
     now: Row
     asked: Row | None
 
 
 class _Watch:
-    """Samples taken at even distances, turned into rates."""
+    """Samples taken at equal intervals, turned into rates."""
 
     def __init__(self, conn: Connection, subject: _Subject) -> None:
         self.conn, self.subject = conn, subject
         self.start = datetime.now(UTC)
         self.points: dict[int, dict[str, float]] = {}
-        self.interrupted = False
+        self.interrupted = self.lost = False
         self.notices = list(subject.notices)
 
     def run(self, seconds: float, tell: Tell) -> None:
-        """Until the time is over, somebody interrupts, or the session is lost."""
+        """Sample until the time is over, the user interrupts, or the session is lost."""
         try:
             self._sample(seconds, tell)
         except KeyboardInterrupt:
             self.interrupted = True
             self.notices.append(f"interrupted after {len(self.points)} s of {seconds:.0f}")
         except ConnectError as error:
+            self.lost = True
             self.notices.append(f"{error.message}; that ended the watch")
 
     def _sample(self, seconds: float, tell: Tell) -> None:
@@ -205,7 +207,7 @@ class _Watch:
             )
 
     def _between(self, recent: Sequence[_Sample]) -> dict[str, float]:
-        """Rates from the first to the last, and how many waited on average."""
+        """Rates from the first sample to the last, and the average number of waiting sessions."""
         before, after = recent[0], recent[-1]
         seconds = after.at - before.at
         found = {"DatabaseConnections": float(after.now["sessions"])}
@@ -219,7 +221,7 @@ class _Watch:
         return found
 
     def _asked(self, before: Row, after: Row, seconds: float) -> dict[str, float]:
-        """Rates of the server's statistics; a reset meanwhile is a gap."""
+        """Rates from the server's statistics; a reset in between is a gap."""
         grown = {name: after[name] - before[name] for name in _METRICS}
         if before["reset"] != after["reset"] or min(grown.values()) < 0:
             self.notices.append("statistics were reset during the watch: a gap")
@@ -227,7 +229,7 @@ class _Watch:
         return {metric: grown[name] / seconds for name, metric in _METRICS.items()}
 
     def series(self) -> Series:
-        """What was watched, on a grid of seconds; without points where that was too short."""
+        """The watched points on a grid of seconds; without points if there are too few."""
         np = numpy()
         long = max(self.points, default=-1) + 1
         notices = list(dict.fromkeys(self.notices))

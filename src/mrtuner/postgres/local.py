@@ -1,4 +1,4 @@
-"""Whether a server runs where we run, so that the facts of this host are the server's."""
+"""Whether a server runs on this host, so that this host's facts are the server's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-#: A backend notes its start a little after the fork; the two clocks are read one after the other.
+#: A backend records its start a little after the fork; the two clocks are not read simultaneously.
 _SLACK_SECONDS: Final = 1.0
 
 
@@ -20,10 +20,10 @@ class _Process:
 
 
 def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
-    """The postmaster's process id, if our `backend`, `age` seconds old, runs here; else None.
+    """Return the postmaster's process id if our `backend`, `age` seconds old, runs here, else None.
 
-    A server elsewhere may have a backend with the id of some process here, so the process has
-    to be a PostgreSQL one, as old as the server says, and the child of another.
+    On another host, a backend may have the id of some process here, so that process must be a
+    PostgreSQL one, as old as the server says, and the child of another PostgreSQL process.
     Source: proc(5), /proc/PID/stat: comm, ppid, starttime; /proc/uptime.
     """
     found = _process(proc, backend)
@@ -37,12 +37,12 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
 
 
 def _process(proc: Path, pid: int) -> _Process | None:
-    """One process, or None when it is not there or not ours to see."""
+    """One process, or None if it does not exist or we may not see it."""
     try:
         text = (proc / str(pid) / "stat").read_text()
     except OSError:
         return None
-    before, _, after = text.rpartition(")")  # a name may hold blanks and brackets
+    before, _, after = text.rpartition(")")  # a name may contain blanks and parentheses
     fields = after.split()
     ticks = os.sysconf("SC_CLK_TCK")
     return _Process(before.partition("(")[2], int(fields[1]), int(fields[19]) / ticks)

@@ -1,4 +1,4 @@
-"""What a running server says of itself, over SQL alone."""
+"""What a running server reports about itself, over SQL alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrtuner.facts import Missing
 from mrtuner.units import Bytes
 
 #: Where a value in force comes from. "include" is any file other than postgresql.conf and
-#: postgresql.auto.conf; "computed" covers values the server works out for itself.
+#: postgresql.auto.conf; "computed" means that the server computed the value itself.
 Origin = Literal[
     "default", "file", "include", "postgresql.auto.conf", "command line", "environment",
     "role", "database", "client", "session", "computed",
@@ -19,7 +19,7 @@ Origin = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of pg_settings, text as the server gives it (in base units)."""
+    """One row of pg_settings, with the server's texts (in base units)."""
 
     name: str
     setting: str
@@ -39,7 +39,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """ALTER ROLE or ALTER DATABASE … SET: it beats the file for those sessions."""
+    """ALTER ROLE or ALTER DATABASE … SET: takes precedence over the files for those sessions."""
 
     role: str | None
     database: str | None
@@ -51,14 +51,14 @@ class Override:
 class FileProblem:
     """A line of a configuration file that the server could not use. Source: pg_file_settings."""
 
-    sourcefile: str | None  # None: of no line
+    sourcefile: str | None  # None: no line
     sourceline: int | None
     name: str | None
     error: str
 
     @property
     def where(self) -> str:
-        """The line, for a person who has to find it."""
+        """The file and line, for display."""
         return f"{self.sourcefile}:{self.sourceline}" if self.sourcefile else "configuration files"
 
 
@@ -67,13 +67,13 @@ class Pending:
     """A change in the configuration files that waits for a restart."""
 
     name: str
-    value: str | None  # what the files say; None: nothing any more, or the role may not see it
-    removed: bool = False  # its line is gone: it gets its default
+    value: str | None  # the value in the files; None: no longer there, or the role may not see it
+    removed: bool = False  # its line is gone: the default will apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """Who runs the server, how we know, and how settings are changed there."""
+    """Who runs the server, how we can tell, and how settings are changed there."""
 
     name: Literal[
         "self-managed", "rds", "aurora", "cloud-sql", "alloydb", "azure", "cloudnativepg",
@@ -86,7 +86,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """One busy table. Rows and counters since the last reset of statistics."""
+    """One busy table. Rows, and counters since the last reset of statistics."""
 
     database: str
     schema: str
@@ -97,16 +97,16 @@ class Relation:
     written: int  # inserts + updates + deletes
     vacuums: int
     analyzes: int
-    rows: int = 0  # reltuples, which autovacuum goes by
+    rows: int = 0  # reltuples, which autovacuum uses
     options: tuple[str, ...] = ()  # reloptions: fillfactor=90
     updated: int = 0
     hot_updated: int = 0
-    newpage_updated: int | None = None  # for want of room on the old page; 16 and later
+    newpage_updated: int | None = None  # for lack of room on the old page; 16 and later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slru:
-    """One cache of transaction status and the like since its last reset. Source: pg_stat_slru."""
+    """One transaction-status cache or similar, since its last reset. Source: pg_stat_slru."""
 
     name: str  # as the server names it: subtransaction (Subtrans before 17)
     hits: int
@@ -116,7 +116,7 @@ class Slru:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One replication slot and the WAL that is kept for it. Source: pg_replication_slots."""
+    """One replication slot and the WAL retained for it. Source: pg_replication_slots."""
 
     name: str
     kind: str  # physical, logical
@@ -131,14 +131,14 @@ class Archiver:
 
     archived: int
     failed: int
-    failing: bool  # the last try failed
+    failing: bool  # the latest attempt failed
     behind: Bytes | None  # WAL written after the last archived file; None on a standby
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitWork:
-    """Statements that were compiled: calls, and seconds of compiling and of execution, which
-    leaves out what is compiled before it starts.
+    """JIT-compiled statements: calls, and seconds of compiling and of execution. The latter do not
+    include what is compiled before execution starts.
 
     Source: pg_stat_statements of 15 and later.
     """
@@ -156,8 +156,8 @@ class RoleSpills:
     statements: int
     calls: int
     size: Bytes
-    largest: Bytes  # of one call, on average, of the statement that writes most
-    sessions: int  # that the role has open now
+    largest: Bytes  # average per call, of the statement that writes most
+    sessions: int  # open sessions of the role now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,8 @@ class Activity:
     """Counters of one window, from the last reset of statistics (or the last sample) until now.
 
     Source: pg_stat_wal; pg_stat_checkpointer (pg_stat_bgwriter before 17); pg_stat_io since 16;
-    pg_stat_database; pg_stat_user_tables. What the version or the role cannot see is None.
+    pg_stat_database; pg_stat_user_tables. What the version does not have, or the role may not see,
+    is None.
     """
 
     window: float  # seconds
@@ -174,7 +175,7 @@ class Activity:
     checkpoints_requested: int | None
     temp_files: int | None
     temp_bytes: Bytes | None
-    dead_rows: int | None  # updates + deletes in the database we are in
+    dead_rows: int | None  # updates + deletes in the current database
     live_rows: int | None
     blocks_read: int | None
     blocks_hit: int | None
@@ -188,7 +189,7 @@ class Activity:
     active_ms: int | None = None  # all sessions' time in statements; 14 and later
     parallel_planned: int | None = None  # 18 and later
     parallel_launched: int | None = None
-    peak_sessions: int | None = None  # most at one moment; only while watched
+    peak_sessions: int | None = None  # highest number at one moment; only while watched
     peak_active: int | None = None
 
 
@@ -204,23 +205,23 @@ class Server:
     pending: tuple[Pending, ...] = ()
     platform: Platform
     standby: bool
-    standbys: int  # replicas attached to us
+    standbys: int  # attached replicas
     connections: int  # client backends now
-    peak_connections: int | None  # most seen, where anything records it
+    peak_connections: int | None  # highest number seen, if anything records it
     databases: Mapping[str, Bytes]
-    relations: tuple[Relation, ...]  # busiest first, of the database we are in
-    extensions: tuple[str, ...]  # installed in the database we are in
+    relations: tuple[Relation, ...]  # those of the current database, busiest first
+    extensions: tuple[str, ...]  # installed in the current database
     available_extensions: frozenset[str]
     activity: Activity
     data_directory: str | None
-    local_pid: int | None  # the postmaster, if it runs where we run and can be seen
+    local_pid: int | None  # the postmaster, if it runs on this host and is visible
     superuser: bool
     slrus: tuple[Slru, ...] = ()
     slots: tuple[Slot, ...] = ()
     archiver: Archiver | None = None  # None: nothing is archived
     jit: JitWork | None = None
     role_spills: tuple[RoleSpills, ...] = ()  # most first
-    active: int = 0  # client backends that run a statement now
+    active: int = 0  # client backends running a statement now
     missing: tuple[Missing, ...] = ()
 
     @property

@@ -1,9 +1,9 @@
 """Changes that wait for a restart, among what pg_file_settings calls errors.
 
-A line with another value than the one in force has the same error as a value that cannot be used;
-what tells them apart is pg_settings.pending_restart, in the session that has read the view. That
-flag alone proves nothing: it stays when the line that caused it is gone again. A parameter whose
-line is gone has a row of its own, with neither file nor name. None of the texts is translated.
+A line whose value differs from the one in force has the same error as a line with an unusable
+value; only pg_settings.pending_restart distinguishes them, in the session that has read the view.
+That flag alone proves nothing: it remains after the line that caused it is removed. A parameter
+whose line is gone has a row of its own, without file or name. None of the texts is translated.
 Source: guc.c and guc-file.l, ProcessConfigFileInternal, 13 to 18.
 """
 
@@ -22,9 +22,9 @@ _GONE: Final = re.compile(r'parameter "(.+)" cannot be changed without restartin
 def waiting(
     name: str | None, value: str | None, error: str | None, flagged: Collection[str]
 ) -> Pending | None:
-    """The change that a row of the view stands for, if it does; None for any other row.
+    """Return the pending change that a row of the view stands for; None for any other row.
 
-    `flagged` are the names with pending_restart, asked for after the view was read.
+    `flagged` are the names with pending_restart, queried after the view was read.
 
     >>> gone = 'parameter "wal_buffers" cannot be changed without restarting the server'
     >>> waiting(None, None, gone, ())

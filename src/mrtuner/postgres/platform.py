@@ -1,4 +1,4 @@
-"""Who runs a server, judged by what it shows over SQL. Pure: clues in, a verdict out."""
+"""Who runs a server, judging by what SQL shows. Pure: takes clues, returns a verdict."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Name = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clues:
-    """What gives a platform away. A lesser role sees fewer of them."""
+    """What reveals a platform. A less privileged role sees fewer of these."""
 
     settings: Mapping[str, Setting]
     roles: frozenset[str] = frozenset()
     schemas: frozenset[str] = frozenset()
     applications: frozenset[str] = frozenset()  # application names of sessions
-    aurora: bool = False  # a function aurora_version() is there
+    aurora: bool = False  # there is a function aurora_version()
 
     def value(self, name: str) -> str:
-        """A setting's text; empty when it is not there or hidden."""
+        """A setting's text; empty if it is missing or hidden."""
         return self.settings[name].setting if name in self.settings else ""
 
 
@@ -60,12 +60,12 @@ _MARKS: Final[tuple[tuple[Name, str, tuple[str, ...]], ...]] = (
     ("aiven", "aiven.", ("avnadmin",)),
 )
 
-#: Settings that Patroni always gives on the command line, whatever its configuration.
+#: Settings that Patroni always passes on the command line, whatever its configuration.
 _PATRONI_FLAGS: Final = ("cluster_name", "max_locks_per_transaction", "track_commit_timestamp")
 
 
 def platform(clues: Clues) -> Platform:
-    """The platform and what gave it away; self-managed when nothing did."""
+    """Return the platform and what revealed it; self-managed if nothing did."""
     found = _aurora(clues) or _service(clues) or _heroku(clues) or _operator(clues)
     if found is not None:
         name, evidence = found
@@ -96,7 +96,7 @@ def _heroku(clues: Clues) -> _Found:
 
 
 def _operator(clues: Clues) -> _Found:
-    """Kubernetes operators by the paths in their images, then whatever else Patroni runs."""
+    """Kubernetes operators, by the paths in their images; then anything else Patroni runs."""
     return (
         _by_path(clues, "cloudnativepg", "/controller/")
         or _by_path(clues, "crunchy", "/pgconf/tls/")

@@ -1,7 +1,7 @@
 """Reading a running server over SQL alone.
 
 What a role may not see, a fork does not have, or a version does not count becomes a Missing
-with its reason; it is never an exception and never passes for "fine".
+with its reason; it never raises an exception and never counts as "fine".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-#: pg_settings.source in our words. Source: guc_tables.c, GucSource_Names.
+#: Our names for pg_settings.source. Source: guc_tables.c, GucSource_Names.
 _ORIGINS: Final[dict[str, Origin]] = {
     "default": "default",
     "environment variable": "environment",
@@ -63,9 +63,9 @@ _SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
 def read(conn: Connection) -> Server:
-    """Everything MrTuner wants to know of the server behind `conn`, an autocommit session.
+    """Return everything MrTuner needs to know about the server at `conn`, an autocommit session.
 
-    Reads only; the settings are those of this session, so an override for its role or database
+    Only reads. The settings are those of this session, so an override for its role or database
     shows with that origin. Raises ConnectError when the session breaks or the server is lost.
     """
     with translated():
@@ -79,11 +79,11 @@ def watch(
     every: float = 1.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Activity:
-    """What the server did in the `seconds` from now: the difference of two samples.
+    """Return what the server did in the next `seconds`: the difference of two samples.
 
-    Sessions are counted `every` so many seconds for their peak. A counter that was reset
-    meanwhile is None. WAL is measured by its position, in bytes, so PostgreSQL 13 has it too.
-    Raises ConnectError when the session breaks.
+    Sessions are counted `every` that many seconds, for their peak. A counter that was reset
+    meanwhile is None. WAL is measured by its position, in bytes, so this works on PostgreSQL 13
+    too. Raises ConnectError when the session breaks.
     """
     with translated():
         reader = _Reader(conn, conn.info.server_version)
@@ -100,34 +100,34 @@ def watch(
 
 
 def _pauses(seconds: float, every: float) -> Iterator[float]:
-    """Equal pauses that come to `seconds`, none longer than `every`; one at least."""
+    """At least one pause; equal ones that add up to `seconds`, none longer than `every`."""
     number = max(1, ceil(seconds / every))
     return repeat(seconds / number, number)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Runs queries by name and remembers what could not be read."""
+    """Runs queries by name and records what could not be read."""
 
     conn: Connection
     version_num: int
     missing: list[Missing] = field(default_factory=list)
 
     def rows(self, name: str) -> list[Row]:
-        """All rows of a query that every role may run."""
+        """Return all rows of a query that every role may run."""
         from psycopg.rows import dict_row
 
         with self.conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query(name, self.version_num)).fetchall()
 
     def row(self, name: str) -> Row:
-        """The only row of such a query."""
+        """Return the only row of such a query."""
         return self.rows(name)[0]
 
     def rows_if_allowed(
         self, name: str, fact: str, supply: str | None = None, *, first: str | None = None
     ) -> list[Row]:
-        """The rows, or none and a Missing `fact` when the role, a lock or the server forbids.
+        """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
 
         The query `first` runs before, in the same transaction.
         """
@@ -135,7 +135,7 @@ class _Reader:
 
         try:
             with self.conn.transaction():
-                # Never wait behind somebody's ALTER TABLE, and never for long.
+                # Never wait long for a lock, such as another session's ALTER TABLE.
                 self.conn.execute("SET LOCAL lock_timeout = '2s'")
                 self.conn.execute("SET LOCAL statement_timeout = '30s'")
                 if first:
@@ -160,7 +160,7 @@ def _reason(error: Exception) -> str:
 
 
 def _server(reader: _Reader) -> Server:
-    # Settings first: some of the later queries run with limits of their own.
+    # Settings first: some later queries run under limits of their own.
     settings = {row["name"]: row for row in reader.rows("settings")}
     about = reader.row("server")
     typed = _settings(settings.values(), _text(settings, "config_file"))
@@ -201,7 +201,7 @@ def _server(reader: _Reader) -> Server:
 
 
 def _text(settings: Mapping[str, Row], name: str) -> str | None:
-    """A setting's value, or None when it is hidden from the role."""
+    """A setting's value, or None if it is hidden from the role."""
     return settings[name]["setting"] if name in settings else None
 
 
@@ -225,10 +225,10 @@ def _origin(source: str, sourcefile: str | None, config_file: str | None) -> Ori
 
 
 def _files(reader: _Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]]:
-    """Lines that the server could not use, and apart from those what waits for a restart.
+    """Return the lines that the server could not use and, separately, those waiting for a restart.
 
-    Reading pg_file_settings tries every line, which marks the waiting ones in this session. Of a
-    role that may not read it, what the server has marked is all that can be told.
+    Reading pg_file_settings tries every line, which flags the waiting ones in this session. For
+    a role that may not read it, only what the server has already flagged is known.
     """
     lacking = len(reader.missing)
     rows = reader.rows_if_allowed("file_problems", "file_problems", _SEE_FILES)
@@ -267,7 +267,7 @@ def _platform(reader: _Reader, settings: Mapping[str, Setting]) -> Platform:
 
 
 def _peak(reader: _Reader) -> int | None:
-    """PostgreSQL does not record the most connections it ever had."""
+    """Report the peak number of sessions as missing: PostgreSQL does not record it."""
     why = "PostgreSQL does not record how many connections were open at most"
     reader.lacks("peak_connections", why, "Give the number your monitoring knows: --connections.")
     return None
@@ -303,7 +303,7 @@ def _role_spills(reader: _Reader, extensions: Iterable[Row]) -> tuple[RoleSpills
 
 
 def _statements(reader: _Reader, extensions: Iterable[Row], name: str, fact: str) -> list[Row]:
-    """Rows of pg_stat_statements, where the database that we are in has it."""
+    """Rows of pg_stat_statements, if the current database has it."""
     if not any(row["name"] == "pg_stat_statements" and row["installed"] for row in extensions):
         return []
     return reader.rows_if_allowed(name, fact, _SEE_STATS, first="extension_schema")
@@ -322,14 +322,14 @@ _COUNTERS: Final = (
     "parallel_planned", "parallel_launched",
 )  # fmt: skip
 
-#: Views that were reset together, or when the cluster was made, differ by no more than this.
+#: Views reset together, or with the creation of the cluster, differ by no more than this.
 _SAME_SECONDS: Final = 10
 _SAME_SHARE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Counters with a common reset: how long ago [s], None when never reset."""
+    """Counters with a common reset: how long ago [s], or None if never reset."""
 
     seconds: float | None
     counts: Mapping[str, int | None]
@@ -341,7 +341,7 @@ def _counts(row: Row) -> _Counts:
 
 
 def _views(reader: _Reader) -> list[_Counts]:
-    """The statistics views, the one that sets the window first."""
+    """The statistics views, starting with the one that sets the window."""
     one_row = [
         row
         for name in ("wal", "checkpoints", "backend_writes")
@@ -351,10 +351,10 @@ def _views(reader: _Reader) -> list[_Counts]:
 
 
 def _activity(reader: _Reader, about: Row, settings: Mapping[str, Setting]) -> Activity:
-    """Counters since the last reset of statistics.
+    """Return counters since the last reset of statistics.
 
     Views may have been reset at different times. The window is that of WAL and checkpoints;
-    others are brought to it at their own average rate.
+    others are scaled to it at their own average rate.
     """
     views = _views(reader)
     window = next((view.seconds for view in views if view.seconds), 0.0)
@@ -380,7 +380,7 @@ def _note_gaps(reader: _Reader, about: Row) -> None:
 
 
 def _brought_to(view: _Counts, window: float) -> _Counts:
-    """The same rates over another window, unless it is the same one."""
+    """Scale the counts to another window, unless it is the same one."""
     if not view.seconds or abs(view.seconds - window) <= max(_SAME_SECONDS, _SAME_SHARE * window):
         return view
     scale = window / view.seconds
@@ -391,7 +391,7 @@ def _brought_to(view: _Counts, window: float) -> _Counts:
 
 
 def _total(views: Iterable[_Counts]) -> dict[str, int | None]:
-    """Sums by name over all views; a counter that no view knows is None."""
+    """Sums by name over all views; a counter that no view has is None."""
     totals: dict[str, int | None] = dict.fromkeys(_COUNTERS)
     for view in views:
         for name, count in view.counts.items():
@@ -411,7 +411,7 @@ def _as_activity(window: float, totals: Mapping[str, int | None], live: int | No
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    at: float  # seconds, the server's clock
+    at: float  # server time, in seconds
     totals: Mapping[str, int | None]
     live_rows: int
 

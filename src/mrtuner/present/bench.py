@@ -1,6 +1,6 @@
-"""A run of a grid for people and programs: lines for a terminal, one JSON document.
+"""A run of a grid as a report: lines for a terminal, or one JSON document.
 
-Both are computed from the record alone. Schema "mrtuner.bench.report/1".
+Both are computed from the record alone. Schema "mrtuner.bench.report/2".
 """
 
 from __future__ import annotations
@@ -13,27 +13,22 @@ from math import isfinite
 from textwrap import wrap
 from typing import Any, Final
 
-from mrtuner.bench.grid.meanwhile import Meanwhile, meanwhile
-from mrtuner.bench.grid.plan import PLACEMENT, Cell, Variant
-from mrtuner.bench.grid.record import Failure, GridRecord, unlike
-from mrtuner.bench.grid.verdicts import (
-    CellVerdict,
-    Side,
-    by_cell,
-    differing_settings,
-    require_something,
-    sides,
-    verdicts,
-)
+from mrtuner.bench.plan.model import PLACEMENT, Cell, Variant
+from mrtuner.bench.record.model import Failure, Record, unlike
+from mrtuner.bench.verdict.judge import CellVerdict, require_samples, verdicts
+from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
+from mrtuner.bench.verdict.summary import VariantSummary, by_cell, differing_settings, summaries
 from mrtuner.catalog import MAJORS
 from mrtuner.errors import Refused
-from mrtuner.present.html import as_written, count, plural, ratio
+from mrtuner.present.html import as_written, count, ratio
 from mrtuner.stats.paired import Verdict
+from mrtuner.tables import bulleted
+from mrtuner.wording import plural
 
-SCHEMA: Final = "mrtuner.bench.report/1"
-#: Columns of prose on a terminal.
+SCHEMA: Final = "mrtuner.bench.report/2"
+#: Line width of text on a terminal.
 WIDE: Final = 100
-#: More variants than this are counted in the headline, not named.
+#: More variants than this are counted, not named, in the headline.
 _NAMED: Final = 2
 _IN_WORDS: Final = {
     Verdict.BETTER: "better",
@@ -43,13 +38,13 @@ _IN_WORDS: Final = {
 }
 
 
-def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, Any]:
-    """The whole report as JSON types; `other` is an earlier run to stand beside it.
+def document(record: Record, other: Record | None = None) -> dict[str, Any]:
+    """Return the whole report as JSON values; `other` is an earlier run to show next to it.
 
-    Raises Refused when the two are of different hosts, kernels or versions.
+    Raises Refused when the two are from different hosts, kernels or versions.
     """
-    require_something(record)
-    seen, found = verdicts(record), by_cell(sides(record))
+    require_samples(record)
+    seen, found = verdicts(record), by_cell(summaries(record))
     return {
         "schema": SCHEMA,
         "name": record.plan.name,
@@ -70,7 +65,7 @@ def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, A
         "cells": [
             _cell(record, cell, found.get(cell, {}).values(), seen) for cell in record.cells()
         ],
-        "rejected": sum(1 for taken in record.taken if taken.sample.rejected),
+        "rejected": sum(1 for sample in record.samples if sample.rejected),
         "failures": [_failure(failure) for failure in record.failures],
         "skipped": [
             {"variant": name, "reason": reason} for name, reason in record.plan.skipped.items()
@@ -81,10 +76,10 @@ def document(record: GridRecord, other: GridRecord | None = None) -> dict[str, A
     }
 
 
-def beside(record: GridRecord, other: GridRecord) -> list[dict[str, Any]]:
-    """What both runs measured, as it was: between two sessions no interval would be honest.
+def beside(record: Record, other: Record) -> list[dict[str, Any]]:
+    """Return the figures of both runs, unjudged: an interval across two sessions would mislead.
 
-    Raises Refused when the two are of different hosts, kernels or versions.
+    Raises Refused when the two are from different hosts, kernels or versions.
     """
     reasons = unlike(record, other)
     if reasons:
@@ -92,7 +87,7 @@ def beside(record: GridRecord, other: GridRecord) -> list[dict[str, Any]]:
             f"these runs cannot be compared: {'; '.join(reasons)}",
             "Measure both as variants of one plan.",
         )
-    mine, theirs = by_cell(sides(record)), by_cell(sides(other))
+    mine, theirs = by_cell(summaries(record)), by_cell(summaries(other))
     return [
         {
             "cell": cell.key,
@@ -108,23 +103,23 @@ def beside(record: GridRecord, other: GridRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _settings(record: GridRecord, name: str) -> dict[str, str]:
-    """Without what differs from run to run because the server lies elsewhere."""
+def _settings(record: Record, name: str) -> dict[str, str]:
+    """Return the settings, except those that always differ because of the server's location."""
     known = record.settings.get(name, {})
     return {name: value for name, value in known.items() if name not in PLACEMENT}
 
 
-def collector_share(record: GridRecord) -> float:
-    """CPU that collecting took, as a share of one CPU over all runs."""
-    wall = sum(taken.sample.run.wall for taken in record.taken)
-    return sum(taken.collector_cpu for taken in record.taken) / wall if wall else 0.0
+def collector_share(record: Record) -> float:
+    """Return the CPU time used for collecting, as a share of one CPU over all runs."""
+    wall = sum(sample.run.wall for sample in record.samples)
+    return sum(sample.collector_cpu for sample in record.samples) / wall if wall else 0.0
 
 
-def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
-    """The report for a terminal, one line at a time."""
-    require_something(record)
+def lines(record: Record, other: Record | None = None) -> Iterator[str]:
+    """Yield the report for a terminal, one line at a time."""
+    require_samples(record)
     compared = beside(record, other) if other is not None else []
-    seen, found = verdicts(record), by_cell(sides(record))
+    seen, found = verdicts(record), by_cell(summaries(record))
     yield _title(record, len(seen))
     wide = max(map(len, record.plan.names))
     for cell in record.cells():
@@ -133,24 +128,26 @@ def lines(record: GridRecord, other: GridRecord | None = None) -> Iterator[str]:
         for side in found.get(cell, {}).values():
             yield f"  {_side_line(record, side, wide)}"
         yield from _cell_lines(record, [one for one in seen if one.cell == cell])
-    yield from _listed("settings that differ", [_setting(*item) for item in settings_shown(record)])
-    yield from _listed("runs that failed", [_failure_line(one) for one in record.failures])
-    yield from _listed(
+    yield from bulleted(
+        "settings that differ", [_setting(*item) for item in settings_shown(record)]
+    )
+    yield from bulleted("runs that failed", [_failure_line(one) for one in record.failures])
+    yield from bulleted(
         "variants that could not be run here",
         [f"{name}: {reason}" for name, reason in record.plan.skipped.items()],
     )
-    yield from _listed("notes", record.notes)
+    yield from bulleted("notes", record.notes)
     yield ""
     yield f"collecting took {collector_share(record) * 100:.1f} % of one CPU"
     if other is not None:
-        yield from _listed(
+        yield from bulleted(
             "beside the other run (two sessions: no verdict, machines drift)",
             [_beside_line(item) for item in compared],
         )
 
 
-def answer(record: GridRecord, seen: Sequence[CellVerdict]) -> str:
-    """What came out, in one sentence that needs no table: the headline of the page."""
+def answer(record: Record, seen: Sequence[CellVerdict]) -> str:
+    """Return the result in one sentence that needs no table: the headline of the page."""
     if not seen:
         return "No two variants were measured in the same cell"
     base, names = record.plan.baseline.name, dict.fromkeys(one.variant.name for one in seen)
@@ -162,7 +159,7 @@ def answer(record: GridRecord, seen: Sequence[CellVerdict]) -> str:
 
 
 def _answer(own: Sequence[CellVerdict], base: str) -> str:
-    """One variant against the first."""
+    """Compare one variant with the first."""
     name = own[0].variant.name
     if len(own) > 1:
         return f"{name} against {base} in {len(own)} cells: {_counted(own)}"
@@ -177,21 +174,21 @@ def _answer(own: Sequence[CellVerdict], base: str) -> str:
 
 
 def _counted(seen: Sequence[CellVerdict]) -> str:
-    """``3 better, 1 worse, 2 without a difference that matters``; undecided ones last."""
+    """Return ``3 better, 1 worse, 2 without a difference that matters``; undecided ones last."""
     times = Counter(one.verdict for one in seen)
     return ", ".join(f"{times[one]} {word}" for one, word in _IN_WORDS.items() if times[one])
 
 
-def _title(record: GridRecord, tests: int) -> str:
+def _title(record: Record, tests: int) -> str:
     state = "" if record.sealed else ", not finished"
     adjusted = f"; adjusted for {plural(tests, 'comparison')}" if tests > 1 else ""
     return (
         f"{record.plan.name}: {plural(len(record.cells()), 'cell')},"
-        f" {len(record.taken)} runs{state}{adjusted}"
+        f" {len(record.samples)} runs{state}{adjusted}"
     )
 
 
-def _side_line(record: GridRecord, side: Side, wide: int) -> str:
+def _side_line(record: Record, side: VariantSummary, wide: int) -> str:
     p99 = side.times.percentile(0.99)
     tail = f", p99 {count(p99 / 1000)} ms" if p99 is not None else ""
     longest = f", longest {count(side.longest / 1000)} ms" if side.longest is not None else ""
@@ -199,14 +196,15 @@ def _side_line(record: GridRecord, side: Side, wide: int) -> str:
     first = f", first touch {count(touch * 1000)} ms" if touch is not None else ""
     rate = count(round(side.tps, 1))
     writes = not (record.plan.by_name[side.cell.workload].reads_only or side.cell.rate)
-    charged = f" ({count(round(side.charged, 1))} with the CHECKPOINT)" if writes else ""
+    paid = count(round(side.tps_with_checkpoint, 1))
+    charged = f" ({paid} with checkpoint)" if writes else ""
     skipped = f", {count(side.skipped)} skipped" if side.skipped else ""
     said = f"{rate} tps{charged}{tail}{longest}{first}{skipped}, {side.runs} runs"
     return f"{side.variant:<{max(wide, 12)}} {said}"
 
 
-def _cell_lines(record: GridRecord, seen: Sequence[CellVerdict]) -> Iterator[str]:
-    """Each verdict with what is true of it alone, then once what is true of several."""
+def _cell_lines(record: Record, seen: Sequence[CellVerdict]) -> Iterator[str]:
+    """Yield each verdict with its own remarks, then the shared remarks once."""
     shared, alone = said_once([_reservations(one) for one in seen])
     for one, own in zip(seen, alone, strict=True):
         yield from _verdict_lines(record, one)
@@ -217,7 +215,7 @@ def _cell_lines(record: GridRecord, seen: Sequence[CellVerdict]) -> Iterator[str
 
 
 def said_once(texts: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """What is said of several, in order, and of each what is said of it alone."""
+    """Return the remarks that several share, in order, and each one's own remarks."""
     times = Counter(text for each in texts for text in each)
     shared = [text for text, count in times.items() if count > 1]
     return shared, [[text for text in each if times[text] == 1] for each in texts]
@@ -232,7 +230,7 @@ def _points(texts: Iterable[str]) -> Iterator[str]:
         yield from wrap(text, WIDE, initial_indent="    - ", subsequent_indent="      ")
 
 
-def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
+def _verdict_lines(record: Record, one: CellVerdict) -> Iterator[str]:
     seen = one.comparison
     between = f"{ratio(seen.low)} to {ratio(seen.high)}" if isfinite(seen.high) else "no interval"
     bound = " (bound)" if one.variant.bound else ""
@@ -244,14 +242,14 @@ def _verdict_lines(record: GridRecord, one: CellVerdict) -> Iterator[str]:
         yield f"    about {plural(one.more_blocks, 'more block')} would decide it"
 
 
-def settings_shown(record: GridRecord) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The settings that differ, with each variant's value as people write it: ``128MB``."""
+def settings_shown(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the settings that differ, with each variant's value as people write it: ``128MB``."""
     for name, values in differing_settings(record):
         pairs = zip(record.plan.names, values, strict=True)
         yield name, tuple(as_written(name, value, _major(record, one)) for one, value in pairs)
 
 
-def _major(record: GridRecord, variant: str) -> int:
+def _major(record: Record, variant: str) -> int:
     version = record.settings.get(variant, {}).get("server_version", "")
     number = re.match(r"\d+", version)
     return int(number[0]) if number and int(number[0]) in MAJORS else MAJORS[-1]
@@ -273,18 +271,10 @@ def _beside_line(item: dict[str, Any]) -> str:
     )
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    if items:
-        yield ""
-        yield title
-        for item in items:
-            yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
-
-
 # JSON
 
 
-def _variant(record: GridRecord, variant: Variant) -> dict[str, Any]:
+def _variant(record: Record, variant: Variant) -> dict[str, Any]:
     version = record.settings.get(variant.name, {}).get("server_version")
     return {
         "name": variant.name,
@@ -298,7 +288,7 @@ def _variant(record: GridRecord, variant: Variant) -> dict[str, Any]:
 
 
 def _cell(
-    record: GridRecord, cell: Cell, found: Iterable[Side], seen: Sequence[CellVerdict]
+    record: Record, cell: Cell, found: Iterable[VariantSummary], seen: Sequence[CellVerdict]
 ) -> dict[str, Any]:
     return {
         "cell": cell.key,
@@ -318,12 +308,12 @@ def _meanwhile(one: Meanwhile) -> dict[str, Any]:
     return known | {"events": [{"event": name, "share": share} for name, share in one.events]}
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: VariantSummary) -> dict[str, Any]:
     return {
         "variant": side.variant,
         "runs": side.runs,
         "tps": side.tps,
-        "charged_tps": side.charged,
+        "tps_with_checkpoint": side.tps_with_checkpoint,
         "worst_second": side.worst_second,
         "cv": side.cv,
         "drift": side.drift,
@@ -334,7 +324,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _verdict(record: GridRecord, one: CellVerdict) -> dict[str, Any]:
+def _verdict(record: Record, one: CellVerdict) -> dict[str, Any]:
     seen = one.comparison
     return {
         "variant": one.variant.name,

@@ -1,4 +1,4 @@
-"""Pictures of a grid: forest, heat map, throughput by the second, latency by percentile."""
+"""Charts of a grid: forest plot, heat map, throughput per second, latency percentiles."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _A, _B = PALETTE["a"].light, PALETTE["b"].light
 _INK, _SOFT, _LINE = (PALETTE[name].light for name in ("ink", "soft", "line"))
 _PAPER, _BAND = PALETTE["paper"].light, PALETTE["band"].light
-#: Further variants after the second: shades, and dashes that tell them apart without colour.
+#: Variants after the second: shades, with dashes that distinguish them without colour.
 _TONES: Final = (_A, _B, PALETTE["part-1"].light, PALETTE["limit"].light)
 _DASHES: Final = ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 1, 2)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """One row of the forest; ratios, 0 and infinity without an interval."""
+    """One row of the forest plot; ratios, or 0 and infinity without an interval."""
 
     name: str
     ratio: float
@@ -33,7 +33,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One cell of the heat map; `ratio` is None where nothing was decided."""
+    """One cell of the heat map; `ratio` is None if undecided."""
 
     row: str
     column: str
@@ -42,7 +42,7 @@ class Tile:
 
 
 def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
-    """Every effect with its interval; hollow where undecided."""
+    """Draw every effect with its interval; hollow if undecided."""
     with canvas(height=70 + 24 * len(effects)) as figure:
         height = figure.get_size_inches()[1] * 72
         left = room_for(effect.name for effect in effects)
@@ -67,7 +67,7 @@ def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
 
 
 def heat(tiles: Sequence[Tile], *, rows: str, columns: str, key: str) -> str:
-    """Ratios over two axes, blank where undecided."""
+    """Draw ratios over two axes, blank if undecided."""
     down = list(dict.fromkeys(tile.row for tile in tiles))
     across = list(dict.fromkeys(tile.column for tile in tiles))
     tones = {"better": _B, "worse": _A, "equivalent": _BAND}
@@ -103,14 +103,14 @@ def seconds(
     *,
     key: str,
 ) -> str:
-    """Transactions in each second of every run, by variant; ticks where a checkpoint began."""
+    """Draw the transactions per second of every run, by variant, with ticks at checkpoints."""
     with canvas(height=110 + 100 * len(runs)) as figure:
         grid = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)
         figure.subplots_adjust(left=0.1, right=0.98, top=0.94, bottom=0.16, hspace=0.3)
         for row, (name, series) in enumerate(runs.items()):
             axes, tone = grid[row][0], _TONES[row % len(_TONES)]
             for one in series:
-                dot = "." if len(one) == 1 else None  # a line needs two
+                dot = "." if len(one) == 1 else None  # a line needs two points
                 axes.plot(
                     range(1, len(one) + 1), one, marker=dot, color=tone, linewidth=1,
                     alpha=0.6,
@@ -131,7 +131,7 @@ def seconds(
 
 
 def percentiles(curves: Mapping[str, Sequence[tuple[float, float]]], *, key: str) -> str:
-    """Latency [ms] by share of the transactions; the axis stretches towards one."""
+    """Draw latency [ms] by share of the transactions; the axis stretches towards 1."""
     with canvas(height=330) as figure:
         from matplotlib.ticker import LogLocator
 

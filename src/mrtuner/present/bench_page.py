@@ -1,4 +1,4 @@
-"""A run of a grid as one HTML file: every picture beside its table, from the record alone."""
+"""A run of a grid as one HTML file: every chart with its table, from the record alone."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.bench.grid.meanwhile import Meanwhile, meanwhile
-from mrtuner.bench.grid.plan import Cell
-from mrtuner.bench.grid.record import GridRecord, Taken
-from mrtuner.bench.grid.verdicts import (
-    CellVerdict,
-    Side,
-    blocks_of,
-    by_cell,
-    require_something,
-    sides,
-    verdicts,
-)
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts
+from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
+from mrtuner.bench.verdict.summary import VariantSummary, by_cell, summaries
 from mrtuner.present import bench_charts, charts
 from mrtuner.present.bench import answer, beside, collector_share, settings_shown
 from mrtuner.present.html import environment
 from mrtuner.stats.histogram import Histogram
 from mrtuner.stats.paired import Verdict
 
-#: Where the curves of latency are read off; a percentile that too few support is left out.
+#: Percentiles at which latency curves are read; those with too few values are left out.
 _CURVE: Final = (
     0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999,
 )  # fmt: skip
@@ -32,7 +25,7 @@ _CURVE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """One variant against the first, with its picture and the blocks that it shows."""
+    """One variant against the first, with its chart and the blocks that it shows."""
 
     verdict: CellVerdict
     picture: str
@@ -45,24 +38,24 @@ class Shown:
     """One cell, ready for the page."""
 
     cell: Cell
-    sides: tuple[Side, ...]
+    sides: tuple[VariantSummary, ...]
     duels: tuple[Duel, ...]
     seconds: str
     percentiles: str
-    by_second: tuple[tuple[Taken, tuple[int, ...]], ...]  # the runs in it; their checkpoints
+    by_second: tuple[tuple[Sample, tuple[int, ...]], ...]  # the runs in it; their checkpoints
     meanwhile: tuple[Meanwhile, ...]
-    runs: tuple[Taken, ...]  # every run, rejected ones too
+    runs: tuple[Sample, ...]  # every run, including rejected ones
 
 
 @charts.for_every_screen()
-def page(record: GridRecord, other: GridRecord | None = None) -> str:
-    """The whole report as one HTML document; the same record gives the same text.
+def page(record: Record, other: Record | None = None) -> str:
+    """Return the whole report as one HTML document; the same record gives the same text.
 
-    Raises BadValue for a run in which nothing was measured, Refused for an `other` of another
-    host, kernel or version, MissingPart without jinja2 or matplotlib.
+    Raises BadValue for a run without measurements, Refused for an `other` from another host,
+    kernel or version, MissingPart without jinja2 or matplotlib.
     """
-    require_something(record)
-    seen, found = verdicts(record), by_cell(sides(record))
+    require_samples(record)
+    seen, found = verdicts(record), by_cell(summaries(record))
     shown = [
         _shown(record, cell, list(found.get(cell, {}).values()), seen, number)
         for number, cell in enumerate(record.cells(), 1)
@@ -100,7 +93,7 @@ def _forest(seen: Sequence[CellVerdict], delta: float) -> str:
 
 
 def _heats(seen: Sequence[CellVerdict]) -> Iterator[tuple[str, str]]:
-    """A title and a map for each variant, workload and rate that has more than one cell."""
+    """Yield a title and a map for each variant, workload and rate with more than one cell."""
     groups: dict[tuple[str, str, str], list[CellVerdict]] = {}
     for one in seen:
         key = (one.variant.name, one.cell.workload, one.cell.rate)
@@ -126,9 +119,9 @@ def _tile(one: CellVerdict) -> bench_charts.Tile:
 
 
 def _shown(
-    record: GridRecord,
+    record: Record,
     cell: Cell,
-    found: Sequence[Side],
+    found: Sequence[VariantSummary],
     seen: Sequence[CellVerdict],
     number: int,
 ) -> Shown:
@@ -148,7 +141,7 @@ def _shown(
     )
 
 
-def _duel(record: GridRecord, one: CellVerdict, key: str) -> Duel:
+def _duel(record: Record, one: CellVerdict, key: str) -> Duel:
     latency = one.measure != "throughput"
     unit = f"{one.measure}, ms" if latency else "transactions per second"
     scale = 1000 if latency else 1
@@ -169,34 +162,34 @@ def _duel(record: GridRecord, one: CellVerdict, key: str) -> Duel:
     return Duel(one, picture, unit, blocks)
 
 
-def _seconds(record: GridRecord, cell: Cell, key: str) -> str:
+def _seconds(record: Record, cell: Cell, key: str) -> str:
     runs: dict[str, list[tuple[int, ...]]] = {}
     checkpoints: dict[str, list[int]] = {}
     for name in record.plan.names:
         accepted = record.accepted(cell, name)
-        series = [one.sample.run.per_second for one in accepted if one.sample.run.per_second]
+        series = [one.run.per_second for one in accepted if one.run.per_second]
         if series:
             runs[name] = series
             checkpoints[name] = [second for one in accepted for second in _checkpoints(one)]
     return bench_charts.seconds(runs, checkpoints, key=key) if runs else ""
 
 
-def _by_second(record: GridRecord, cell: Cell) -> Iterator[tuple[Taken, tuple[int, ...]]]:
-    """The figures of the picture, run by run."""
+def _by_second(record: Record, cell: Cell) -> Iterator[tuple[Sample, tuple[int, ...]]]:
+    """Yield the figures of the chart, run by run."""
     for name in record.plan.names:
         for one in record.accepted(cell, name):
-            if one.sample.run.per_second:
+            if one.run.per_second:
                 yield one, tuple(_checkpoints(one))
 
 
-def _checkpoints(one: Taken) -> Iterator[int]:
-    """The seconds in which the statistics told of a checkpoint."""
+def _checkpoints(one: Sample) -> Iterator[int]:
+    """Yield the seconds in which the statistics reported a checkpoint."""
     for second, rate in enumerate(one.series.get("checkpoints", ()), 1):
         if rate > 0:
             yield second
 
 
-def _percentiles(found: Sequence[Side], key: str) -> str:
+def _percentiles(found: Sequence[VariantSummary], key: str) -> str:
     curves: Mapping[str, list[tuple[float, float]]] = {
         side.variant: points for side in found if (points := list(_points(side.times)))
     }

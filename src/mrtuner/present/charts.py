@@ -1,7 +1,7 @@
-"""Pictures as inline SVG that serve light, dark and print, and that a screen reader can name.
+"""Charts as inline SVG for light and dark mode and print, with names for screen readers.
 
 Colours are written as CSS custom properties (``var(--a, #005f9e)``) that the page defines; text
-stays text. The same input gives the same bytes. matplotlib is loaded only when one is drawn.
+remains text. The same input gives the same bytes. matplotlib is only loaded to draw one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """One colour in both modes; `light` also stands in the SVG until it becomes a property."""
+    """One colour in both modes; `light` is also its placeholder in the SVG."""
 
     light: str
     dark: str
 
 
-#: No two light colours may be equal: they are told apart by their value. A and B are blue and
-#: orange, which all common kinds of colour blindness keep apart; shapes tell them apart as well.
+#: All light colours must differ: they are identified by their value. A and B are blue and orange,
+#: which all common kinds of colour blindness distinguish; shapes distinguish them as well.
 PALETTE: Final[Mapping[str, Colour]] = {
     "paper": Colour("#fdfdfb", "#16181c"),
     "ink": Colour("#1c1e22", "#e8e8e4"),
@@ -49,13 +49,13 @@ PALETTE: Final[Mapping[str, Colour]] = {
     "limit": Colour("#9c1f2e", "#ff8f98"),
 }
 
-#: Shares of the width: a letter of a label, what is left free beside it, the most for labels.
+#: Shares of the width: a letter of a label, the space next to it, and the most for labels.
 _LETTER: Final = 0.0085
 _MARGIN: Final = 0.03
 _LABELS: Final = 0.6
-WIDTH: Final = 760  # of every picture, in user units; text is set for about this width on screen
-#: On a page a picture stands twice, for a column of 1,120 px and for a phone of 390: at either
-#: width its text is read without a magnifying glass, and the style sheet shows one of them.
+WIDTH: Final = 760  # of every chart, in user units; text is sized for about this width on screen
+#: A page contains every chart twice, for a column of 1,120 px and for a phone of 390 px, so that
+#: its text is readable at either width; the style sheet shows one of them.
 _ON_PAGES: Final = (880, 480)
 _widths: Final[ContextVar[tuple[int, ...]]] = ContextVar("widths", default=(WIDTH,))
 _TEXT: Final = 13
@@ -67,7 +67,7 @@ _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One pair of runs in the picture."""
+    """One pair of runs in the chart."""
 
     number: int
     a: float
@@ -76,7 +76,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duel:
-    """What the picture of paired runs shows; ratios are b / a."""
+    """The content of the chart of paired runs; ratios are b / a."""
 
     name_a: str
     name_b: str
@@ -89,9 +89,9 @@ class Duel:
 
 
 def budget(parts: Sequence[tuple[str, int]], *, ceiling: int, memory: int, key: str) -> str:
-    """The worst case [bytes] as one stacked bar, each part in a row of its own below.
+    """Draw the worst case [bytes] as one stacked bar, each part also in a row of its own below.
 
-    `key` becomes part of every id: two pictures in one page need different ones.
+    `key` becomes part of every id: two charts in one page need different ones.
     """
     with canvas(height=64 + 34 * (len(parts) + 1)) as figure:
         axes = figure.add_axes((0.2, 0.02, 0.78, 0.98 - 46 / _height(figure)))
@@ -126,7 +126,7 @@ def _draw_budget(axes: Axes, parts: Sequence[tuple[str, int]], ceiling: int, mem
 
 
 def _value_beside(axes: Axes, start: int, size: int, place: int, memory: int) -> None:
-    """The size of a part: right of its bar, or left of it where the right has no room."""
+    """Write the size of a part right of its bar, or left of it if the right has no room."""
     gap = memory * 0.008
     if start + size < memory * 0.72:
         axes.text(start + size + gap, place, pretty_bytes(size), ha="left", va="center")
@@ -142,7 +142,7 @@ def _margin(row: int) -> tuple[float, float]:
 
 
 def _row(axes: Axes) -> Any:
-    """Across in shares of the picture, down in rows."""
+    """Return a transform: across in shares of the chart, down in rows."""
     return axes.get_yaxis_transform()
 
 
@@ -156,7 +156,7 @@ def _limit(axes: Axes, at: int, text: str, *, level: int, style: Any) -> None:
 
 
 def pairs(duel: Duel, *, key: str) -> str:
-    """Every block's two runs joined by a line, and beside them its ratio; below, all together."""
+    """Draw each block's two runs joined by a line, with its ratio, and all together below."""
     with canvas(height=96 + 24 * (len(duel.blocks) + 1)) as figure:
         height = _height(figure)
         bottom, tall = 50 / height, 1 - 90 / height
@@ -211,7 +211,7 @@ def _draw_ratios(axes: Axes, duel: Duel) -> None:
 
 
 def _plain(axes: Axes, *, rows: int) -> None:
-    """One row a block and one for all; no frame but a thin line above the axis."""
+    """One row per block and one for all; no frame but a thin line above the axis."""
     axes.set_ylim(rows + 0.6, -0.6)
     axes.tick_params(axis="y", length=0, labelcolor=_INK)
     axes.tick_params(axis="x", color=_LINE, labelcolor=_INK)
@@ -237,26 +237,26 @@ def _short(name: str, most: int = 22) -> str:
 
 
 def room_for(labels: Iterable[str]) -> float:
-    """The share of the width that the longest label needs to the left of the axes."""
+    """Return the share of the width that the longest label needs left of the axes."""
     return min(_LABELS, _MARGIN + _LETTER * max(map(len, labels)))
 
 
 @contextmanager
 def canvas(height: int) -> Iterator[Figure]:
-    """A figure of one user unit a point, with our style in force while it is drawn and saved."""
+    """Yield a figure with one point per user unit, in our style while it is drawn and saved."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as missing:
         raise without("matplotlib") from missing
     with warnings.catch_warnings(), mpl.rc_context(_style(mpl.rcParamsDefault)):
-        # The browser draws the text with its own fonts: a glyph missing from ours is no loss.
+        # The browser draws the text with its own fonts: a glyph missing from ours does not matter.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         yield Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
 
 
 def _style(defaults: Any) -> Any:
-    """Ours, whatever the user's own matplotlibrc says."""
+    """Return our style, whatever the user's own matplotlibrc says."""
     return {
         **{key: value for key, value in defaults.items() if key != "backend"},
         "svg.fonttype": "none", "svg.hashsalt": "mrtuner", "text.parse_math": False,
@@ -274,7 +274,7 @@ def _height(figure: Figure) -> float:
 
 @contextmanager
 def for_every_screen() -> Iterator[None]:
-    """Inside, `finish` gives each picture for wide and for narrow screens; a decorator, too."""
+    """Make `finish` return each chart for wide and for narrow screens; also a decorator."""
     before = _widths.set(_ON_PAGES)
     try:
         yield
@@ -283,7 +283,7 @@ def for_every_screen() -> Iterator[None]:
 
 
 def finish(figure: Figure, key: str, *, title: str, desc: str) -> str:
-    """The drawn figure as inline SVG; `key` becomes part of every id, `desc` is read aloud."""
+    """Return the figure as inline SVG; `key` becomes part of every id, `desc` is read aloud."""
     first, *narrower = _widths.get()
     _widen(figure, first)
     drawn = _inline(figure, key, title, desc)
@@ -297,7 +297,7 @@ def finish(figure: Figure, key: str, *, title: str, desc: str) -> str:
 
 
 def _widen(figure: Figure, width: int) -> None:
-    """Another width with the margins as they are, since text does not grow or shrink."""
+    """Change the width but keep the margins, since text does not grow or shrink."""
     before, height = (72 * float(size) for size in figure.get_size_inches())
     for axes in figure.axes:
         place = axes.get_position()
@@ -307,7 +307,7 @@ def _widen(figure: Figure, width: int) -> None:
 
 
 def _stack(figure: Figure) -> None:
-    """Columns below each other, each as wide as all of them were."""
+    """Put columns below one another, each as wide as all of them were."""
     places = {axes: axes.get_position() for axes in figure.axes}
     columns = sorted({round(place.x0, 6) for place in places.values()})
     if len(columns) < 2:
@@ -323,7 +323,7 @@ def _stack(figure: Figure) -> None:
 
 
 def _fit_labels(figure: Figure) -> None:
-    """Below narrow axes: the title ends where they do, and of the ticks as many as find room."""
+    """Fit labels below narrow axes: shorten the title, and keep the ticks that have room."""
     figure.draw_without_rendering()
     for axes in figure.axes:
         axes.xaxis.label.set_horizontalalignment("right")
@@ -334,7 +334,7 @@ def _fit_labels(figure: Figure) -> None:
 def _thin_out(axes: Axes) -> None:
     low, high = sorted(axes.get_xlim())
     at, labels = axes.get_xticks(), axes.get_xticklabels()
-    if len(at) != len(labels):  # those of the axes below stand for both
+    if len(at) != len(labels):  # those of the lower axes are for both
         return
     shown = [
         (place, label) for place, label in zip(at, labels, strict=True)
@@ -351,7 +351,7 @@ def _thin_out(axes: Axes) -> None:
 
 
 def _apart(boxes: Sequence[Any]) -> bool:
-    """Whether a letter has room between each two neighbours."""
+    """Whether there is room for a letter between all neighbours."""
     return all(one.x1 + _LETTER * WIDTH < two.x0 for one, two in pairwise(boxes))
 
 
@@ -367,7 +367,7 @@ def _inline(figure: Figure, key: str, title: str, desc: str) -> str:
 
 
 def _drop_globals(root: ElementTree.Element) -> None:
-    """Remove metadata, and the style sheet: inside a page it would style the whole page."""
+    """Remove metadata, and the style sheet, which would style the whole page."""
     for parent in list(root.iter()):
         parent.tag = parent.tag.removeprefix(_SVG)
         for child in list(parent):
@@ -380,7 +380,7 @@ def _drop_globals(root: ElementTree.Element) -> None:
 
 
 def _make_ids_our_own(root: ElementTree.Element, key: str) -> None:
-    """Prefix what is referred to, drop every other id, and turn xlink:href into href."""
+    """Prefix ids that are referred to, drop all others, and turn xlink:href into href."""
     used: set[str] = set()
     for element in root.iter():
         if _XLINK in element.attrib:
@@ -405,7 +405,7 @@ def _name(root: ElementTree.Element, key: str, title: str, desc: str) -> None:
 
 
 def _as_properties(svg: str) -> str:
-    """Colours become custom properties; fonts become the page's."""
+    """Turn colours into custom properties, and fonts into the page's."""
     for name, colour in PALETTE.items():
         svg = svg.replace(colour.light, f"var(--{name}, {colour.light})")
     return re.sub(r"'DejaVu Sans'(?:, [^;\"]*)?", "inherit", svg)

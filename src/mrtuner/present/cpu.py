@@ -1,6 +1,6 @@
-"""A consistency test for people: lines for a terminal, one HTML page with its picture.
+"""A consistency test as a report: lines for a terminal, or one HTML page with its chart.
 
-Both are made of the document ``mrtuner.cpu/1`` alone, so they can be made again from the JSON.
+Both use only the document ``mrtuner.cpu/1``, so they can be recreated from the JSON.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
-from mrtuner.tables import aligned
+from mrtuner.tables import aligned, bulleted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCHEMA: Final = "mrtuner.cpu/1"
-#: A V below this is nobody's trouble, even where it is no chance.
+#: A V below this does not matter, even where it is not due to chance.
 _MATTERS: Final = 0.05
-#: Columns of prose on a terminal.
+#: Line width of text on a terminal.
 WIDE: Final = 100
 
-#: In the verdict: what happens to more workers than that.
+#: For the verdict: what happens with more workers.
 _BEYOND: Final = {
     "sibling threads": "two share one core",
     "frequency or cache": "all slow down alike",
@@ -46,7 +46,7 @@ _CAUSES: Final = {
 
 @charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
-    """The test as one HTML document; the same input gives the same text.
+    """Return the test as one HTML document; the same input gives the same text.
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
@@ -64,7 +64,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The test for a terminal, one line at a time."""
+    """Yield the test for a terminal, one line at a time."""
     _check(told)
     yield verdict(told)
     yield ""
@@ -73,12 +73,12 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     rows = [_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])]
     yield from aligned(rows, right=range(len(_HEADS)))
-    yield from _listed("what to do", told["advice"])
-    yield from _listed("what weakens this", told["notes"])
+    yield from bulleted("what to do", told["advice"])
+    yield from bulleted("what weakens this", told["notes"])
 
 
 def verdict(told: Mapping[str, Any]) -> str:
-    """Whether equal work takes equal time, up to how many workers, and why no further."""
+    """Return whether equal work takes equal time, up to how many workers, and what the limit is."""
     found = told["diagnosis"]
     if found["bends"]:
         first = found["bends"][0]["at"]
@@ -129,7 +129,7 @@ def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The levels at as many workers as cores, one more, and as CPUs."""
+    """Return the levels with as many workers as cores, one more, and as many as CPUs."""
     cpus, cores = told["usable"]["may_run_on"], len(told["topology"]["cores"])
     knees = [bend["at"] for bend in told["diagnosis"]["bends"]]
     places = {cores, cpus, *knees, *(at + 1 for at in knees)}
@@ -190,14 +190,6 @@ def _row(level: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    if items:
-        yield ""
-        yield title
-    for item in items:
-        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
-
-
 def _numbers(counts: Sequence[int]) -> str:
     return f"{', '.join(map(str, counts))} worker{'' if list(counts) == [1] else 's'}"
 
@@ -214,11 +206,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
 
 
-# The picture.
+# The chart.
 
 
 def picture(told: Mapping[str, Any], *, key: str) -> str:
-    """The time of each worker over the number of workers; below, the work done in a second."""
+    """Draw each worker's time over the number of workers, and the throughput below."""
     with charts.canvas(height=430) as figure:
         work = figure.add_axes((0.09, 0.12, 0.88, 0.3))
         times = figure.add_axes((0.09, 0.5, 0.88, 0.44), sharex=work)
@@ -251,7 +243,7 @@ def _draw_times(axes: Axes, told: Mapping[str, Any]) -> None:
 
 
 def _beside(place: int, count: int) -> float:
-    """A little to the side, so that points do not hide one another; the same every time."""
+    """Return a small sideways shift so that points do not overlap; the same every time."""
     return count + 0.24 * (place * 0.618 % 1 - 0.5)
 
 
@@ -282,7 +274,7 @@ def _draw_knees(axes: Axes, told: Mapping[str, Any], *, named: bool) -> None:
 
 
 def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
-    """Whole numbers of workers below, a light grid, no frame."""
+    """Set whole numbers of workers below, a light grid, and no frame."""
     from matplotlib.ticker import MaxNLocator
 
     ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light

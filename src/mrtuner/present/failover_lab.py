@@ -1,6 +1,6 @@
-"""Hangs predicted and measured, as pictures and as one HTML page.
+"""Predicted and measured hangs, as charts and as one HTML page.
 
-All is made of documents alone: `mrtuner.failover.lab/1` and `mrtuner.failover.selftest/1`.
+Uses only the documents `mrtuner.failover.lab/1` and `mrtuner.failover.selftest/1`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mrtuner.present.html import environment
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Height of a row, and of the axis with margins, in user units.
+#: Heights of a row, and of the axis with its margins, in user units.
 _ROW: Final = 24
 _FRAME: Final = 62
 
 
 @charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
-    """Scenarios as one HTML document; the same input gives the same text."""
+    """Return scenarios as one HTML document; the same input gives the same text."""
     outcomes = told["scenarios"]
     return environment().get_template("failover_lab.html").render(
         outcomes=outcomes,
@@ -36,7 +36,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def picture(outcome: Mapping[str, Any], *, key: str) -> str:
-    """One scenario: a band and its hangs for each case, from the client's own action on."""
+    """Draw a scenario: for each case a band and its hangs, from the client's own action on."""
     rows = outcome["cases"]
     with charts.canvas(height=_FRAME + _ROW * len(rows)) as figure:
         labels = [row["case"] for row in rows]
@@ -72,7 +72,7 @@ def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
 
 
 def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
-    """Every setting of a self-test: its hangs, seen from the middle of the predicted band."""
+    """Draw every setting of a self-test: its hangs relative to the middle of the predicted band."""
     with charts.canvas(height=_FRAME + _ROW * len(trials)) as figure:
         labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
                   for each in trials]  # fmt: skip
@@ -93,7 +93,7 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
 
 
 def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
-    """Of the axes: room for the longest label to their left."""
+    """Return the place of the axes, with room for the longest label left of them."""
     height = _FRAME + _ROW * len(labels)
     left = charts.room_for(labels)
     return (left, 46 / height, 0.98 - left, 1 - 54 / height)
@@ -102,7 +102,7 @@ def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
 def _bar(
     axes: Axes, place: int, low: float, high: float, *, slack: float, endless: bool = False
 ) -> None:
-    """The band, and beside it what is allowed; a band without end has dashes."""
+    """Draw the band and its tolerance; a band without an end is dashed."""
     blue, grey = charts.PALETTE["b"].light, charts.PALETTE["line"].light
     if endless:
         axes.hlines([place], [low], [high], color=blue, linewidth=1.5, linestyle=(0, (4, 3)))
@@ -119,7 +119,7 @@ def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
 
 
 def _dress(axes: Axes, labels: Sequence[str]) -> None:
-    """One line a case, the first above; a light grid, no frame."""
+    """Set one line per case, the first at the top; a light grid, no frame."""
     ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)

@@ -1,7 +1,7 @@
-"""A rehearsed failover for people: lines for a terminal, one HTML page with its time line.
+"""A rehearsed failover as a report: lines for a terminal, one HTML page with its timeline.
 
-Both are made of the document ``mrtuner.failover.rehearsal/1`` alone, so they can be made again
-from the JSON. Times there are seconds since the probes began; here, since it was set off.
+Both use only the document ``mrtuner.failover.rehearsal/1``, so they can be recreated from the
+JSON. There, times are seconds since the probes began; here, since the failover was triggered.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mrtuner.present.rehearsal import (
     Moment,
     by_time,
     in_order,
-    listed,
     met,
     pictures,
     story_line,
 )
+from mrtuner.tables import bulleted
 
 __all__ = ["SCHEMA", "lines", "page", "story"]
 
@@ -33,7 +33,7 @@ SCHEMA: Final = "mrtuner.failover.rehearsal/1"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One way to the server, ready for the page."""
+    """One path to the server, ready for the page."""
 
     way: Mapping[str, Any]
     story: tuple[Moment, ...]
@@ -42,7 +42,7 @@ class Shown:
 
 @charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
-    """The rehearsal as one HTML document; the same input gives the same text.
+    """Return the rehearsal as one HTML document; the same input gives the same text.
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
@@ -56,7 +56,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The rehearsal for a terminal, one line at a time."""
+    """Yield the rehearsal for a terminal, one line at a time."""
     _check(told)
     yield f"{told['trigger']}"
     for way in told["ways"]:
@@ -65,7 +65,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield from (story_line(moment) for moment in story(way))
         yield ""
         yield from _hangs(way)
-    yield from listed("what this does not show", told["limits"])
+    yield from bulleted("what this does not show", told["limits"])
 
 
 def _check(told: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ def _check(told: Mapping[str, Any]) -> None:
 
 
 def story(way: Mapping[str, Any]) -> tuple[Moment, ...]:
-    """Everything that happened, in order: what set it off, who said what, what clients met."""
+    """Return every event in order: the trigger, what each side reported, what clients saw."""
     asked = way["asked"]
     told = [
         Moment(mark["at"] - asked, mark["origin"], mark["text"], number)
@@ -92,21 +92,21 @@ def _reconnected(way: Mapping[str, Any]) -> Iterator[Moment]:
 
 
 def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
-    """Each case: what one client waited at most, beside what was predicted of a silent server."""
+    """Yield each case: a client's longest wait, and the prediction for a silent server."""
     yield f"  {'case':<32}{'waited at most':>16}   predicted, if the server vanishes"
     for one in way["hangs"]:
         yield f"  {one['words']:<32}{waited(one):>16}   {said(one['predicted'])}"
 
 
 def waited(hang: Mapping[str, Any]) -> str:
-    """``3.1 s``, ``over 30.0 s`` where we gave up, ``none met it``."""
+    """Return ``3.1 s``, ``over 30.0 s`` where we gave up, or ``none met it``."""
     if hang["longest"] is None:
         return "none met it"
     return f"{'over ' if hang['at_least'] else ''}{hang['longest']:.1f} s"
 
 
 def said(predicted: Mapping[str, Any] | None) -> str:
-    """A prediction in the words of `failover predict`."""
+    """Return a prediction in the words of `failover predict`."""
     from mrtuner.failover.predict.cases import said as in_words
     from mrtuner.failover.predict.timer_wheel import Span
 

@@ -1,4 +1,4 @@
-"""So what did I gain, and where not? A series of loads in words, for terminal and page."""
+"""The gains of a series of loads, and where there are none, for terminal and page."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-from mrtuner.bench.bound import Bound
-from mrtuner.bench.grid.verdicts import Side
 from mrtuner.bench.series import BUSY, Finding, LeftOut, Series
+from mrtuner.bench.verdict.bound import Bound
+from mrtuner.bench.verdict.summary import VariantSummary
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
+from mrtuner.wording import first_upper
 
-#: Pauses [s] and their ratio from which on the headline tells of them.
+#: Pauses [s], and their ratio, from which on the headline mentions them.
 _LONG_PAUSE: Final = 1.0
 _TIMES_LONGER: Final = 3.0
 
@@ -28,7 +29,7 @@ class Row:
     verdict: Verdict
     gain: str  # × 2.31, or p99 × 0.015
     interval: str  # 1.94 to 2.86
-    pause: str  # 11 s → 0.1 s: the default's, and ours
+    pause: str  # 11 s → 0.1 s: with the defaults, with ours
     p99: str  # 41 ms → 54 ms
     bound: str  # CPU: 97% of 2 busy
     bound_short: str  # CPU
@@ -38,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The verdict in words, and every load as plainly as the next."""
+    """The verdict in words, with every load treated alike."""
 
     headline: str
     sentences: tuple[str, ...]
@@ -48,7 +49,7 @@ class Answer:
 
 
 def answer(series: Series) -> Answer:
-    """What the whole series says."""
+    """Return the conclusions from the whole series."""
     found = series.findings
     return Answer(
         headline=_headline(found),
@@ -60,7 +61,7 @@ def answer(series: Series) -> Answer:
 
 
 def screen(series: Series, look: Look) -> Iterator[str]:
-    """The answer for a terminal."""
+    """Yield the answer for a terminal."""
     said = answer(series)
     for line in textwrap.wrap(said.headline, look.width):
         yield look.painted(line, "heading")
@@ -95,7 +96,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
 
 
 def document(series: Series) -> dict[str, Any]:
-    """The answer as JSON types, beside the records it was computed from."""
+    """Return the answer as JSON values, with the records it was computed from."""
     said = answer(series)
     return {
         "verdict": str(series.verdict),
@@ -130,7 +131,7 @@ def _load(one: Finding) -> dict[str, Any]:
     }
 
 
-def _side(side: Side, bound: Bound) -> dict[str, Any]:
+def _side(side: VariantSummary, bound: Bound) -> dict[str, Any]:
     return {
         "side": side.variant,
         "tps": side.tps,
@@ -142,7 +143,7 @@ def _side(side: Side, bound: Bound) -> dict[str, Any]:
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Every note once, with the loads that it is about."""
+    """Return every note once, with the loads that it applies to."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
@@ -150,7 +151,7 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
     return grouped
 
 
-# Words
+# Wording.
 
 
 def _headline(found: Sequence[Finding]) -> str:
@@ -168,11 +169,11 @@ def _headline(found: Sequence[Finding]) -> str:
         parts.append(f"slower: {', '.join(_short(one) for one in worse)}")
     rest = len(found) - len(better) - len(worse)
     elsewhere = f" No gain shown in {rest} of {len(found)} loads." if rest else ""
-    return f"{_upper('; '.join(parts))}.{elsewhere}"
+    return f"{first_upper('; '.join(parts))}.{elsewhere}"
 
 
 def _short(one: Finding) -> str:
-    """``cached reads 2.3 times as fast``, ``small volume 1.6 times as fast, longest pause …``"""
+    """Return, say, ``small volume 1.6 times as fast, longest pause …``."""
     if one.rated:
         a, b = _p99s(one)
         text = f"{one.title} {one.verdict.measure} {b} instead of {a}"
@@ -182,7 +183,7 @@ def _short(one: Finding) -> str:
 
 
 def _pauses_apart(one: Finding) -> bool:
-    """Whether long pauses were one side's in every block, and not the other's in any."""
+    """Whether one side had long pauses in every block, and the other in none."""
     blocks = one.pauses_by_block
     longest = [max(pair) for pair in blocks]
     if one.pauses is None or not blocks or max(longest) < _LONG_PAUSE:
@@ -247,7 +248,7 @@ def _notes(one: Finding) -> Iterator[str]:
     more = one.verdict.more_blocks
     if more is not None and not one.verdict.refused:
         yield still_needed(more, one.verdict.comparison.pairs)
-    same = one.verdict.judgement.calibration
+    same = one.verdict.calibration
     if same is not None:
         yield (
             f"calibration, the same settings twice in {same.pairs}"
@@ -257,7 +258,7 @@ def _notes(one: Finding) -> Iterator[str]:
 
 
 def interval(seen: Comparison | Calibration) -> str:
-    """``1.94 to 2.86``"""
+    """Return ``1.94 to 2.86``."""
     if not isfinite(seen.high):
         return "no interval"
     return f"{_figures(seen.low)} to {_figures(seen.high)}"
@@ -272,7 +273,7 @@ def _times(ratio: float) -> str:
 
 
 def _p99s(one: Finding) -> tuple[str, str]:
-    """The percentile that a load is judged by, else p99, of both sides."""
+    """Return for both sides the percentile that judges the load, else p99."""
     share = 0.5 if one.verdict.measure == "median latency" else 0.99
     a, b = (_time(side.times.percentile(share)) for side in (one.a, one.b))
     return a, b
@@ -285,7 +286,7 @@ def _time(microseconds: int | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """``0.1 s``, ``11 s``, ``12 ms``."""
+    """Return ``0.1 s``, ``11 s``, ``12 ms``."""
     if seconds < 0.1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
@@ -313,7 +314,3 @@ def _bounds_short(one: Finding) -> str:
 _KINDS: Final = {
     "cpu": "CPU", "storage": "storage", "locks": "locks", "rate": "the rate", "nothing": "–",
 }  # fmt: skip
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -1,6 +1,6 @@
-"""Limits for people: lines for a terminal, one picture, one HTML page.
+"""Limits as a report: lines for a terminal, one chart, one HTML page.
 
-The lines are made of the document ``mrtuner.limits/1`` alone; the picture needs the series too.
+The lines use only the document ``mrtuner.limits/1``; the chart also needs the series.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
@@ -20,32 +19,33 @@ from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
 from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.stats.plateaus import numpy, runs
+from mrtuner.tables import bulleted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from mrtuner.stats.plateaus import Values
 
-#: Columns of prose on a terminal.
+#: Line width of text on a terminal.
 WIDE: Final = 100
-#: Columns of the picture: more points than this cannot be told apart.
+#: Columns of the chart: more points than this are not distinguishable.
 _COLUMNS: Final = 700
-#: A ceiling this far above what was seen is not drawn: it would press the series down.
+#: A ceiling this far above the observed values is not drawn: it would flatten the series.
 _FAR: Final = 1.9
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _UNIT: Final = {Resource.THROUGHPUT: "MB/s", Resource.IOPS: "IOPS"}
 _TOGETHER: Final = {Resource.THROUGHPUT: THROUGHPUTS, Resource.IOPS: OPERATIONS}
 _UNKNOWN: Final = "unknown ceiling"
-#: Days below which the axis shows times instead of dates.
+#: Below this many days the axis shows times instead of dates.
 _HOURS_ONLY: Final = 1.5
-#: Seconds from which on a calendar is shown.
+#: Shortest duration [s] for which a calendar is shown.
 _CALENDAR_FROM: Final = 6 * 3600
-#: Shades of an hour of the calendar, from no minute of it at a ceiling to all of it.
+#: Shades for an hour in the calendar, from no minute at a ceiling to all of them.
 _SHADES: Final = (" ", ".", ":", "+", "#")
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The answer for a terminal, a line at a time; BadValue for data of another schema."""
+    """Yield the answer for a terminal, line by line; BadValue for data of another schema."""
     if told.get("schema") != SCHEMA:
         raise BadValue(
             f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
@@ -63,15 +63,15 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield from _pegged(one)
         if _long(told):
             yield from _calendar(one["calendar"])
-    yield from _listed(
+    yield from bulleted(
         "hidden demand", [demand_words(one) for one in told["needs"] if one["hidden"]]
     )
-    yield from _listed("what to do", told["advice"])
+    yield from bulleted("what to do", told["advice"])
     yield from _candidates("enough, smallest first", told["candidates"])
     if told["what_if"] is not None:
         yield from _candidates("what if", [told["what_if"]])
-    yield from _listed("when", [forecast_words(one) for one in told["forecasts"]])
-    yield from _listed("flat, but no ceiling", [steady_words(one) for one in told["steady"]])
+    yield from bulleted("when", [forecast_words(one) for one in told["forecasts"]])
+    yield from bulleted("flat, but no ceiling", [steady_words(one) for one in told["steady"]])
 
 
 def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _long(told: Mapping[str, Any]) -> bool:
-    """Whether hours of the week say anything of it."""
+    """Whether the data are long enough for a calendar of the week."""
     start, end = (datetime.fromisoformat(told[name]) for name in ("start", "end"))
     return (end - start).total_seconds() >= _CALENDAR_FROM
 
@@ -118,7 +118,7 @@ def _surely(one: Mapping[str, Any]) -> str:
 
 
 def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
-    """Hours across, weekdays down; darker where more of the worst hour's minutes were lost."""
+    """Yield hours across, weekdays down; darker where more minutes of the worst hour were lost."""
     most = max(max(row) for row in table)
     yield "       hour of the day, UTC"
     yield "       0     6     12    18"
@@ -150,7 +150,7 @@ def _candidates(title: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def demand_words(one: Mapping[str, Any]) -> str:
-    """What is known of demand that a ceiling cut off, as a sentence."""
+    """Describe in a sentence the demand that a ceiling cut off, as far as known."""
     resource = Resource(one["resource"])
     served = f"{resource}: {quantity(resource, one['seen'])} were served in the busiest minutes"
     if one["at_most"] is None:
@@ -160,7 +160,7 @@ def demand_words(one: Mapping[str, Any]) -> str:
 
 
 def forecast_words(one: Mapping[str, Any]) -> str:
-    """One forecast as a sentence."""
+    """Describe one forecast in a sentence."""
     resource = Resource(one["resource"])
     what = f"{resource}: busy minutes at {quantity(resource, one['busy'])} of "
     what += f"{quantity(resource, one['ceiling'])}"
@@ -172,27 +172,18 @@ def forecast_words(one: Mapping[str, Any]) -> str:
 
 
 def steady_words(one: Mapping[str, Any]) -> str:
-    """A flat stretch that is none, as a sentence."""
+    """Describe in a sentence a flat stretch that is not a ceiling."""
     resource = Resource(one["resource"])
     return f"{resource} at {quantity(resource, one['level'])}: {one['because']}"
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    if not items:
-        return
-    yield ""
-    yield title
-    for item in items:
-        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
-
-
-# The picture.
+# The chart.
 
 
 def picture(answer: Limits, *, key: str = "limits") -> str:
-    """Throughput and IOPS, reads and writes stacked, with the ceilings drawn through them.
+    """Draw throughput and IOPS, reads and writes stacked, with the ceilings as lines.
 
-    MissingPart without matplotlib.
+    Raises MissingPart without matplotlib.
     """
     shown = [
         resource for resource in (Resource.THROUGHPUT, Resource.IOPS) if _has(answer, resource)
@@ -213,7 +204,7 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
 
 @charts.for_every_screen()
 def page(answer: Limits) -> str:
-    """The answer as one HTML page with its picture; MissingPart without jinja2 or matplotlib."""
+    """Return the answer as an HTML page with its chart; MissingPart without jinja2, matplotlib."""
     template = environment().get_template("limits.html")
     told = answer.to_dict()
     return template.render(
@@ -262,7 +253,7 @@ def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
 
 
 def _busiest(total: Values) -> Values:
-    """Of every column of the picture, the point with most; so that the stack stays a real one."""
+    """Return the highest point for every column of the chart, so that the stacks are real ones."""
     np = numpy()
     known = np.nan_to_num(total, nan=-1.0)
     edges = np.unique(np.linspace(0, len(total), _COLUMNS + 1).astype(int))
@@ -271,7 +262,7 @@ def _busiest(total: Values) -> Values:
 
 
 def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
-    """A band behind the hours at a ceiling."""
+    """Draw a band behind the hours at a ceiling."""
     series = answer.series
     masks = [pegged_mask(answer.findings.pegged, one, series.points) for one in _TOGETHER[resource]]
     mask = numpy().logical_or.reduce(masks)
@@ -282,7 +273,7 @@ def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
 
 
 def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
-    """Those that the eye needs: near what was seen, and the binding one."""
+    """Return the ceilings worth drawing: those near the observed values, and the binding one."""
     own = sorted(
         (one for one in known if one.resource in _TOGETHER[resource]), key=lambda one: one.value
     )
@@ -292,7 +283,7 @@ def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Cei
 
 
 def _unknown(answer: Limits) -> list[Ceiling]:
-    """Levels that nothing declares, to be drawn like the rest."""
+    """Return levels that nothing declares, to be drawn like the others."""
     return [
         Ceiling(
             resource=one.resource, part=_UNKNOWN, kind=Kind.SUSTAINED, value=one.plateau.level,
@@ -344,7 +335,7 @@ def _dates(axes: Axes, start: datetime, days: float) -> None:
 
 
 def _minutes(axes: Axes, start: datetime, days: float) -> None:
-    """Six times of the day, whatever the length."""
+    """Mark six times of the day, whatever the length."""
     from datetime import timedelta
 
     ticks = [days * part / 6 for part in range(6)]

@@ -1,4 +1,4 @@
-"""The limits of a fleet for a terminal: one line an instance that was at a ceiling."""
+"""The limits of a fleet for a terminal: one line per instance that was at a ceiling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADER: Final = ("region", "instance", "class", "storage", "at", "ceiling", "fo
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The document mrtuner.limits.fleet/1, a line at a time; BadValue for another one."""
+    """Yield the document mrtuner.limits.fleet/1, line by line; BadValue for any other."""
     if told.get("schema") != SCHEMA:
         raise BadValue(
             f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."

@@ -1,4 +1,4 @@
-"""What waits for a fleet's maintenance, as lines for a terminal: no I/O, no colour."""
+"""A fleet's pending maintenance, as lines for a terminal: no I/O, no colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrtuner.rds.fleet.maintenance import Upkeep, Work
 from mrtuner.rds.fleet.stagger import Clash, Move
 from mrtuner.rds.fleet.windows import Occurrence, Window
 
-#: Columns where nobody looks at a terminal.
+#: Line width without a terminal.
 WIDE: Final = 100
 _INDENT: Final = " " * 15
 
@@ -19,7 +19,7 @@ _INDENT: Final = " " * 15
 def upkeep_lines(
     item: Upkeep, zone: tzinfo | None, now: datetime, width: int = WIDE
 ) -> Iterator[str]:
-    """One instance: its windows on the clock of `zone` (None: this machine's), and what waits."""
+    """Yield one instance: its windows in time zone `zone` (None: this machine's), and its work."""
     instance = item.instance
     engine = f"{instance.engine} {instance.engine_version}".strip()
     yield (
@@ -33,7 +33,7 @@ def upkeep_lines(
 
 
 def _field(label: str, text: str, width: int) -> list[str]:
-    """A label, and its text in a column of its own."""
+    """Return a label, and its text in a separate column."""
     return wrap(
         text, width, initial_indent=f"{label:<{len(_INDENT)}}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
@@ -84,7 +84,7 @@ def _when(work: Work, zone: tzinfo | None, now: datetime) -> str:
 
 
 def _dates(work: Work, zone: tzinfo | None) -> Iterator[str]:
-    """As AWS names them."""
+    """Yield the dates under AWS's names."""
     for name, moment in (
         ("AutoAppliedAfterDate", work.auto_applied_after),
         ("ForcedApplyDate", work.forced_apply),
@@ -101,7 +101,7 @@ def _moment(moment: datetime, zone: tzinfo | None) -> str:
 
 
 def _ahead(moment: datetime, now: datetime) -> str:
-    """``in 3 d 4 h``, ``in 2 h 5 min``, ``now``."""
+    """Return ``in 3 d 4 h``, ``in 2 h 5 min``, ``now``."""
     minutes = int((moment - now) / timedelta(minutes=1))
     if minutes < 1:
         return "now"
@@ -112,7 +112,7 @@ def _ahead(moment: datetime, now: datetime) -> str:
 
 
 def calendar_lines(items: Sequence[Upkeep], zone: tzinfo | None) -> Iterator[str]:
-    """The next window of every instance, earliest first, with how much waits for it."""
+    """Yield the next window of every instance, earliest first, with the amount of work."""
     coming = [(item.next_window, item) for item in items if item.next_window is not None]
     width = max((len(item.identifier) for _, item in coming), default=0)
     for window, item in sorted(coming, key=lambda one: (one[0].start, one[1].identifier)):
@@ -128,7 +128,7 @@ def _falls_in(work: Work, window: Occurrence) -> bool:
 def stagger_lines(
     clashes: Sequence[Clash], moves: Sequence[Move], zone: tzinfo | None, now: datetime
 ) -> Iterator[str]:
-    """Which instances of one group are worked on at once, and how to take turns."""
+    """Yield which related instances have maintenance at the same time, and how to stagger them."""
     for clash in clashes:
         how = "at the same time" if clash.apart == 0 else f"{clash.apart} minutes apart"
         yield f"  {clash.first} and {clash.second} ({clash.group}): windows {how}"

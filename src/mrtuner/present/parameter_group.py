@@ -1,4 +1,4 @@
-"""A parameter group for people: its formulas, what they give on every class, and a picture."""
+"""A parameter group as a report: its formulas, their values on every class, and a chart."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCHEMA: Final = "mrtuner.rds.group/1"
-#: Sizes that a table over many classes shows; the others follow from them or do not change.
+#: Settings shown in a table over many classes; the others follow from them or do not change.
 SHOWN: Final = ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem")
 
 
 def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -> Iterator[str]:
-    """The group as a terminal shows it."""
+    """Yield the group for a terminal."""
     yield from text.heading(f"{design.family.name} on {design.instance_class.name}", look)
     yield from text.entries(list(_machine(design)), look)
     yield ""
@@ -37,7 +37,7 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
 
 
 def _command(design: Design) -> str:
-    """The same again with the number of connections that would buy more."""
+    """Return the same command with the number of connections that would allow more."""
     words = ["rdstune", "show", "--class", design.instance_class.name]
     words += ["--family", design.family.name, "--workload", str(design.question.workload)]
     count = design.sessions.reckoned.active if design.sessions else 0
@@ -71,7 +71,7 @@ def _value(setting: Setting) -> str:
 
 
 def shown(design: Design, name: str, size: Size) -> str:
-    """A parameter's value on a class, as configuration text: ``8GB``."""
+    """Return a parameter's value on a class, as configuration text: ``8GB``."""
     parameter, value = parameters(design.family.major)[name], size.values[name]
     if parameter.vartype == "integer":
         return parameter.show(int(value))
@@ -88,7 +88,7 @@ def _budget_line(here: Size) -> str:
 
 
 def everywhere(design: Design, sizes: Sequence[Size]) -> str:
-    """One sentence: on how many classes the group holds, and which it does not hold on."""
+    """Return one sentence: on how many classes the group holds, and on which it does not."""
     broken = [size.instance_class.name for size in sizes if not size.holds]
     held = len(sizes) - len(broken)
     said = f"Holds on {held} of {len(sizes)} classes of {design.family.engine}"
@@ -99,7 +99,7 @@ def everywhere(design: Design, sizes: Sequence[Size]) -> str:
 
 
 def every_class(design: Design, sizes: Iterable[Size], look: text.Look) -> Iterator[str]:
-    """The table over all classes."""
+    """Yield the table over all classes."""
     names = [name for name in SHOWN if name in design.values]
     header = ("class", "memory", *names, "worst case", "")
     rows = [
@@ -116,7 +116,7 @@ def every_class(design: Design, sizes: Iterable[Size], look: text.Look) -> Itera
 
 
 def document(design: Design, here: Size, sizes: Sequence[Size]) -> dict[str, Any]:
-    """Plain data for --json."""
+    """Return JSON values for --json."""
     return {
         "schema": SCHEMA,
         "family": design.family.name,
@@ -138,7 +138,7 @@ def document(design: Design, here: Size, sizes: Sequence[Size]) -> dict[str, Any
 
 
 def _sessions(design: Design) -> dict[str, Any] | None:
-    """What the budget counts where nobody said how many connections."""
+    """Return what the budget counts when no number of connections was given."""
     some = design.sessions
     if some is None:
         return None
@@ -180,7 +180,7 @@ def _class(size: Size) -> dict[str, Any]:
 
 
 def _headline(design: Design, sizes: Sequence[Size]) -> str:
-    """Whether the group may go with the instance wherever it grows or shrinks to."""
+    """Return whether the group stays valid if the instance is resized."""
     broken = sum(not size.holds for size in sizes)
     if not broken:
         return f"The group holds on all {len(sizes)} classes of {design.family.engine}"
@@ -189,7 +189,7 @@ def _headline(design: Design, sizes: Sequence[Size]) -> str:
 
 @charts.for_every_screen()
 def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
-    """The group as one self-contained HTML page, with the picture over all classes."""
+    """Return the group as one self-contained HTML page, with the chart over all classes."""
     names = [name for name in SHOWN if name in design.values]
     return (
         environment()
@@ -213,7 +213,7 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
 
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:
-    """The worst case as a share of memory, a mark for each class, with the ceiling."""
+    """Draw the worst case as a share of memory, one mark per class, with the ceiling."""
     with charts.canvas(height=320) as figure:
         axes = figure.add_axes((0.09, 0.16, 0.89, 0.74))
         _draw(axes, sizes)

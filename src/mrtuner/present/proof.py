@@ -1,14 +1,15 @@
-"""A proof, measure by measure: the judgement, and beside it everything else that was measured."""
+"""A load of a proof, by block and measure: everything besides its verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from mrtuner.bench.judge import Judgement, Measure, judge, pairs
-from mrtuner.bench.record import Record, Sample
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.paired import Comparison, compare
 
 
@@ -22,7 +23,7 @@ def _latency(field: str) -> Measure:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One thing that every run was measured by."""
+    """One quantity measured in every run."""
 
     name: str
     unit: str
@@ -30,9 +31,10 @@ class Kind:
     read: Measure
 
 
+THROUGHPUT: Final = Kind("throughput", "tps", True, lambda sample: sample.run.tps)
 KINDS: Final = (
-    Kind("throughput", "tps", True, lambda sample: sample.run.tps),
-    Kind("throughput, CHECKPOINT charged", "tps", True, lambda sample: sample.charged_tps),
+    THROUGHPUT,
+    Kind("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
     Kind("worst second", "transactions", True, lambda sample: sample.run.worst_second),
     Kind("latency, median (p50)", "ms", False, _latency("p50")),
     Kind("latency, p95", "ms", False, _latency("p95")),
@@ -44,7 +46,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measure of both arms: medians over the blocks, and what the pairs show (if they can)."""
+    """A measure of both variants: medians over the blocks, and the result of the pairs."""
 
     kind: Kind
     a: float
@@ -54,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block: its two runs."""
+    """One block, with its two runs."""
 
     number: int
     a: Sample
@@ -68,67 +70,44 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One arm against the record's first."""
+    """A variant (b) against the one to beat (a), in one cell."""
 
-    judgement: Judgement
+    a: str
+    b: str
     blocks: tuple[Block, ...]
     rows: tuple[Row, ...]
 
     @property
-    def a(self) -> str:
-        """The arm to beat."""
-        return self.judgement.baseline
-
-    @property
-    def b(self) -> str:
-        """The arm that was tried."""
-        return self.judgement.candidate
+    def throughput(self) -> Comparison | None:
+        """The comparison of throughput, whatever the load is judged by."""
+        return next((row.comparison for row in self.rows if row.kind is THROUGHPUT), None)
 
 
-def evidence(record: Record) -> list[Evidence]:
-    """Every further arm against the first; without those of which no block was finished."""
-    a, *others = (arm.name for arm in record.arms)
-    found = []
-    for b in others:
-        blocks = tuple(_blocks(record, a, b))
-        if blocks:
-            found.append(Evidence(judge(record, b), blocks, tuple(_rows(record, a, b))))
-    return found
+def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
+    """Return every finished block of both, and every measure."""
+    return Evidence(a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b))))
 
 
-def _blocks(record: Record, a: str, b: str) -> Iterator[Block]:
-    runs: dict[int, dict[str, Sample]] = {}
-    for sample in record.accepted():
-        runs.setdefault(sample.block, {})[sample.label] = sample
-    for number, block in sorted(runs.items()):
-        if a in block and b in block:
-            yield Block(number, block[a], block[b])
+def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[Block]:
+    first, second = (
+        {sample.block: sample for sample in record.accepted(cell, name)} for name in (a, b)
+    )
+    for number in sorted(first.keys() & second.keys()):
+        yield Block(number, first[number], second[number])
 
 
-def _rows(record: Record, a: str, b: str) -> Iterator[Row]:
+def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[Row]:
     for kind in KINDS:
-        values = pairs(record, a, b, kind.read)
+        values = [(a, b) for _, a, b in blocks(record, cell, labels, kind.read)]
         if values:
-            middle = median(left for left, _ in values), median(right for _, right in values)
+            middle = median(a for a, _ in values), median(b for _, b in values)
             yield Row(kind, *middle, _comparison(values, kind, record.plan.delta))
 
 
 def _comparison(
     values: Sequence[tuple[float, float]], kind: Kind, delta: float
 ) -> Comparison | None:
-    """None where a value is zero: a second without one transaction has a median but no ratio."""
+    """Return None for a zero value: a second without transactions has a median but no ratio."""
     if any(value == 0 for pair in values for value in pair):
         return None
     return compare(values, delta=delta, higher_is_better=kind.higher_is_better)
-
-
-def differences(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every setting that is not the same in all arms, with its value in each, in base units."""
-    for name in sorted({name for arm in record.arms for name in arm.settings}):
-        values = tuple(_setting(arm.settings, name) for arm in record.arms)
-        if len(set(values)) > 1:
-            yield name, values
-
-
-def _setting(settings: Mapping[str, str], name: str) -> str:
-    return settings.get(name, "not there")

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mrtuner.present.text import Look
     from mrtuner.tuning.query_plans import ChangedPlan, Plans, Side
 
-#: Lines of a statement's text that are shown; --json has all of it.
+#: Lines shown of a statement's text; --json has all of it.
 _MOST_LINES: Final = 6
 _GAP: Final = "  "
 _BETWEEN: Final = " | "
 
 
 def plans(found: Plans, look: Look) -> Iterator[str]:
-    """The changed plans, those to think twice about first; then what could not be explained."""
+    """Yield the changed plans, the riskiest first; then what could not be explained."""
     yield from heading("plans, before and after", look)
     yield from paragraph(_summary(found), look)
     for one in found.changed:
@@ -79,7 +79,7 @@ def _text(text: str, look: Look) -> Iterator[str]:
 
 
 def _side_by_side(one: ChangedPlan, look: Look) -> Iterator[str]:
-    """Two columns; below one another where the terminal is too narrow for both."""
+    """Yield two columns, or one below the other on a narrow terminal."""
     before, after = _column("now", one.before), _column("then", one.after)
     if one.same_shape:
         yield from paragraph(f"the same plan, cost {one.before.cost:,.2f} -> {one.after.cost:,.2f}",
@@ -124,7 +124,7 @@ def _times(ratio: float | None) -> str:
 
 
 def one_line(text: str, *, keep: bool = False) -> str:
-    """Text of a server as one line that no terminal acts upon: other characters as ``\\\\x1b``.
+    """Return a server's text as one safe line for a terminal, with other characters as ``\\\\x1b``.
 
     >>> one_line("SELECT 1\\n  -- \\x1b[2J")
     'SELECT 1 -- \\\\x1b[2J'

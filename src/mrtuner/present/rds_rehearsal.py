@@ -1,7 +1,7 @@
-"""A rehearsed outage for people: lines for a terminal, one HTML page with its time line.
+"""A rehearsed outage as a report: lines for a terminal, one HTML page with its timeline.
 
-Both are made of the document ``mrtuner.rds.rehearsal/1`` alone, so they can be made again from
-the JSON. Times there are seconds since the probes began; here, since RDS was asked.
+Both use only the document ``mrtuner.rds.rehearsal/1``, so they can be recreated from the JSON.
+There, times are seconds since the probes began; here, since the request to RDS.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mrtuner.present.rehearsal import (
     Moment,
     by_time,
     in_order,
-    listed,
     met,
     pictures,
     story_line,
 )
+from mrtuner.tables import bulleted
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
 
@@ -38,7 +38,7 @@ class Shown:
 
 @charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
-    """The rehearsal as one HTML document; the same input gives the same text.
+    """Return the rehearsal as one HTML document; the same input gives the same text.
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
@@ -49,7 +49,7 @@ def page(told: Mapping[str, Any]) -> str:
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """The rehearsal for a terminal, one line at a time."""
+    """Yield the rehearsal for a terminal, one line at a time."""
     _check(told)
     yield f"{told['instance']}: {told['what']} ({told['class']}, {told['deployment']})"
     for number, run in enumerate(told["runs"], 1):
@@ -58,8 +58,8 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         if not run["observation"]["went_away"]:
             yield run["why_nothing"]
         yield from (story_line(moment) for moment in story(run))
-    yield from listed("in production, be ready for this", told["expectations"])
-    yield from listed("what this does not show", told["limits"])
+    yield from bulleted("in production, be ready for this", told["expectations"])
+    yield from bulleted("what this does not show", told["limits"])
 
 
 def _check(told: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ def _check(told: Mapping[str, Any]) -> None:
 
 
 def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
-    """Everything that happened, in order: what RDS was asked and said, what clients met."""
+    """Return every event in order: the request, what RDS reported, what clients saw."""
     asked = run["asked"]
     told = [
         Moment(mark["at"] - asked, "RDS", _said(mark), number)

@@ -1,14 +1,13 @@
-"""Rehearsed outages of every kind for people: the story of a run, and its pictures.
+"""Reports on rehearsed outages of every kind: the events of a run, and its charts.
 
-A run is a mapping as in the documents of a rehearsal; its times are seconds since the probes began,
-and here since it was set off (`asked`).
+A run is a mapping as in the documents of a rehearsal; its times are seconds since the probes
+began, and here since it was triggered (`asked`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.present import charts
@@ -24,47 +23,39 @@ NAMES: Final = {
     "write": "new connection, write",
 }
 _MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "write": "^"}
-#: Columns of prose on a terminal.
+#: Line width of text on a terminal.
 WIDE: Final = 100
-#: A whole run this many times as long as its outage gets a second picture, from nearer.
+#: A run this many times as long as its outage gets a second, zoomed chart.
 _FAR: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the story: seconds since it was set off, who says so, and what."""
+    """One event: seconds after the trigger, its source, and a description."""
 
     at: float
     who: str  # client, RDS, …
     what: str
-    mark: int | None = None  # its number in the picture
+    mark: int | None = None  # its number in the chart
 
 
 def story_line(moment: Moment) -> str:
-    """For a terminal."""
+    """Return the event for a terminal."""
     return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
 
 
-def listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    """Sentences below a title, for a terminal."""
-    yield ""
-    yield title
-    for item in items:
-        yield from wrap(item, WIDE, initial_indent="  - ", subsequent_indent="    ")
-
-
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """As they happened."""
+    """Return events sorted by time."""
     return tuple(sorted(moments, key=lambda moment: moment.at))
 
 
 def by_time(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Marks in their order, which gives them their numbers."""
+    """Return marks sorted by time, which determines their numbers."""
     return sorted(marks, key=lambda mark: float(mark["at"]))
 
 
 def met(run: Mapping[str, Any]) -> Iterator[Moment]:
-    """The turning points of every kind of client."""
+    """Yield the turning points of every kind of client."""
     for one in run["phases"]["clients"]:
         yield from _met(one)
 
@@ -81,7 +72,7 @@ def _met(one: Mapping[str, Any]) -> Iterator[Moment]:
 
 
 def pictures(run: Mapping[str, Any], name: str) -> Iterator[str]:
-    """The whole run, and where the outage is small in it, the outage from nearer."""
+    """Yield the whole run and, if the outage is small in it, a zoomed view of the outage."""
     whole, near = _whole(run), _near(run)
     yield timeline(run, whole, key=f"run-{name}")
     if near is not None and whole[1] - whole[0] > _FAR * (near[1] - near[0]):
@@ -103,14 +94,14 @@ def _near(run: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _edges(gap: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[float, float]:
-    """From the last answer before to the first after, or to the ends of what was seen."""
+    """Return the last answer before and the first after, or the ends of the observation."""
     start = gap["began"] if gap["last_answer"] is None else gap["last_answer"]
     end = run["observation"]["seconds"] if gap["answer"] is None else gap["answer"]
     return float(start), float(end)
 
 
 def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -> str:
-    """A lane for each kind of client, what RDS said above, and every attempt's latency below."""
+    """Draw a lane for each kind of client, RDS's reports above, every attempt's latency below."""
     kinds = list(run["observation"]["kinds"])
     lanes = 26 * len(kinds) + 34
     height = lanes + 190
@@ -148,7 +139,7 @@ def _draw_lanes(
 
 
 def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[float, float]) -> None:
-    """How long the gap was: inside it where there is room, else beside it."""
+    """Write the length of the gap inside it if there is room, else next to it."""
     if right < window[0] or left > window[1]:
         return
     wide, text = window[1] - window[0], f"{right - left:.1f} s"
@@ -163,7 +154,7 @@ def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[floa
 
 
 def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
-    """Lines for the request and for what RDS said; the numbers are those of the table."""
+    """Draw lines for the request and for RDS's reports; their numbers are those of the table."""
     soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
     axes.axvline(0, color=ink, linewidth=1.5, linestyle=(0, (5, 3)))
     taken = -float("inf")
@@ -224,7 +215,7 @@ def _plain_number(value: float, _position: object) -> str:
 
 
 def _bare(axes: Axes, *, bottom: bool) -> None:
-    """No frame but a thin line below."""
+    """Remove the frame except for a thin line below."""
     axes.tick_params(axis="y", length=0, labelcolor=charts.PALETTE["ink"].light)
     axes.tick_params(
         axis="x", color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light,

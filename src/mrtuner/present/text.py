@@ -1,7 +1,7 @@
 """A tuning as text for a terminal: lines, one at a time; no I/O.
 
-Three tables share one shape (a name, figures, words that wrap); colour and the bar's glyph are
-given from outside, so that the same lines serve a terminal, a pipe and a test.
+Three tables share one layout (a name, figures, wrapped text). Colour and the bar's glyph are
+parameters, so that the same lines work for a terminal, a pipe and a test.
 """
 
 from __future__ import annotations
@@ -10,50 +10,47 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.bench.judge import Judgement
     from mrtuner.change.settings.plan import Plan, Step
     from mrtuner.facts import Missing
-    from mrtuner.stats.paired import Calibration, Comparison
     from mrtuner.tuning.advice import Advice, Recovery, Tuning
     from mrtuner.tuning.budget import Budget
 
 #: Text and the name of a style: heading, warning, quiet.
 Paint = Callable[[str, str], str]
 
-#: Words in a narrower column than this are harder to read than words on a line of their own.
+#: Text in a column narrower than this is harder to read than text on a line of its own.
 _NARROW: Final = 32
-#: A figure longer than this wraps rather than push all the words to the right.
+#: A figure longer than this is wrapped, so as not to push all the text to the right.
 _WIDEST: Final = 24
 _BAR: Final = 24
 _GAP: Final = "  "
 _RESTART: Final = " *"
-#: So many times the blocks already run are not worth anybody's time.
+#: Needing this many times the blocks already run counts as out of reach.
 _OUT_OF_REACH: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How wide, with which glyph for bars, and coloured by what (None: not at all)."""
+    """The width, the glyph for bars, and the function for colour (None: no colour)."""
 
     width: int = 100
     bar: str = "#"
     paint: Paint | None = None
 
     def painted(self, text: str, style: str) -> str:
-        """The text, coloured where colour is wanted."""
+        """Return the text, coloured if colour is on."""
         return self.paint(text, style) if self.paint and text else text
 
 
 def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[str]:
-    """The whole answer: the machine, the advice by area, the budget, what to know and to do.
+    """Yield the whole answer: machine, advice by area, budget, notes and next steps.
 
-    With `everything` the settings that stay as they are are listed too.
+    With `everything`, settings that need no change are listed too.
     """
     yield from _titled(tuning.title, look)
     yield from _given(tuning, look)
@@ -69,7 +66,7 @@ def screen(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
 
 
 def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[str]:
-    """The settings to change, an area a table; suggestions last, and apart."""
+    """Yield the settings to change, one table per area; suggestions last, separately."""
     shown = [item for item in tuning.values() if item.changes or (everything and _kept(item))]
     if not tuning.changes:
         yield ""
@@ -112,7 +109,7 @@ def _is_unknown(item: Advice) -> bool:
 
 
 def _given(tuning: Tuning, look: Look) -> Iterator[str]:
-    """Every input with its source, as one paragraph."""
+    """Yield every input with its source, as one paragraph."""
     inputs = ", ".join(f"{item.name} {item.value} ({item.source})" for item in tuning.given)
     yield from paragraph(inputs, look, style="quiet")
 
@@ -135,7 +132,7 @@ def _budget(budget: Budget, look: Look) -> Iterator[str]:
 
 
 def _bar(size: int, budget: Budget, look: Look) -> str:
-    """A part's share of the ceiling; what is there at all is seen."""
+    """Return a bar for a part's share of the ceiling; any part above zero is visible."""
     length = round(_BAR * size / budget.ceiling)
     return look.bar * max(length, 1 if size > 0 else 0)
 
@@ -169,7 +166,7 @@ def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
     for step in tuning.steps:
         yield from paragraph(step.purpose, look)
         for command in step.commands:
-            yield f"{_GAP}{_GAP}{command}"  # never wrapped: it is to be copied
+            yield f"{_GAP}{_GAP}{command}"  # never wrapped, so that it can be copied
         words = [("now ", step.now), ("risk: ", step.risk)]
         if said := "; ".join(name + text for name, text in words if text):
             yield from paragraph(f"  {said}", look, style="quiet")
@@ -186,7 +183,7 @@ def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
 
 
 def _gap(gap: Missing) -> str:
-    """What is missing, why, and the flag or the sentence that helps."""
+    """Return what is missing, why, and the option or advice that helps."""
     supply = gap.supply or ""
     remedy = f" (give {supply})" if supply.startswith("--") else f". {supply}" if supply else ""
     return f"{gap.name}: {gap.why}{remedy}"
@@ -205,7 +202,7 @@ def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
 
 
 def heading(text: str, look: Look) -> Iterator[str]:
-    """A heading with an empty line before it."""
+    """Yield a heading after an empty line."""
     yield ""
     yield from _titled(text, look)
 
@@ -215,7 +212,7 @@ def _titled(text: str, look: Look) -> Iterator[str]:
 
 
 def paragraph(text: str, look: Look, style: str | None = None) -> Iterator[str]:
-    """A paragraph, indented; the lines after the first one a little more."""
+    """Yield an indented paragraph; the lines after the first are indented a little more."""
     lines = textwrap.wrap(
         text,
         max(look.width, 20),
@@ -227,7 +224,7 @@ def paragraph(text: str, look: Look, style: str | None = None) -> Iterator[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> Iterator[str]:
-    """Rows below a header; the last column takes what is left, and wraps."""
+    """Yield rows below a header; the last column takes the remaining width, and wraps."""
     widths = _widths([header, *rows])
     yield from _row(header, widths, look, style="quiet")
     for row in rows:
@@ -235,7 +232,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> I
 
 
 def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
-    """The width of every column but the last, which takes what is left."""
+    """Return the width of every column but the last, which takes the remaining width."""
     columns = list(zip(*(row[:-1] for row in rows), strict=True))
     first, *rest = (max(map(len, column)) for column in columns)
     return [first, *(min(width, _WIDEST) for width in rest)]
@@ -249,9 +246,9 @@ def _row(
     right: int | None = None,
     style: str | None = None,
 ) -> Iterator[str]:
-    """One row; every cell wraps in its column, the words below when too little is left for them.
+    """Yield one row; every cell wraps in its column, or below if there is too little room.
 
-    `right` is the column that is set flush right.
+    `right` is the column that is right-aligned.
     """
     indent = len(_GAP) + sum(widths) + len(_GAP) * len(widths)
     beside = look.width - indent
@@ -281,7 +278,7 @@ def _line(figures: Sequence[str], widths: Sequence[int], right: int | None) -> s
 
 
 def entries(pairs: Iterable[tuple[str, str]], look: Look) -> Iterator[str]:
-    """Named paragraphs; a name that repeats itself is written once."""
+    """Yield named paragraphs; a repeated name is written only once."""
     listed = list(pairs)
     width = max(len(name) for name, _ in listed)
     before = None
@@ -293,7 +290,7 @@ def entries(pairs: Iterable[tuple[str, str]], look: Look) -> Iterator[str]:
 def sections(
     contents: Sequence[tuple[str, Sequence[tuple[str, str]]]], look: Look
 ) -> Iterator[str]:
-    """Named paragraphs below headings, all in the same columns."""
+    """Yield named paragraphs below headings, all in the same columns."""
     width = max(len(name) for _, pairs in contents for name, _ in pairs)
     for number, (title, pairs) in enumerate(contents):
         if number:
@@ -304,7 +301,7 @@ def sections(
 
 
 def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
-    """What an apply would write, what it leaves alone and why, what it must not do."""
+    """Yield what an apply would write, what it leaves unchanged and why, what it cannot do."""
     header = ("setting", "now", "becomes", "in force after")
     rows = [_step_cells(step) for step in plan.steps]
     if rows:
@@ -328,46 +325,8 @@ def _step_cells(step: Step) -> tuple[str, ...]:
     return (step.name, step.before or "-", step.value, "; ".join([when, *step.notes]))
 
 
-def verdict(judgement: Judgement, look: Look) -> Iterator[str]:
-    """A proof's outcome in words, then every number and caution behind it."""
-    seen = judgement.throughput
-    if judgement.verdict == "undecided":
-        yield look.painted("undecided: no difference shown", "heading")
-        yield from paragraph(f"{judgement.candidate} has {_times(seen)}", look)
-    else:
-        line = f"{judgement.verdict}: {judgement.candidate} has {_times(seen)}"
-        yield look.painted(line, "heading")
-    if seen.more_blocks:
-        yield from paragraph(still_needed(seen.more_blocks, seen.pairs), look)
-    if judgement.charged:
-        yield from paragraph(
-            f"charged with the checkpoint that each run leaves behind: {_times(judgement.charged)}",
-            look,
-        )
-    if judgement.p99:
-        ratio = judgement.p99
-        yield from paragraph(
-            f"99th percentile of latency: {ratio.ratio:.2f} times "
-            f"({_interval(ratio)}; less is better)",
-            look,
-        )
-    if judgement.calibration:
-        same = judgement.calibration
-        yield from paragraph(
-            f"calibration, the same settings twice in {_blocks(same.pairs)}: "
-            f"{same.ratio:.2f} times ({_interval(same)})",
-            look,
-        )
-    if isfinite(seen.mde):
-        yield from paragraph(
-            f"{_blocks(seen.pairs)} find a difference of {seen.mde:.1%} with 80 % power", look
-        )
-    for caution in judgement.cautions:
-        yield from paragraph(f"caution: {caution}", look, style="warning")
-
-
 def still_needed(more: int, pairs: int) -> str:
-    """How many more blocks would decide, or that this is out of reach.
+    """Return how many more blocks would decide, or that this is out of reach.
 
     >>> still_needed(12, 6)
     'some 12 more blocks would decide'
@@ -377,17 +336,3 @@ def still_needed(more: int, pairs: int) -> str:
     if more > _OUT_OF_REACH * pairs:
         return "so small a difference is out of reach on this machine"
     return f"some {more:,} more block{'s' * (more != 1)} would decide"
-
-
-def _times(seen: Comparison) -> str:
-    return f"{seen.ratio:.2f} times the throughput ({_interval(seen)}, {_blocks(seen.pairs)})"
-
-
-def _interval(seen: Comparison | Calibration) -> str:
-    if not isfinite(seen.high):
-        return "no interval from a single pair"
-    return f"95 % interval {seen.low:.2f} to {seen.high:.2f}"
-
-
-def _blocks(number: int) -> str:
-    return f"{number} block{'s' * (number != 1)}"

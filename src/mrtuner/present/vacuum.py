@@ -1,6 +1,6 @@
-"""What vacuum needs, for people: dead rows over time as a picture, and one HTML page.
+"""Vacuum's needs as a report: dead rows over time as a chart, and one HTML page.
 
-Both are made of the document ``mrtuner.vacuum/1`` alone, so they can be made again from the JSON.
+Both use only the document ``mrtuner.vacuum/1``, so they can be recreated from the JSON.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from mrtuner.errors import BadValue
 from mrtuner.escape import printable
 from mrtuner.present import charts
 from mrtuner.present.html import environment
+from mrtuner.units import pretty_duration
 from mrtuner.vacuum.assess import SCHEMA
-from mrtuner.vacuum.classify import duration
 from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Tables drawn: those with the most dead rows.
+#: Number of tables drawn: those with the most dead rows.
 _PANELS: Final = 4
 _TALL: Final = 150
-#: Rounds of the slower line that are drawn, and of the faster one at most.
+#: Vacuum rounds drawn of the slower line, and at most of the faster one.
 _ROUNDS, _MOST = 3, 300
-#: Times of an axis, the largest first [s].
+#: Time units of an axis, the largest first [s].
 _UNITS: Final = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One table: dead rows with what is set now, and with our settings."""
+    """One table: dead rows with the current settings, and with ours."""
 
     title: str
     now: Line
@@ -49,7 +49,7 @@ class Panel:
 
 @charts.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
-    """The answer as one HTML document; the same input gives the same text.
+    """Return the answer as one HTML document; the same input gives the same text.
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
@@ -70,14 +70,14 @@ def page(told: Mapping[str, Any]) -> str:
             suspected=[one for one in told["tables"] if _suspected(one)],
             wraparound=[wraparound_words(one) for one in told["wraparound"]],
             age_words=age_words,
-            duration=duration,
+            duration=pretty_duration,
             palette=charts.PALETTE,
         )
     )
 
 
 def computed(told: Mapping[str, Any]) -> list[Panel]:
-    """What the rates make of the tables for which vacuum is to come at another time."""
+    """Return predictions for the tables where the time of vacuum is to change."""
     changed = [
         one
         for one in told["tables"]
@@ -98,9 +98,9 @@ def _computed(table: Mapping[str, Any]) -> Panel:
 
 
 def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Line:
-    """Dead rows pile up until vacuum comes, and while it works; then they are gone.
+    """Return dead rows that accumulate until vacuum runs, and while it works; then they are gone.
 
-    A vacuum that takes longer than they need to pile up is never done: a straight line.
+    If a vacuum takes longer than they need to accumulate, it never catches up: a straight line.
     """
     every, takes = work["produce"], max(work["vacuum"], work["measured"] or 0.0)
     rounds = int(span / every)
@@ -115,7 +115,7 @@ def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Line
 
 
 def measured(experiment: Mapping[str, Any]) -> list[Panel]:
-    """The experiment of docs/vacuum.json: the same load under the defaults and our settings."""
+    """Return the experiment of docs/vacuum.json: the same load with the defaults and with ours."""
     at = experiment["at"]
     return [
         Panel(
@@ -129,7 +129,7 @@ def measured(experiment: Mapping[str, Any]) -> list[Panel]:
 
 
 def picture(panels: Sequence[Panel], *, key: str) -> str:
-    """Dead rows over time, a table a panel; `key` becomes part of every id."""
+    """Draw dead rows over time, one panel per table; `key` becomes part of every id."""
     height = 56 + _TALL * len(panels)
     with charts.canvas(height=height) as figure:
         for place, panel in enumerate(panels):

@@ -6,8 +6,8 @@ group = rds.design(family_name="postgres17", class_name="db.r6g.xlarge", connect
 group.values["effective_cache_size"]      # '{DBInstanceClassMemory*3/32768}'
 rds.parse("{DBInstanceClassMemory/32768}").evaluate({"DBInstanceClassMemory": 8 * 1024**3})
 
-What talks to AWS is in modules of its own: `mrtuner.rds.live.apply`, `diff`, `audit`, `snapshots`,
-`maintenance`; `mrtuner.rds.lab` is a stand-in for AWS to try it all on.
+The modules that talk to AWS are imported separately: `mrtuner.rds.live.apply`, `diff`, `audit`,
+`snapshots`, `maintenance`. `mrtuner.rds.lab` is a local stand-in for AWS to try everything on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HOME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load each on first use: the lab and the main job are not small."""
+    """Load each name on first use: the lab and the main job are large."""
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

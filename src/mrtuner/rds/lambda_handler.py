@@ -1,8 +1,9 @@
-"""`rdstune snapshots copy --no-wait` as a Lambda function, to be started on a schedule.
+"""`rdstune snapshots copy --no-wait` as a Lambda function, to be run on a schedule.
 
-Copies take hours and a function has minutes: it starts what the destination takes at once and
-leaves; the next start goes on from there. The template beside it (templates/snapshots.yaml) sets
-the environment that it reads: SOURCE_REGION, DESTINATION_REGION, KMS_KEY, KEEP, INSTANCES.
+Copies take hours, but a function can run for minutes: it starts as many as the destination
+accepts and exits; the next run continues from there. Its template (templates/snapshots.yaml)
+sets the environment variables it reads: SOURCE_REGION, DESTINATION_REGION, KMS_KEY, KEEP,
+INSTANCES.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class SnapshotsNotCopied(MrTunerError):
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001 - Lambda
-    """What Lambda calls. Raises after everything was tried, so that the function counts as failed.
+    """Handle a Lambda call. Raises after trying everything, so that the function counts as failed.
 
-    The answer is the document of `rdstune snapshots copy --json`.
+    Returns the document of `rdstune snapshots copy --json`.
     """
     report = copy_snapshots(job_from(os.environ))
     if not report.ok:
@@ -33,7 +34,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noq
 
 
 def job_from(environment: Mapping[str, str]) -> Job:
-    """The job that the environment describes. BadValue when it does not describe one."""
+    """Return the job described by the environment. Raises BadValue for an invalid one."""
     keep = environment.get("KEEP", "")
     if keep and not keep.isdigit():
         raise BadValue(f"KEEP is {keep!r}", "Give a whole number of copies, or leave it empty.")
@@ -48,7 +49,7 @@ def job_from(environment: Mapping[str, str]) -> Job:
 
 
 def template() -> str:
-    """The text of the CloudFormation template with the AWS::Serverless transform."""
+    """Return the text of the CloudFormation template with the AWS::Serverless transform."""
     return (files("mrtuner.rds") / "templates" / "snapshots.yaml").read_text(encoding="utf-8")
 
 

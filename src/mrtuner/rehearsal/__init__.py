@@ -1,1 +1,1 @@
-"""Let a server go away, and time the outage from the client's side."""
+"""Let a server fail, and time the outage as clients see it."""

@@ -1,4 +1,4 @@
-"""What each kind of client met: its gaps taken together, counted from the trigger."""
+"""The outage for each kind of client: the sum of its gaps, counted from the trigger."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mrtuner.rehearsal.observation import Gap, Kind, Observation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOutages:
-    """What one kind of client met, in seconds from the moment it was set off.
+    """The outage for one kind of client, in seconds from the moment of the trigger.
 
-    `least` and `most` bound the time without an answer, all its gaps together; `most` is None
-    when it was still without one at the end.
+    `least` and `most` bound the total time without an answer, over all gaps; `most` is None if
+    there still was no answer at the end.
     """
 
     kind: Kind
@@ -29,7 +29,7 @@ class ClientOutages:
     errors: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "kind": str(self.kind),
             "words": self.kind.words,
@@ -46,7 +46,7 @@ class ClientOutages:
 
 
 def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
-    """Of the kinds that noticed anything; `asked` is when it was set off [s]."""
+    """Outages of the kinds that noticed anything; `asked` is the moment of the trigger [s]."""
     found = (_outlook(seen.gaps(kind), asked) for kind in seen.kinds)
     return tuple(one for one in found if one is not None)
 

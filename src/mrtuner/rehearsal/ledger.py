@@ -1,7 +1,7 @@
-"""The table that probes write to: made before, counted and dropped afterwards.
+"""The table that probes write to: created first, counted and dropped at the end.
 
-It lies in a schema of its own with a name that nobody else has. Its rows have no primary key: a
-write that arrives twice is to be seen, not refused.
+It is in a schema of its own with a unique name. Its rows have no primary key, so that a write
+which arrives twice is seen, not refused.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Book:
         self._made = False
 
     def make(self) -> None:
-        """Create the schema. ConnectError where that is not allowed."""
+        """Create the schema. ConnectError if that is not allowed."""
         with connect(self.dsn, through_pooler=True) as conn, translated():
             conn.execute(self.named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int NOT NULL)"))
             self._made = True
 
     def number(self) -> int:
-        """The next write's."""
+        """Return the number of the next write."""
         return next(self._numbers)
 
     def acknowledge(self, number: int) -> None:
-        """The server said that it has committed this one."""
+        """Record that the server reported this write as committed."""
         self._acknowledged.add(number)
 
     def close(self) -> tuple[Ledger | None, str | None]:
-        """The count, if it could be taken, and the schema's name, if it is still there."""
+        """Return the count, if it could be taken, and the schema's name if it still exists."""
         ledger = None
         try:
             ledger = self._counted() if self._made else None
@@ -58,7 +58,7 @@ class Book:
         return balanced(self.sent, self._acknowledged, [row[0] for row in rows])
 
     def drop(self) -> None:
-        """Remove the schema, if it was made and is not removed yet."""
+        """Drop the schema, if it exists and was not dropped yet."""
         if not self._made:
             return
         with connect(self.dsn, through_pooler=True) as conn, translated():
@@ -66,7 +66,7 @@ class Book:
         self._made = False
 
     def named(self, statement: LiteralString) -> Any:
-        """A statement on {schema} or {table}."""
+        """Compose a statement on {schema} or {table}."""
         from psycopg.sql import SQL, Identifier
 
         return SQL(statement).format(

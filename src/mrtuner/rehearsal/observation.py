@@ -1,8 +1,8 @@
 """What probes saw of a server: attempts, the gaps between answers, the ledger of writes.
 
-Times are seconds since the probes began. An attempt belongs to the moment at which its schedule
-wanted it, not to the one at which it could be made: a probe that waits for its turn would count
-a hang once, however many clients it met.
+Times are seconds since the probes began. An attempt counts at the moment its schedule called for
+it, not when it could be made: otherwise a probe that waits for its turn would count a hang once,
+however many clients experienced it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, Final
 
-#: An answer that takes longer [s] than this counts as an outage that the client sat out.
+#: An answer that takes longer [s] than this counts as an outage that the client waited through.
 LATE: Final = 1.0
 
 
@@ -24,13 +24,13 @@ class Kind(StrEnum):
 
     READ = "read"  # a new connection, then a query
     HELD = "held"  # a query on a connection that stays open; a new one when it is lost
-    FLIGHT = "flight"  # a query that takes its time, so that some are always in flight
+    FLIGHT = "flight"  # a slow query, so that some are always in flight
     HELD_WRITE = "held-write"  # an INSERT on a connection that stays open
     WRITE = "write"  # a new connection, then an INSERT that the server acknowledges
 
     @property
     def words(self) -> str:
-        """For people."""
+        """A description for display."""
         return _WORDS[self]
 
     @property
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
     @property
     def held(self) -> bool:
-        """Whether it asks over connections that stay open."""
+        """Whether it uses connections that stay open."""
         return self in {Kind.HELD, Kind.HELD_WRITE}
 
 
@@ -52,25 +52,25 @@ _WORDS: Final = {
     Kind.WRITE: "new connection, write",
 }
 
-#: Three kinds that see every outage; the others tell how each sort of client meets it.
+#: Three kinds that see every outage; the others show how each sort of client experiences it.
 USUAL: Final = (Kind.READ, Kind.HELD, Kind.WRITE)
-#: The SQLSTATE of a write that a read-only server refuses.
+#: The SQLSTATE with which a read-only server refuses a write.
 READ_ONLY: Final = "25006"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Which server answered; a restart and a change of place both show here."""
+    """Which server answered; shows a restart as well as a move to another host."""
 
     started: datetime  # pg_postmaster_start_time()
     standby: bool  # pg_is_in_recovery()
-    address: str | None = None  # that the client spoke to; None for a Unix socket
-    own: str | None = None  # inet_server_addr() and port, by which a proxy does not hide it
-    timeline: int | None = None  # of its WAL; None on a standby, or where it may not be asked
-    system: int | None = None  # system_identifier of its cluster, where it may be asked
+    address: str | None = None  # the one that the client connected to; None for a Unix socket
+    own: str | None = None  # inet_server_addr() and port, which a proxy does not hide
+    timeline: int | None = None  # of its WAL; None on a standby, or without permission
+    system: int | None = None  # its cluster's system_identifier, if permitted
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "started": self.started.isoformat(),
             "standby": self.standby,
@@ -83,18 +83,18 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One probe: answered when `error` is None."""
+    """One probe: answered if `error` is None."""
 
     kind: Kind
-    due: float  # when the schedule wanted it; of a query in flight, when it wanted the answer
+    due: float  # when the schedule called for it; for a query in flight, when its answer was due
     sent: float  # when it was made
-    ended: float  # when the answer, the error or the end of patience came
+    ended: float  # when the answer, the error or the timeout came
     error: str | None = None
     server: Server | None = None
-    sqlstate: str | None = None  # of the server's error, where it sent one
-    given_up: bool = False  # by us, from outside: the client itself would have waited on
-    fresh: bool = True  # over a new connection; of a held one, because it had been lost
-    asked: float | None = None  # when the query went out; None: it never came to that
+    sqlstate: str | None = None  # of the server's error, if it sent one
+    given_up: bool = False  # by us, from outside: the client itself would have gone on waiting
+    fresh: bool = True  # over a new connection; for a held one, because the old one was lost
+    asked: float | None = None  # when the query was sent; None: it never was
 
     @property
     def answered(self) -> bool:
@@ -103,7 +103,7 @@ class Attempt:
 
     @property
     def latency(self) -> float:
-        """How long a client that came when this attempt was due had to wait [s]."""
+        """How long a client arriving when this attempt was due had to wait [s]."""
         return self.ended - self.due
 
     @property
@@ -116,8 +116,8 @@ class Attempt:
 class Gap:
     """A time without good answers to one kind of probe.
 
-    The server was away for at least `least` and at most `most` seconds: probes see it only when
-    they ask.
+    The server was away for at least `least` and at most `most` seconds: probes only see it when
+    they query.
     """
 
     kind: Kind
@@ -128,18 +128,18 @@ class Gap:
     last_asked: float  # when the last attempt of the gap was due
     least: float
     failed: int  # attempts that ended with an error
-    late: int  # attempts that were answered late
-    errors: tuple[str, ...]  # each once, in order
+    late: int  # attempts answered late
+    errors: tuple[str, ...]  # each one once, in order
 
     @property
     def most(self) -> float | None:
-        """From the last answer to the first one after [s]; None while there is none."""
+        """From the last answer before to the first one after [s]; None until there is one."""
         if self.answer is None:
             return None
         return self.answer - (self.began if self.last_answer is None else self.last_answer)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "kind": str(self.kind),
             "last_answer": _rounded(self.last_answer),
@@ -155,7 +155,7 @@ class Gap:
 
 
 def gaps(attempts: Iterable[Attempt], kind: Kind) -> tuple[Gap, ...]:
-    """The times without good answers to one kind, in order."""
+    """Return the times without good answers to one kind, in order."""
     mine = sorted((one for one in attempts if one.kind is kind), key=lambda one: one.due)
     found: list[Gap] = []
     last: float | None = None
@@ -171,7 +171,7 @@ def gaps(attempts: Iterable[Attempt], kind: Kind) -> tuple[Gap, ...]:
 
 
 def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attempt]) -> Gap:
-    """The gap that `stretch` is; `onward` is every attempt from its first one on."""
+    """Make a gap of `stretch`; `onward` is all attempts from its first one on."""
     first = stretch[0]
     failures = [one for one in stretch if not one.answered]
     waits = [one.latency for one in stretch if one.answered]
@@ -190,13 +190,13 @@ def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attemp
 
 
 def steady(attempts: Iterable[Attempt], kinds: Iterable[Kind], *, since: float) -> bool:
-    """Whether every kind was asked since then, and every such attempt got a good answer."""
+    """Whether every kind was probed since then, and every such attempt got a good answer."""
     recent = [one for one in attempts if one.due >= since]
     return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
 
 
 def primaries(attempts: Iterable[Attempt], *, since: float) -> set[Server]:
-    """The servers that answered since then and could be written to."""
+    """Return the servers that have answered since then and accepted writes."""
     answers = (one.server for one in attempts if one.due >= since)
     return {one for one in answers if one is not None and not one.standby}
 
@@ -212,12 +212,12 @@ class Ledger:
     sent: int
     acknowledged: int
     found: int
-    lost: tuple[int, ...]  # acknowledged, yet not there
-    unacknowledged: int  # there, though the client never heard: a blind retry writes them twice
-    duplicated: tuple[int, ...] = ()  # there more than once, though sent once
+    lost: tuple[int, ...]  # acknowledged, but missing
+    unacknowledged: int  # present, but never acknowledged: a blind retry would write them twice
+    duplicated: tuple[int, ...] = ()  # present more than once, though sent once
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "sent": self.sent,
             "acknowledged": self.acknowledged,
@@ -229,7 +229,7 @@ class Ledger:
 
 
 def balanced(sent: int, acknowledged: set[int], rows: Collection[int]) -> Ledger:
-    """The ledger of `sent` writes, numbered from one; `rows` is what the table holds."""
+    """Return the ledger of `sent` writes, numbered from one; `rows` is what the table contains."""
     found = set(rows)
     return Ledger(
         sent=sent,
@@ -251,46 +251,46 @@ class Observation:
     timeout: float  # after which an attempt was given up
     kinds: tuple[Kind, ...]
     attempts: tuple[Attempt, ...]  # in the order in which they were due
-    skipped: int  # attempts left out because as many as allowed were still unanswered
+    skipped: int  # attempts skipped because too many were still unanswered
     ledger: Ledger | None = None
-    left_behind: str | None = None  # our schema, where it could not be dropped
+    left_behind: str | None = None  # our schema, if it could not be dropped
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """Who answered, in the order of first appearance."""
+        """The servers that answered, in order of first appearance."""
         answers = sorted(self.attempts, key=lambda one: one.ended)
         return tuple(dict.fromkeys(one.server for one in answers if one.server is not None))
 
     @property
     def restarted(self) -> bool:
-        """Whether servers of different start times answered."""
+        """Whether servers with different start times answered."""
         return len({server.started for server in self.servers}) > 1
 
     @property
     def went_away(self) -> bool:
-        """Whether anything at all happened to the server that a client could notice."""
+        """Whether anything happened to the server that a client could notice."""
         return self.restarted or any(True for _ in self.all_gaps())
 
     @property
     def lag(self) -> float:
-        """The most [s] by which this machine was late to send an attempt."""
+        """How late, at most [s], this machine sent an attempt."""
         return max((one.sent - one.due for one in self.attempts), default=0.0)
 
     def gaps(self, kind: Kind) -> tuple[Gap, ...]:
-        """The times without good answers to one kind."""
+        """Return the times without good answers to one kind."""
         return gaps(self.attempts, kind)
 
     def all_gaps(self) -> Iterator[Gap]:
-        """Of every kind, kind by kind."""
+        """Yield the gaps of every kind, kind by kind."""
         for kind in self.kinds:
             yield from self.gaps(kind)
 
     def at(self, moment: datetime) -> float:
-        """A moment of the wall clock as seconds of this observation."""
+        """Convert wall-clock time to seconds of this observation."""
         return (moment - self.began) / timedelta(seconds=1)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; attempts as rows, short because there are thousands."""
+        """Return plain data for JSON; attempts as short rows, since there are thousands."""
         return {
             "began": self.began.isoformat(),
             "seconds": _rounded(self.seconds),
@@ -318,5 +318,5 @@ class Observation:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    """To the millisecond."""
+    """Round to milliseconds."""
     return None if seconds is None else round(seconds, 3)

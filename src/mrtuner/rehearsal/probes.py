@@ -1,13 +1,12 @@
-"""Open-loop probes of a PostgreSQL server: what a client sees while the server goes away.
+"""Open-loop probes of a PostgreSQL server: what clients see while the server goes away.
 
-Each kind of probe has a schedule of its own that does not wait for answers: a server that hangs
-for a minute is seen to hang by every client that came in that minute, not by one. The connection
-string is the user's own and is used as it is, so that what is measured is what its settings give;
-only `Schedule.timeout` bounds an attempt from outside. Nothing here knows how or why the server
-goes away.
+Each kind of probe has its own schedule, which does not wait for answers: if a server hangs for a
+minute, every client that came in that minute sees it hang, not just one. The user's connection
+string is used unchanged, so that its settings are what is measured; only `Schedule.timeout` limits
+an attempt from outside. Nothing here knows how or why the server goes away.
 
-Writes go into a table in a schema of our own, each row numbered, and what was acknowledged is
-counted again at the end. The schema is dropped afterwards.
+Writes go into a table in our own schema, each row numbered, and acknowledged writes are counted at
+the end. The schema is dropped afterwards.
 """
 
 from __future__ import annotations
@@ -42,25 +41,25 @@ __all__ = ["APPLICATION_NAME", "SCHEMA_PREFIX", "Probes", "Schedule"]
 
 APPLICATION_NAME: Final = "mrtuner-probe"
 
-#: How long the end of a probe may take beyond its timeout [s].
+#: How long a probe may take to end after its timeout [s].
 _GRACE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How often, how patiently and in which ways to ask."""
+    """How often, how patiently and in which ways to probe."""
 
-    interval: float = 0.2  # s between two attempts of one kind
-    timeout: float = 10.0  # s after which an attempt is given up and counts as failed
+    interval: float = 0.2  # seconds between two attempts of one kind
+    timeout: float = 10.0  # seconds after which an attempt is given up and counts as failed
     kinds: tuple[Kind, ...] = USUAL
-    held: int = 1  # connections that each held kind keeps open and asks in turn
-    flight: float = 1.0  # s that a query in flight takes when all is well
-    #: Unanswered attempts of one kind at once. More are left out and counted: a server that
-    #: comes back must not find every slot of max_connections taken by probes.
+    held: int = 1  # connections that each held kind keeps open and uses in turn
+    flight: float = 1.0  # seconds that a query in flight takes when all is well
+    #: Most unanswered attempts of one kind at a time. Others are skipped and counted: a server
+    #: that comes back must not find every slot of max_connections taken by probes.
     at_once: int = 20
 
     def most(self, kind: Kind) -> int:
-        """Sessions of one kind at once; queries in flight have some when all is well."""
+        """Most simultaneous sessions of one kind; queries in flight always have some."""
         if kind.held:
             return self.held
         owed = ceil(self.flight / self.interval) if kind is Kind.FLIGHT else 0
@@ -68,16 +67,16 @@ class Schedule:
 
     @property
     def sessions(self) -> int:
-        """The most at once, of every kind together."""
+        """Most simultaneous sessions of all kinds together."""
         return sum(self.most(kind) for kind in self.kinds)
 
 
 class Probes:
-    """Probes that run from entering the block until `finish`, in a thread of their own.
+    """Probes that run from entering the block until `finish`, in their own thread.
 
-    Entering raises ConnectError or UsageError when the server cannot be reached or the table for
-    writes cannot be made: nothing is worth starting then. Leaving the block stops the probes and
-    drops the schema, whatever happened.
+    Entering raises ConnectError or UsageError if the server cannot be reached or the table for
+    writes cannot be created, in which case nothing should be started. Leaving the block stops the
+    probes and drops the schema, whatever happened.
     """
 
     def __init__(self, dsn: str, schedule: Schedule | None = None) -> None:
@@ -125,13 +124,13 @@ class Probes:
         return time.monotonic() - self._began
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """Those that have ended so far. Raises what broke the probes themselves, if anything."""
+        """The attempts that have ended so far. Raises whatever broke the probes themselves."""
         if self._broken is not None:
             raise self._broken
         return tuple(self._attempts)
 
     def wait_until_steady(self, seconds: float, *, patience: float) -> bool:
-        """Wait until every kind was well answered for so long; False when patience [s] ends."""
+        """Wait until every kind got good answers for `seconds`; False after `patience` [s]."""
         end = self.now() + patience
         while not self._steady_for(seconds):
             if self.now() >= end:
@@ -144,7 +143,7 @@ class Probes:
         return since >= 0 and steady(self.attempts(), self.schedule.kinds, since=since)
 
     def finish(self) -> Observation:
-        """Stop, count the ledger, drop the schema, and give everything that was seen."""
+        """Stop, count the ledger, drop the schema, and return everything that was seen."""
         self._halt()
         seconds = self.now()
         ledger, left_behind = self.book.close()
@@ -166,7 +165,7 @@ class Probes:
         try:
             loop.run_until_complete(self._probe())
             loop.run_until_complete(loop.shutdown_default_executor())
-        except BaseException as error:  # the caller's thread raises it again
+        except BaseException as error:  # raised again in the caller's thread
             self._broken = error
         finally:
             loop.close()
@@ -174,12 +173,12 @@ class Probes:
     def _halt(self) -> None:
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             return
-        with suppress(RuntimeError):  # it ended by itself just now
+        with suppress(RuntimeError):  # it has just ended by itself
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(2 * self.schedule.timeout + _GRACE)
 
     async def _probe(self) -> None:
-        """Until told to stop; then wait for the attempts under way."""
+        """Probe until told to stop; then wait for pending attempts."""
         kinds = self.schedule.kinds
         try:
             async with asyncio.TaskGroup() as group:
@@ -190,7 +189,7 @@ class Probes:
             await self._let_go()
 
     async def _ask_regularly(self, kind: Kind, offset: float, group: asyncio.TaskGroup) -> None:
-        """Keep the schedule of one kind: attempt n is due at offset + n * interval."""
+        """Follow the schedule of one kind: attempt n is due at offset + n * interval."""
         limit = self.schedule.most(kind)
         under_way: Counter[Kind] = Counter()
         for number in count():
@@ -198,14 +197,14 @@ class Probes:
             if await self._stopped_before(due):
                 return
             if under_way[kind] >= limit:
-                self._skipped += not kind.held  # one session can ask one thing at a time
+                self._skipped += not kind.held  # a session can run only one query at a time
                 continue
             under_way[kind] += 1
             task = group.create_task(self._attempt(kind, due))
             task.add_done_callback(lambda _: under_way.subtract([kind]))
 
     async def _stopped_before(self, due: float) -> bool:
-        """Sleep until `due`; True as soon as the probes are to stop."""
+        """Sleep until `due`; return True as soon as the probes should stop."""
         try:
             async with asyncio.timeout(max(0.0, due - self.now())):
                 await self._stop.wait()
@@ -237,7 +236,7 @@ class Probes:
         return self.schedule.flight if kind is Kind.FLIGHT else 0.0
 
     async def _ask(self, kind: Kind, one: _Asking) -> None:
-        """Connect if need be, ask, and note on `one` how far it came."""
+        """Connect if necessary, run the query, and record on `one` how far it came."""
         if kind.held:
             async with self._lent(kind, one) as conn:
                 await self._put(kind, conn, one)
@@ -250,7 +249,7 @@ class Probes:
 
     @asynccontextmanager
     async def _lent(self, kind: Kind, one: _Asking) -> AsyncIterator[Connection]:
-        """As a pool without a check would: only a failure makes it connect anew."""
+        """Lend a connection like a pool without checks: only a failure makes it reconnect."""
         pool = self._held[kind]
         conn = pool.popleft()
         one.fresh = conn is None
@@ -266,7 +265,7 @@ class Probes:
             pool.append(conn)
 
     async def _put(self, kind: Kind, conn: Connection, one: _Asking) -> None:
-        """The question of this kind, over a connection."""
+        """Run this kind's query over a connection."""
         one.asked = self.now()
         columns = self._who.columns
         if kind.writes:
@@ -306,7 +305,7 @@ class Probes:
         *,
         owed: float = 0.0,
     ) -> Server:
-        """One answer. Patience ends by hanging up: a cancel would wait for the server again."""
+        """Return one answer. On timeout, hang up: a cancel would wait for the server again."""
         import psycopg
 
         began, patience = self.now(), self.schedule.timeout + owed
@@ -333,12 +332,12 @@ class _Asking:
 
 
 def _hang_up(conn: Connection) -> None:
-    """Shut the socket down, so that whoever waits for an answer on it is told at once."""
+    """Shut down the socket, so that anyone waiting for an answer on it is notified immediately."""
     with suppress(OSError), socket.socket(fileno=os.dup(conn.fileno())) as ours:
         ours.shutdown(socket.SHUT_RDWR)
 
 
 def _said(error: Exception) -> str:
-    """The first line of what libpq or the server says; it never holds a password."""
+    """The first line of the error from libpq or the server; it never contains a password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

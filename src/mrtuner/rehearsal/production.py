@@ -1,4 +1,4 @@
-"""Which servers are production, by what their owners say of them: their tags."""
+"""Which servers are production, according to their tags."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ VALUES: Final = frozenset({"prod", "production", "live"})
 
 
 def production_tag(tags: Mapping[str, str]) -> str | None:
-    """The tag that says production, as ``Environment=Production``; None when none does.
+    """Return the tag that says production, as ``Environment=Production``, or None.
 
-    Nothing is concluded from its absence.
+    The absence of such a tag proves nothing.
 
     >>> production_tag({"Name": "orders", "Env": "PROD"})
     'Env=PROD'

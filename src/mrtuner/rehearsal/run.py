@@ -1,7 +1,7 @@
-"""Let a server fail over on purpose, and time it from the client's side.
+"""Make a server fail over, and time it as clients see it.
 
-Open-loop probes run before, during and after; what sets it off is a `Trigger`, and what its side
-tells goes on the same line as what clients saw. The same for every trigger, RDS included.
+Open-loop probes run before, during and after. A `Trigger` sets off the failover, and what its side
+reports goes on the same timeline as what clients saw. All triggers, including RDS, work alike.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mrtuner.rehearsal.probes import Probes
 
 Tell = Callable[[str], None]
 
-#: Another clock may be so far [s] behind ours and its times still be taken for what they say.
+#: Another clock may differ this much [s] from ours for its times still to be used as they are.
 _ASTRAY: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Something that was said; `at` is the moment by the clock of whoever said it."""
+    """Something that was reported; `at` is the time on the reporter's clock."""
 
     text: str
     origin: str  # status, event, command, patroni, name
@@ -33,19 +33,19 @@ class News:
 
 
 class Source(Protocol):
-    """Whoever has something to tell while the probes run."""
+    """Anything that has something to report while the probes run."""
 
     def news(self) -> Iterable[News]:
-        """What is new since the last call. MrTunerError when it cannot be asked just now."""
+        """Return what is new since the last call. MrTunerError if it cannot be queried just now."""
         ...
 
 
 class Trigger(Source, Protocol):
-    """What sets a failover off."""
+    """Something that sets off a failover."""
 
     @property
     def words(self) -> str:
-        """What will be done, for the question beforehand; no secret in it."""
+        """What will be done, for the confirmation prompt; contains no secret."""
         ...
 
     @property
@@ -54,11 +54,11 @@ class Trigger(Source, Protocol):
         ...
 
     def check(self) -> None:
-        """MrTunerError when it cannot be set off, Refused when it must not be."""
+        """Raise MrTunerError if it cannot be set off, Refused if it must not be."""
         ...
 
     def fire(self) -> None:
-        """Set it off; return when it has been taken."""
+        """Set it off; return when it has been accepted."""
         ...
 
 
@@ -67,21 +67,21 @@ class Patience:
     """How long to wait for what [s]."""
 
     before: float = 5.0  # of steady answers before anything is done
-    settle: float = 5.0  # of steady answers after which the outage counts as over
+    settle: float = 5.0  # of steady answers before the outage counts as over
     quiet: float = 120.0  # for anything to happen at all
     whole: float = 3600.0  # for everything to be well again
-    #: From the end of one run to the next. RDS abandons a failover that comes too soon after one
-    #: (RDS-EVENT-0034); how soon is not said.
+    #: From the end of one run to the next. RDS abandons a failover that follows another too soon
+    #: (RDS-EVENT-0034); how soon is not documented.
     between: float = 120.0
-    poll: float = 1.0  # between two questions to whoever has something to tell
+    poll: float = 1.0  # between two queries to a source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Something that was said, in seconds since the probes began.
+    """Something that was reported, in seconds since the probes began.
 
-    `at` is where it belongs on the line: by the teller's clock where that fits with ours, else
-    when we heard of it. Both come to the second or so.
+    `at` is its place on the timeline: by the reporter's clock if that agrees with ours, else when
+    we heard of it. Both are accurate to a second or so.
     """
 
     at: float
@@ -90,7 +90,7 @@ class Mark:
     by_their_clock: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "at": round(self.at, 3),
             "text": self.text,
@@ -101,16 +101,16 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One time that a server went away, or was to, as clients of one kind of way saw it."""
+    """One failover, or attempt at one, as seen by clients that use one way to connect."""
 
     asked: float  # when it was set off, in seconds since the probes began
-    accepted: float  # when that had been taken
-    settled: bool  # all was well again before patience ended
+    accepted: float  # when it had been accepted
+    settled: bool  # all was well again before the patience ran out
     observation: Observation
     marks: tuple[Mark, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "asked": round(self.asked, 3),
             "accepted": round(self.accepted, 3),
@@ -128,9 +128,9 @@ def rehearse(
     sources: Sequence[Source] = (),
     tell: Tell = lambda _text: None,
 ) -> tuple[Run, ...]:
-    """Set it off while every way is probed; a run for each way, in their order.
+    """Set off a failover while probing every way; return one run per way, in order.
 
-    Raises MrTunerError, before anything is set off, when the server does not answer steadily.
+    Raises MrTunerError, before anything is set off, if the server does not answer steadily.
     """
     allowed = patience or Patience()
     with ExitStack() as stack:
@@ -163,7 +163,7 @@ def _require_steady(ways: Sequence[Probes], patience: Patience) -> None:
 
 
 class _Watch:
-    """One run, from the trigger on, on the clock of the first probes."""
+    """One run, from the trigger on, by the clock of the first probes."""
 
     def __init__(
         self,
@@ -183,9 +183,9 @@ class _Watch:
         return self.ways[0].now()
 
     def fire(self) -> None:
-        """From here on things happen."""
+        """Set off the failover."""
         for source in self.sources:
-            self._hear(source)  # what is there to be read was said of the time before
+            self._hear(source)  # discard what was reported before
         self.marks.clear()
         self._before = {one.server for probes in self.ways for one in probes.attempts()}
         self.asked = self.now()
@@ -195,11 +195,11 @@ class _Watch:
         self._look()
 
     def until_settled(self) -> bool:
-        """Look until all is well again, or nothing has happened for long; False: patience ended."""
+        """Watch until all is well or nothing has happened for long; False if patience ran out."""
         while self.now() - self.asked < self.patience.whole:
             self._look()
             if self._over():
-                self._look()  # an event may be later than the status that it explains
+                self._look()  # an event may come later than the status it explains
                 return True
             time.sleep(self.patience.poll)
         return False
@@ -211,7 +211,7 @@ class _Watch:
         return self._something_happened() or waited >= self.patience.quiet
 
     def _answers_well(self) -> bool:
-        """By one primary: two at once are not the end of a failover."""
+        """Whether a single primary answers well: with two at once the failover is not over."""
         settle = self.patience.settle
         return all(
             probes.wait_until_steady(settle, patience=0.0)
@@ -220,7 +220,7 @@ class _Watch:
         )
 
     def _something_happened(self) -> bool:
-        """To clients: whoever tells may say so long before, or after, it is true."""
+        """Whether clients noticed anything: a source may report it long before or afterwards."""
         since = self.asked - _ASTRAY
         attempts = [one for probes in self.ways for one in probes.attempts() if one.ended >= since]
         return any(not one.good or one.server not in self._before for one in attempts)
@@ -232,7 +232,7 @@ class _Watch:
                 self.tell(f"{news.origin}: {news.text}")
 
     def _hear(self, source: Source) -> list[News]:
-        """That somebody cannot be asked does not end a measurement under way."""
+        """Collect news. A source that cannot be queried does not end a measurement in progress."""
         try:
             return list(source.news())
         except MrTunerError as error:

@@ -1,7 +1,7 @@
-"""Which server answers: one SELECT list that goes with every probe.
+"""Which server answers: one SELECT list that every probe includes.
 
-A new primary differs from the old one in its start time, address and timeline. A role may not ask
-for all of that everywhere, so what is refused once is left out from then on.
+A new primary differs from the old one in its start time, address and timeline. Not every role may
+query all of that, so whatever is refused once is left out from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ALWAYS: Final[LiteralString] = (
     "pg_postmaster_start_time(), pg_is_in_recovery(),"
     " host(inet_server_addr()) || ':' || inet_server_port()"
 )
-#: pg_control_checkpoint() would tell the timeline too, but only after the checkpoint that follows
+#: pg_control_checkpoint() would show the timeline too, but only after the checkpoint that follows
 #: a promotion. Source: xlogfuncs.c, pg_walfile_name.
 _TIMELINE: Final[LiteralString] = (
     "CASE WHEN NOT pg_is_in_recovery()"
@@ -30,21 +30,21 @@ _SYSTEM: Final[LiteralString] = "(SELECT system_identifier FROM pg_control_syste
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """What may be asked; `columns` is a SELECT list, or what follows RETURNING."""
+    """What may be queried; `columns` is a SELECT list, or what follows RETURNING."""
 
     timeline: bool = False
     system: bool = False
 
     @property
     def columns(self) -> LiteralString:
-        """Five columns, as `server` takes them."""
+        """Five columns, as `server` expects them."""
         timeline: LiteralString = _TIMELINE if self.timeline else "NULL"
         system: LiteralString = _SYSTEM if self.system else "NULL"
         return f"{_ALWAYS}, {timeline}, {system}"
 
 
 def permitted(session: Connection) -> Who:
-    """What this role may ask here."""
+    """Return what this role may query here."""
     return Who(timeline=_answers(session, _TIMELINE), system=_answers(session, _SYSTEM))
 
 
@@ -61,7 +61,7 @@ def _answers(session: Connection, column: LiteralString) -> bool:
 
 
 def server(row: tuple[Any, ...] | None, address: str | None) -> Server:
-    """The row of `Who.columns` as a record; `address` is the one that the client spoke to."""
+    """Convert a row of `Who.columns`; `address` is the one the client connected to."""
     started, standby, own, timeline, system = (row or (datetime.min, None, None, None, None))[:5]
     return Server(
         started=started,

@@ -1,4 +1,4 @@
-"""A rotation in one call, and the parts that a command puts its questions between."""
+"""A rotation in one call, and its parts for a command that asks questions in between."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def rotate(
     journal: Path | None = None,
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Outcome:
-    """Rotate the group's password, or go on with what was broken off; ask nobody.
+    """Rotate the group's password, or continue an interrupted rotation; never ask for confirmation.
 
-    `dsn` is of a role that administers the group, `to` a store as `mrtuner rotate --to` takes it
-    (as last time if None), `current` the role that applications use, where that cannot be told.
-    `tell` gets each step in words. Ends when the old role is disabled, or unfinished when after
-    `patience.wait` [s] somebody still uses it (`holders`), or nobody was seen to use the new one
-    and the store cannot tell that it has the secret (`notices`); call it again then.
+    `dsn` is for a role that administers the group, `to` a store as in `mrtuner rotate --to` (None:
+    the last one), `current` the role that applications use, if it cannot be determined. `tell`
+    receives each step as text. Returns when the old role is disabled, or unfinished if, after
+    `patience.wait` [s], it is still in use (`holders`), or the new one was not seen in use
+    and the store cannot confirm that it has the secret (`notices`); call it again in that case.
 
-    Raises Refused for what would lock somebody out, ConnectError when a login fails, MissingPart
-    for a permission, ApplyError when the store or the journal does not take it.
+    Raises Refused for what would lock an application out, ConnectError when a login fails,
+    MissingPart for a permission, ApplyError when the store or the journal cannot be written.
     """
-    with opened(dsn, group, patience, replicas, journal, tell) as rotator, held(rotator, journal):
+    with opened(dsn, group, patience, replicas, journal, tell) as rotator, held(rotator):
         rotation, where = upcoming(rotator, to, current, sys.stdout)
         return rotator.run(rotation, where)
 
@@ -55,29 +55,29 @@ def opened(
     journal: Path | None = None,
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Rotator]:
-    """Everything that a rotation works with, connected."""
+    """Connect and yield everything that a rotation needs."""
     named = Group(group)
     with ExitStack() as stack:
         conn = stack.enter_context(connect(dsn))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)
+        book = RotationJournal(stack.enter_context(Journal(journal)))
         yield Rotator(
-            dsn=dsn, conn=conn, group=named, book=RotationJournal(journal), patience=patience,
-            replicas=others, tell=tell,
+            dsn=dsn, conn=conn, group=named, book=book, patience=patience, replicas=others,
+            tell=tell,
         )  # fmt: skip
 
 
 @contextmanager
-def held(rotator: Rotator, journal: Path | None) -> Iterator[None]:
+def held(rotator: Rotator) -> Iterator[None]:
     """Keep every other process with this journal away from the group. Refused if one is there."""
-    key = f"rotate {rotator.group.name} {rotator.server}"
-    with Journal(journal) as book, book.hold(key):
+    with rotator.book.journal.hold(f"rotate {rotator.group.name} {rotator.server}"):
         yield
 
 
 def upcoming(
     rotator: Rotator, to: str | None, current: str | None, out: TextIO
 ) -> tuple[Rotation, Store]:
-    """The rotation to go on with, else the next one, and where its secret goes."""
+    """Return the rotation to continue, else the next one, and where its secret goes."""
     last = rotator.last()
     named = absolute(to) if to is not None else (last.to if last else None)
     if named is None:
@@ -94,16 +94,16 @@ def upcoming(
 
 
 def _moved_to(rotation: Rotation, current: str) -> bool:
-    """Whether the role that is said to be in use is the one that the secret was handed out for."""
+    """Whether the role given as current is the one that the secret was handed out for."""
     return rotation.step in MOVED and current == rotation.new
 
 
-#: Nothing more is written to the store of such a rotation, unless it is taken back.
+#: The store of such a rotation is not written again, except when it is aborted.
 _TAKEN: Final = MOVED | {Step.ABORTING}
 
 
 def _refuse_two_places(last: Rotation, out: TextIO) -> None:
-    """A password that one place has cannot be had for another, nor be changed any more."""
+    """Refuse another store: it could not get the password, which must not change any more."""
     stored = last.step in _TAKEN
     if last.step is Step.STORING:
         stored = (store(last.to, out).read() or {}).get("username") == last.new

@@ -1,4 +1,4 @@
-"""What a user should know of this server before a rotation, and again after it."""
+"""Warnings about a server before and after a rotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def doubts(conn: Connection, group: Group, old: str | None, replicas: int) -> tuple[str, ...]:
-    """Everything that is doubtful of rotating away from a role, in words."""
+    """Return, as text, every doubt about rotating away from a role."""
     found = (
         _socket(conn),
         _old_clients(conn),
@@ -34,7 +34,10 @@ def _socket(conn: Connection) -> str:
 
 
 def _old_clients(conn: Connection) -> str:
-    """Source: PostgreSQL 10 release notes; pgjdbc's changelog, 42.2.0."""
+    """Warn about clients without SCRAM.
+
+    Source: PostgreSQL 10 release notes; pgjdbc's changelog, 42.2.0.
+    """
     if rows(conn, "SHOW password_encryption")[0][0] == "scram-sha-256":
         return ""
     return (
@@ -44,7 +47,10 @@ def _old_clients(conn: Connection) -> str:
 
 
 def _unseen_replicas(conn: Connection, named: int) -> str:
-    """Source: pg_stat_replication, whose rows everybody sees (a backup and a subscriber too)."""
+    """Warn about replicas that were not named.
+
+    Source: pg_stat_replication, whose rows everyone can see (also for backups and subscribers).
+    """
     count = int(rows(conn, "SELECT count(*) FROM pg_stat_replication")[0][0])
     if count <= named:
         return ""

@@ -1,4 +1,4 @@
-"""Making the two login roles of a group equal, and the group the owner of what they made."""
+"""Make the two login roles of a group equal, and the group the owner of what they create."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-#: Settings that hold lists of names, each of which is quoted for itself.
+#: Settings that contain lists of names, each quoted separately.
 #: Source: GUC_LIST_QUOTE in guc_tables.c; pg_dump has the same list (variable_is_guc_list_quote).
 _LISTS: Final = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries",
     "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
 })  # fmt: skip
 _ATTRIBUTES: Final = ("createdb", "createrole", "replication", "bypassrls")
-#: What REASSIGN OWNED would give away. Source: pg_shdepend (dbid 0: databases and tablespaces
-#: themselves), shdepReassignOwned, which passes over default privileges and user mappings.
+#: What REASSIGN OWNED would transfer. Source: pg_shdepend (dbid 0: databases and tablespaces
+#: themselves), shdepReassignOwned, which skips default privileges and user mappings.
 _OWNED: Final = (
     "SELECT {} FROM pg_shdepend d LEFT JOIN pg_database b ON b.oid = d.dbid WHERE {}"
     " AND d.deptype = 'o' AND d.refclassid = 'pg_authid'::regclass"
@@ -33,11 +33,11 @@ _OWNED: Final = (
 
 
 def prepare(conn: Connection, group: Group, old: str | None) -> None:
-    """Make what is missing of the group, and the two login roles equal. All of it or nothing.
+    """Create what the group lacks, and make the two login roles equal, in one transaction.
 
-    The next role gets the attributes, settings and memberships of the old one; logged in, both
-    become the group (`SET role`), so that it owns what they make and its default privileges
-    apply. What a login role owns in this database all the same goes to the group.
+    The next role gets the attributes, settings and memberships of the old one. Once logged in,
+    both become the group (`SET role`), so that it owns what they create and its default privileges
+    apply. Anything a login role still owns in this database is transferred to the group.
     """
     with permitted(), conn.transaction():
         there = read_roles(conn, group)
@@ -59,7 +59,7 @@ def prepare(conn: Connection, group: Group, old: str | None) -> None:
 
 
 def hand_to_group(conn: Connection, group: Group, role: str) -> None:
-    """Let the group own what a login role owns in this database, and of databases themselves."""
+    """Transfer a login role's objects here, and any databases it owns, to the group."""
     here = "d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"
     if role != group.name and rows(conn, _OWNED.format("d.objid", here), [role]):
         with permitted(), conn.transaction():
@@ -67,13 +67,13 @@ def hand_to_group(conn: Connection, group: Group, role: str) -> None:
 
 
 def owned_elsewhere(conn: Connection, role: str) -> tuple[str, ...]:
-    """The other databases in which a role owns something."""
+    """Return the other databases in which a role owns objects."""
     found = rows(conn, _OWNED.format("b.datname", "b.datname <> current_database()"), [role])
     return tuple(sorted({database for (database,) in found}))
 
 
 def settings_of(conn: Connection, role: str) -> dict[str, dict[str, str]]:
-    """What ALTER ROLE … SET has set, by database; "" is every database."""
+    """Return what ALTER ROLE … SET has set, by database; "" is every database."""
     found = rows(
         conn,
         "SELECT coalesce(d.datname, ''), s.setconfig FROM pg_db_role_setting s"
@@ -85,7 +85,7 @@ def settings_of(conn: Connection, role: str) -> dict[str, dict[str, str]]:
 
 
 def names_in(value: str) -> list[str]:
-    """The names in a list setting.
+    """Return the names in a list setting.
 
     >>> names_in('"$user", public')
     ['$user', 'public']
@@ -109,7 +109,7 @@ def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
 
 
 def _refuse_another_role(conn: Connection, group: str) -> None:
-    """Who logs in and becomes somebody else owns nothing: there would be two groups."""
+    """Refuse a login role that becomes another role: the group would own nothing."""
     becomes = {each["role"] for each in settings_of(conn, group).values() if "role" in each}
     if becomes - {group, "none"}:
         other = ", ".join(sorted(becomes))
@@ -120,7 +120,7 @@ def _refuse_another_role(conn: Connection, group: str) -> None:
 
 
 def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None:
-    """What one login role alone was granted, applications would miss when they log in as the other.
+    """Refuse grants to one login role alone: applications would lose them as the other role.
 
     Source: pg_shdepend, which covers every database; deptype a: named in an object's ACL or in
     default privileges, whose own role is deptype o.
@@ -153,10 +153,10 @@ def _like(conn: Connection, role: str, model: str, group: Group) -> None:
 
 
 def _copy_attributes(conn: Connection, role: str, model: str, *, inherit: bool) -> None:
-    """Only what differs: some of these can be named by a superuser only.
+    """Copy only what differs: some attributes can be set by a superuser only.
 
-    A login role inherits from the group, or it could not enter a database that only the group may:
-    that is asked before it becomes the group. So the group's own INHERIT is not its model.
+    A login role inherits from the group, or it could not connect to a database that only the group
+    may: that is checked before it becomes the group. So the group's own INHERIT is not copied.
     """
     from psycopg.sql import SQL
 
@@ -188,7 +188,7 @@ def _copy_memberships(conn: Connection, role: str, model: str) -> None:
 
 
 def _copy_settings(conn: Connection, role: str, model: str, group: Group) -> None:
-    """Only where they differ: some may be set by a superuser only."""
+    """Copy only settings that differ: some can be set by a superuser only."""
     has, wanted = settings_of(conn, role), settings_of(conn, model)
     wanted[""] = {**wanted.get("", {}), "role": group.name}
     for database in sorted(has.keys() | wanted.keys()):
@@ -215,9 +215,9 @@ def _value(setting: str, value: str) -> Composable:
 
 
 def _reassign(conn: Connection, old: str, new: str) -> None:
-    """REASSIGN OWNED, for which one has to be a member of both roles; for as long as it takes.
+    """Run REASSIGN OWNED, as a member of both roles while it runs, which it requires.
 
-    Who makes a role from PostgreSQL 16 on may administer it but does not inherit it.
+    From PostgreSQL 16 on, the creator of a role may administer it but does not inherit it.
     """
     query = "SELECT pg_has_role(%s, 'USAGE')"
     lacking = [role for role in (old, new) if not rows(conn, query, [role])[0][0]]

@@ -1,8 +1,8 @@
-"""Handing a new credential to the applications, so that no second one ever spoils the first.
+"""Hand a new credential to the applications without ever invalidating one they already have.
 
-A store that gives back what it has is asked. One that cannot (a command, stdout) may have handed a
-password out although it failed, or although we were killed. So that password is kept before, and
-handed out again until it has arrived; another is made only by the next rotation.
+A store that can be read back is queried. One that cannot (a command, stdout) may have handed out
+a password although it failed or we were killed. So the password is kept before it is stored, and
+handed out again until it has arrived; only the next rotation makes another one.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover(Steps):
-    """The steps from a password that nobody knows to one that applications have."""
+    """The steps from a new password to one that applications use."""
 
     def doubts(self, rotation: Rotation) -> tuple[str, ...]:
-        """What is doubtful of it on this server, before anything is done."""
+        """Return the doubts about the rotation on this server, before anything is done."""
         return doubts(self.conn, self.group, rotation.old, len(self.replicas))
 
     def _delivered(self, rotation: Rotation, store: Store) -> bool:
-        """Whether applications have the new credential already, and it works.
+        """Whether applications already have the new credential, and it works.
 
-        A kill while it was being stored leaves that open. What can be read back is tried; where
-        nothing can, it counts once the store has taken it.
+        If we were killed while storing it, that is unknown. A credential that can be read back is
+        tried; otherwise it counts once the store has accepted it.
         """
         if rotation.step not in DELIVERED:
             return False
@@ -48,13 +48,13 @@ class Handover(Steps):
         whose = "no secret" if found is None else f"the secret of {found.get('username')}"
         raise Refused(
             f"{rotation.to} holds {whose}, not {rotation.new}'s",
-            "Somebody has changed it since. Put it right, or go back with --abort.",
+            "Somebody has changed it since. Put it right, or go back with mrtuner rotate abort.",
         )
 
     def _accepted(self, rotation: Rotation, password: str) -> bool:
         """Whether the stored password is the new role's; any other failure is raised.
 
-        Once applications use it, another must not be made, whatever keeps us from coming in.
+        Once applications use it, no other must be made, whatever prevents the login.
         """
         try:
             login.try_login(self.dsn, self._credential(rotation.new, password), self.group)
@@ -65,9 +65,9 @@ class Handover(Steps):
         return True
 
     def _hand_over(self, rotation: Rotation, store: Store) -> tuple[Rotation, tuple[str, ...]]:
-        """A credential, tried and stored. The old role is as it was."""
+        """Store a credential that has been tried. The old role is unchanged."""
         kept = self._kept(rotation, store)
-        if kept is None:  # else whoever has it goes on coming in
+        if kept is None:  # with a kept password, its users can still log in
             self._refuse_in_use(rotation, store)
         rotation = self._step(rotation, Step.PREPARING)
         notices = self.doubts(rotation)
@@ -82,26 +82,26 @@ class Handover(Steps):
         return rotation, notices
 
     def _kept(self, rotation: Rotation, store: Store) -> str | None:
-        """The password that may have been handed out before. Refused when it should be here."""
+        """Return the password that may have been handed out. Refused if it is missing."""
         kept = self.book.kept(rotation)
         if kept is None and rotation.reached(Step.STORING) and not store.readable:
             raise Refused(
                 f"{rotation.to} may have handed out a password of {rotation.new} that is not kept "
-                f"in {self.book.directory}",
+                f"in {self.book.journal.directory}",
                 "Go on with the journal that it was begun with; or name the role that the "
                 "applications use, --current ROLE, to begin anew.",
             )
         return kept
 
     def _fresh(self, rotation: Rotation, store: Store) -> str:
-        """Another password; kept beside the journal where the store cannot tell what it has."""
+        """Make a new password; keep it beside the journal if the store cannot be read back."""
         password = new_password()
         if not store.readable:
             self.book.keep(rotation, password)
         return password
 
     def _refuse_in_use(self, rotation: Rotation, store: Store) -> None:
-        """With another password, whoever has the new role's could not come back."""
+        """Refuse if the new role is in use: its users could not log in with another password."""
         if users := self._watch.strangers(rotation.new):
             raise Refused(
                 f"{rotation.new} is in use: {users[0].words}",
@@ -125,7 +125,7 @@ class Handover(Steps):
         return True
 
     def _tried(self, credential: Credential, old: str | None, store: Store) -> tuple[str, ...]:
-        """Log in wherever applications may; what the logins do not prove."""
+        """Log in wherever applications may; return what the logins do not prove."""
         try:
             found = (
                 login.try_login(self.dsn, credential, self.group),
@@ -137,6 +137,6 @@ class Handover(Steps):
             raise ConnectError(
                 f"{credential.username} does not come in, {state}: {error.message}",
                 f"Let it in as {old or self.group.name} is (pg_hba.conf: +{self.group.name}), "
-                f"then run again; or --abort. {error.hint or ''}".rstrip(),
+                f"then run again; or mrtuner rotate abort. {error.hint or ''}".rstrip(),
             ) from None
         return tuple(dict.fromkeys(words for words in found if words))

@@ -1,9 +1,9 @@
 """The rotation function of AWS Secrets Manager: its four steps, for a blue/green group.
 
 Source: Secrets Manager User Guide, "Lambda rotation functions" and "alternating users". The secret
-of the user who may administer the group is named by ADMIN_SECRET_ARN in the environment, or by the
-key masterarn of the secret itself, as in AWS's own functions. A function has minutes, applications
-may take hours: the role that was in use keeps its login until its next turn, or until
+of the user who may administer the group is named by ADMIN_SECRET_ARN in the environment, or by
+the key masterarn in the secret itself, as in AWS's own functions. A function can run for minutes,
+but applications may take hours: the role that was in use can log in until its next turn, or until
 `mrtuner rotate` disables it.
 """
 
@@ -22,17 +22,17 @@ from mrtuner.rotate.steps import new_password
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:  # noqa: ARG001 - Lambda
-    """What Secrets Manager calls, four times a rotation. Each step may be called again."""
+    """Handle a call from Secrets Manager: four per rotation, and each step may be repeated."""
     step, token = str(event.get("Step")), str(event.get("ClientRequestToken"))
     if step not in _STEPS:
         raise BadValue(f"no rotation step is called {step!r}", f"One of {', '.join(_STEPS)}.")
     secret = Secret(str(event.get("SecretId")))
-    if secret.holder(CURRENT) != token:  # else it is done already
+    if secret.holder(CURRENT) != token:  # else it has already been done
         _STEPS[step](secret, token)
 
 
 def _create(secret: Secret, token: str) -> None:
-    """createSecret: the other role and a new password, kept aside as AWSPENDING."""
+    """createSecret: store the other role and a new password as AWSPENDING."""
     if secret.version(stage=PENDING, token=token) is not None:
         return
     current = _needed(secret.read())
@@ -65,7 +65,7 @@ def _test(secret: Secret, token: str) -> None:
 
 
 def _finish(secret: Secret, token: str) -> None:
-    """finishSecret: AWSCURRENT moves to it."""
+    """finishSecret: move AWSCURRENT to it."""
     secret.promote(token)
 
 
@@ -78,7 +78,7 @@ _STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
 
 
 def _group(contents: Mapping[str, Any]) -> Group:
-    """The group: GROUP in the environment, else the user's name without its colour."""
+    """Return the group: GROUP in the environment, else the user's name without its colour."""
     name = str(contents["username"])
     group = Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
     if name not in group.roles:
@@ -100,7 +100,7 @@ def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _refuse_used(sessions: tuple[Session, ...]) -> None:
-    """Who still uses the other role could not come back; Secrets Manager tries again later."""
+    """Refuse if the other role is in use: its users would be locked out. AWS retries later."""
     users = [each for each in sessions if each.application != roles.OURS]
     if users:
         raise Refused(

@@ -1,4 +1,4 @@
-"""Logging in as an application would, before any application does."""
+"""Log in as an application would, before any application does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mrtuner.rotate.statements import rows
 
 _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
 _PLACE: Final = ("host", "port", "dbname")
-_REPLAY_SECONDS: Final = 60.0  # a replica may be that far behind
+_REPLAY_SECONDS: Final = 60.0  # a replica may lag this far behind
 _POLL_SECONDS: Final = 0.5
 
 
 def try_login(dsn: str, credential: Credential, group: Group) -> str:
-    """Log in at the server. What that does not prove, in words; "" when it proves all.
+    """Log in at the server. Return what that does not prove, as text; "" when it proves all.
 
-    ConnectError when it does not come in; Refused when it is not the group after that.
+    Raises ConnectError when the login fails; Refused when the session is not the group's.
     """
     with connect(_as(dsn, credential.username, credential.password)) as conn:
         current = str(rows(conn, "SELECT current_user")[0][0])
@@ -34,7 +34,7 @@ def try_login(dsn: str, credential: Credential, group: Group) -> str:
 
 
 def try_replica(dsn: str, credential: Credential, group: Group) -> str:
-    """The same at a replica, once it has replayed the new login."""
+    """Log in at a replica, once it has replayed the new login; otherwise as `try_login`."""
     deadline = time.monotonic() + _REPLAY_SECONDS
     while True:
         try:
@@ -48,8 +48,8 @@ def try_replica(dsn: str, credential: Credential, group: Group) -> str:
 def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Credential) -> str:
     """Log in where the secret sends applications, if that is elsewhere: a pooler, a proxy.
 
-    What could not be tried, in words. ConnectError when it is turned away there: applications
-    would be too.
+    Returns what could not be tried, as text. Raises ConnectError when the login fails there:
+    applications' logins would too.
     """
     place = {key: found[key] for key in _PLACE if found and key in found}
     direct = credential.document()
@@ -65,16 +65,16 @@ def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Cred
         raise ConnectError(
             f"{where}, which the secret names, turns it away: {error.message}",
             "A pooler has to know both login roles (pgbouncer: auth_query, or both in "
-            "auth_file); then run again, or --abort.",
+            "auth_file); then run again, or mrtuner rotate abort.",
         ) from None
     return ""
 
 
 def _as(dsn: str, username: str, password: str, **place: Any) -> str:
-    """The connection string for another role; what PGOPTIONS and options say is ours alone.
+    """Return the connection string for another role, without our own PGOPTIONS and options.
 
-    A server that asks for the password in clear does not get it. Source: libpq's require_auth,
-    PostgreSQL 16.
+    A server that asks for the password in clear text does not get it. Source: libpq's
+    require_auth, PostgreSQL 16.
     """
     from psycopg.conninfo import make_conninfo
     from psycopg.pq import version

@@ -1,4 +1,4 @@
-"""What a rotation is made of. Nothing here keeps a password but `Credential`, which hides it."""
+"""The data of a rotation. Only `Credential` contains a password, and it hides it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """How far a rotation has come. Written down before the step it names is taken."""
+    """The progress of a rotation. Recorded before the step is taken."""
 
     PLANNED = "planned"
-    PREPARING = "preparing"  # roles made, grants and settings made equal
-    SETTING = "setting"  # the new role gets a password and LOGIN
+    PREPARING = "preparing"  # create roles, equalize grants and settings
+    SETTING = "setting"  # give the new role a password and LOGIN
     VERIFYING = "verifying"  # a real login with it
-    STORING = "storing"  # the secret goes to where applications read it
+    STORING = "storing"  # put the secret where applications read it
     WAITING = "waiting"  # until no session uses the old role
-    DISABLING = "disabling"  # the old role: NOLOGIN, another password
+    DISABLING = "disabling"  # the old role gets NOLOGIN and another password
     DONE = "done"
     ABORTING = "aborting"
     ABORTED = "aborted"
 
 
 FINISHED: Final = frozenset({Step.DONE, Step.ABORTED})
-#: The applications may know the new credential: from here on it must not change any more.
+#: Applications may know the new credential: from here on it must not change.
 DELIVERED: Final = frozenset({Step.STORING, Step.WAITING, Step.DISABLING})
 
 #: They have it, and use the new role.
@@ -40,7 +40,7 @@ _LONGEST: Final = 63  # NAMEDATALEN - 1 bytes
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The role that owns and is granted everything, and the two roles that log in for it."""
+    """The role that owns and is granted everything, and its two login roles."""
 
     name: str
 
@@ -53,21 +53,21 @@ class Group:
 
     @property
     def blue(self) -> str:
-        """The one login role."""
+        """The first login role."""
         return f"{self.name}_blue"
 
     @property
     def green(self) -> str:
-        """The other login role."""
+        """The second login role."""
         return f"{self.name}_green"
 
     @property
     def roles(self) -> tuple[str, str, str]:
-        """All that may log in; the group itself only before it was taken over."""
+        """All roles that may log in; the group itself only before it was converted."""
         return self.name, self.blue, self.green
 
     def after(self, old: str | None) -> str:
-        """The login role whose turn it is.
+        """Return the login role whose turn it is.
 
         >>> Group("app").after("app_blue"), Group("app").after("app"), Group("app").after(None)
         ('app_green', 'app_blue', 'app_blue')
@@ -77,7 +77,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What an application needs to connect. The password is not part of the repr."""
+    """What an application needs to connect. The repr hides the password."""
 
     username: str
     password: str = field(repr=False)
@@ -86,7 +86,7 @@ class Credential:
     dbname: str
 
     def document(self) -> dict[str, str | int]:
-        """The keys that AWS uses in a secret of a database.
+        """Return the credential with the keys that AWS uses in a database secret.
 
         Source: AWS Secrets Manager User Guide, "JSON structure of secrets".
         """
@@ -100,8 +100,9 @@ class Credential:
         }
 
     def within(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """A document with this user and password; what else it says (another host: a pooler's,
-        a replica's; keys of the application's own) stays.
+        """Return a document with this user and password, and otherwise unchanged.
+
+        It keeps another host (a pooler's, a replica's) and the application's own keys.
         """
         return {
             **self.document(),
@@ -118,7 +119,7 @@ class Role:
     name: str
     login: bool
     superuser: bool
-    member: bool  # of the group; true for the group itself
+    member: bool  # of the group; also true for the group itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class Session:
 
     @property
     def words(self) -> str:
-        """For a person who has to find it."""
+        """The session in words, for the person who has to find it."""
         who = self.application or "an unnamed application"
         where = f"{self.database} at {self.server}" if self.server else self.database
         return f"{who} from {self.address} on {where}, pid {self.pid}, since {self.since}"
@@ -142,7 +143,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A standby that applications read from: its sessions count, and the new login has to work."""
+    """A standby that applications read: its sessions count, and the new login has to work."""
 
     dsn: str = field(repr=False)
     conn: Connection
@@ -150,28 +151,28 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """One rotation as the journal keeps it."""
+    """One rotation as recorded in the journal."""
 
     server: str  # system identifier
-    address: str  # host:port as asked for: a restored copy has the same identifier
+    address: str  # host:port as given: a restored copy has the same identifier
     group: str
-    old: str | None  # None: a fresh group, nothing to disable
+    old: str | None  # None: a new group, nothing to disable
     new: str
     to: str  # the store, as named
     began: str
     step: Step = Step.PLANNED
-    steps: tuple[str, ...] = ()  # when each was begun
-    seen: bool = False  # somebody was logged in as `new`, which a store that can be read need not
+    steps: tuple[str, ...] = ()  # when each began
+    seen: bool = False  # someone logged in as `new`; not required with a readable store
 
     @property
     def finished(self) -> bool:
-        """Nothing remains to be done."""
+        """Whether nothing remains to be done."""
         return self.step in FINISHED
 
     def reached(self, step: Step) -> bool:
-        """Whether a step was ever begun."""
+        """Whether a step ever began."""
         return any(taken.endswith(f" {step}") for taken in self.steps)
 
     def at(self, step: Step, when: str) -> Rotation:
-        """The same, one step on."""
+        """Return the rotation at the next step."""
         return replace(self, step=step, steps=(*self.steps, f"{when} {step}"))

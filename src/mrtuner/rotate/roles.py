@@ -1,7 +1,7 @@
 """The roles of a group on the server: who may log in, who is logged in, and their passwords.
 
-A password goes to the server as a SCRAM verifier, computed here by libpq: neither the wire nor
-the server's log nor pg_stat_statements ever has the password.
+The server gets a password as a SCRAM verifier, computed here by libpq: the password itself never
+appears on the wire, in the server's log or in pg_stat_statements.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from mrtuner.rotate.statements import name, permitted, rows, run, text
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: The application_name of every session of ours. Source: postgres.connect.
+#: The application_name of all our sessions. Source: postgres.connect.
 OURS: Final = "mrtuner"
 
 
 def system_identifier(conn: Connection) -> str:
-    """Which server this is, whatever its address. Source: pg_control_system()."""
+    """Return the identity of this server, whatever its address. Source: pg_control_system()."""
     return str(rows(conn, "SELECT system_identifier FROM pg_control_system()")[0][0])
 
 
 def address(conn: Connection) -> str:
-    """The host and port that were asked for; of several hosts, all of them."""
+    """Return the host and port as given; of several hosts, all of them."""
     asked = conn.info.get_parameters()
     return f"{asked.get('host') or conn.info.host}:{asked.get('port') or conn.info.port}"
 
 
 def read_roles(conn: Connection, group: Group) -> dict[str, Role]:
-    """The roles of the group that are there, by name."""
+    """Return the existing roles of the group, by name."""
     found = rows(
         conn,
         "SELECT r.rolname, r.rolcanlogin, r.rolsuper, r.rolname = %(group)s OR EXISTS ("
@@ -49,9 +49,9 @@ def read_roles(conn: Connection, group: Group) -> dict[str, Role]:
 
 
 def sessions_of(conn: Connection, role: str, server: str = "") -> tuple[Session, ...]:
-    """Who is logged in as a role on this server, whatever role was set since.
+    """Return the sessions logged in as a role on this server, whatever role was set since.
 
-    A prepared transaction is the group's, so that any login role of it may end it: none of these.
+    Prepared transactions do not count: they belong to the group, so any login role can end them.
     Without pg_read_all_stats only the address and the time are hidden.
     Source: pg_stat_get_activity (usesysid is the session's user), twophase.c (GetUserId).
     """
@@ -74,7 +74,7 @@ def sessions_of(conn: Connection, role: str, server: str = "") -> tuple[Session,
 
 
 def enable(conn: Connection, role: str, password: str) -> None:
-    """Let a role log in with a password, for good."""
+    """Let a role log in with a password, without expiry."""
     with permitted():
         run(
             conn, "ALTER ROLE {} LOGIN PASSWORD {} VALID UNTIL 'infinity'",
@@ -83,36 +83,36 @@ def enable(conn: Connection, role: str, password: str) -> None:
 
 
 def close(conn: Connection, role: str) -> None:
-    """Take LOGIN away; the password stays, so that `open_again` is the way back."""
+    """Revoke LOGIN; the password stays, so that `open_again` can undo this."""
     with permitted():
         run(conn, "ALTER ROLE {} NOLOGIN", name(role))
 
 
 def open_again(conn: Connection, role: str) -> None:
-    """Give LOGIN back, with the password that it had."""
+    """Restore LOGIN, with the role's previous password."""
     with permitted():
         run(conn, "ALTER ROLE {} LOGIN", name(role))
 
 
 def scramble(conn: Connection, role: str, password: str) -> None:
-    """No login, and a password that nobody knows."""
+    """Revoke LOGIN, and set a password that nobody knows."""
     secret = verifier(conn, role, password)
     with permitted():
         run(conn, "ALTER ROLE {} NOLOGIN PASSWORD {}", name(role), text(secret))
 
 
 def verifier(conn: Connection, role: str, password: str) -> str:
-    """The SCRAM-SHA-256 verifier, whatever the server's password_encryption says."""
+    """Return the SCRAM-SHA-256 verifier, whatever the server's password_encryption."""
     made = conn.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
     return made.decode()
 
 
 @contextmanager
 def alone(conn: Connection, group: Group) -> Iterator[None]:
-    """Keep every other rotation of the group away, from whatever machine. Refused if one runs.
+    """Lock the group against other rotations, from any machine. Refused if one is running.
 
-    The lock belongs to the session and ends with it. A lock is one of its database and roles are
-    the whole server's, so whoever has it looks for others who have it elsewhere.
+    The lock belongs to the session and ends with it. It is local to a database, but roles belong
+    to the whole server, so its holder checks whether it is also held in other databases.
     """
     _refuse_unfit(conn, group)
     key = f"mrtuner rotate {group.name}"
@@ -129,7 +129,10 @@ def alone(conn: Connection, group: Group) -> Iterator[None]:
 
 
 def _locked_elsewhere(conn: Connection, key: str) -> bool:
-    """Source: pg_locks, a bigint key: classid and objid are its halves, objsubid is 1."""
+    """Whether another database has the lock.
+
+    Source: pg_locks, a bigint key: classid and objid are its halves, objsubid is 1.
+    """
     query = (
         "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"
         " AND pid <> pg_backend_pid() AND objsubid = 1"

@@ -1,8 +1,8 @@
-"""A rotation from beginning to end, and on from wherever it was broken off.
+"""A rotation from start to finish, or continued after an interruption.
 
 At every moment one credential works: the old role is not touched until the new one has logged in,
-its secret is where applications read it, and nobody has used the old one for a while. Where nobody
-can read what a store has, an application has to be seen as the new role before that.
+its secret is where applications read it, and the old one has been unused for a while. With a
+store that cannot be read back, an application must also have been seen using the new role.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a group stands, who can log in now, and who holds a rotation up."""
+    """The state of a group: who can log in now, and who delays a rotation."""
 
-    rotation: Rotation | None  # the latest; None: the journal knows of none
+    rotation: Rotation | None  # the latest; None: the journal has none
     enabled: tuple[str, ...]
     holders: tuple[Session, ...] = ()
     notices: tuple[str, ...] = ()
@@ -33,23 +33,23 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Standing):
-    """Where a rotation has come to."""
+    """The progress of a rotation."""
 
     rotation: Rotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotator(Handover):
-    """A rotation as a whole: planned, carried out, gone on with, taken back."""
+    """A whole rotation: plan it, carry it out, continue it, abort it."""
 
     def status(self) -> Standing:
-        """Where it stands, who can log in, who holds it up. Changes nothing."""
+        """Return the state, who can log in, and who delays the rotation. Changes nothing."""
         if (rotation := self.last()) is None:
             return Standing(rotation=None, enabled=self._enabled())
         return self._outcome(rotation, self._holders(rotation))
 
     def plan(self, to: str, store: Store, current: str | None = None) -> Rotation:
-        """The next rotation, nothing done yet. Refused when the role in use cannot be told."""
+        """Return the next rotation, not yet begun. Refused when the role in use is not known."""
         if current is not None and current not in self.group.roles:
             raise BadValue(
                 f"{current} is not a role of {self.group.name}",
@@ -64,7 +64,7 @@ class Rotator(Handover):
         )  # fmt: skip
 
     def run(self, rotation: Rotation, store: Store) -> Outcome:
-        """Go on from the step that the rotation is at, to the end or until patience ends."""
+        """Continue from the rotation's current step to the end, or until patience runs out."""
         with roles.alone(self.conn, self.group):
             if rotation.step is Step.ABORTING:
                 return self._abort(rotation, store)
@@ -76,12 +76,12 @@ class Rotator(Handover):
             return self._retire(rotation, store, notices)
 
     def abort(self, rotation: Rotation, store: Store) -> Outcome:
-        """Back to the old role. Refused when the secret cannot be put back where it was."""
+        """Return to the old role. Refused when the secret cannot be restored."""
         with roles.alone(self.conn, self.group):
             return self._abort(rotation, store)
 
     def _in_use(self, store: Store) -> str | None:
-        """The role that applications log in as: the only one that can, or the store's."""
+        """Return the role that applications log in as: the only one that can, or the store's."""
         if len(able := self._enabled()) <= 1:
             return able[0] if able else None
         stored = (store.read() or {}).get("username")
@@ -93,9 +93,9 @@ class Rotator(Handover):
         )
 
     def _refuse_overtaken(self, rotation: Rotation) -> None:
-        """Never go on when the role that is to stay meanwhile cannot log in.
+        """Refuse to continue when the role to be kept can no longer log in.
 
-        Another machine, with a journal of its own, may have rotated since this one broke off, or
+        Another machine, with its own journal, may have rotated since this one was interrupted, or
         since this rotation was planned.
         """
         stays, enabled = rotation.new if rotation.step in MOVED else rotation.old, self._enabled()
@@ -111,12 +111,12 @@ class Rotator(Handover):
             )
 
     def _forget_finished(self, rotation: Rotation) -> None:
-        """Remove what a kill at the very end of the rotation before has left."""
+        """Remove what a kill at the very end of the previous rotation left behind."""
         if not rotation.steps and ((last := self.last()) is None or last.finished):
             self.book.forget(rotation)
 
     def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> Outcome:
-        """Wait until nobody uses the old role, then disable it."""
+        """Wait until the old role is unused, then disable it."""
         if (old := rotation.old) is None:
             return self._outcome(self._step(rotation, Step.DONE), (), notices)
         deadline = time.monotonic() + self.patience.wait
@@ -132,9 +132,9 @@ class Rotator(Handover):
         return self._outcome(self._step(rotation, Step.DONE), (), notices)
 
     def _until_seen(self, rotation: Rotation, deadline: float) -> Rotation:
-        """The rotation with `seen`, as soon as somebody uses the new role.
+        """Return the rotation with `seen`, as soon as the new role is used.
 
-        Once the old one may have been disabled, that was so.
+        Once the old role may have been disabled, the new one has been seen.
         """
         if not rotation.seen:
             seen = rotation.reached(Step.DISABLING) or self._watch.until_used(
@@ -147,7 +147,7 @@ class Rotator(Handover):
     def _disable(
         self, rotation: Rotation, role: str, deadline: float
     ) -> tuple[Rotation, tuple[Session, ...]]:
-        """NOLOGIN, then look again: whoever slipped in gets the role back, and we wait on."""
+        """Set NOLOGIN, then check again: for a session that got in, enable the role and wait on."""
         quiet = self.patience.quiet
         aborting = rotation.step is Step.ABORTING
         while not (holders := self._watch.until_quiet(role, quiet, deadline, self.tell)):
@@ -162,7 +162,7 @@ class Rotator(Handover):
         return rotation, holders
 
     def _inherit(self, role: str) -> None:
-        """Let the group own what the disabled role made. It is disabled all the same."""
+        """Let the group own what the disabled role created. It is disabled even if this fails."""
         try:
             equalize.hand_to_group(self.conn, self.group, role)
         except MissingPart as error:
@@ -173,7 +173,7 @@ class Rotator(Handover):
             raise Refused(f"{rotation.old} cannot log in any more", _BEGIN_ANEW)
         self._give_back(rotation, store)
         rotation = self._step(rotation, Step.ABORTING)
-        if not rotation.reached(Step.SETTING):  # the new role may be somebody else's
+        if not rotation.reached(Step.SETTING):  # the new role may be in use by others
             return self._outcome(self._step(rotation, Step.ABORTED))
         deadline = time.monotonic() + self.patience.wait
         rotation, holders = self._disable(rotation, rotation.new, deadline)
@@ -182,7 +182,7 @@ class Rotator(Handover):
         return self._outcome(self._step(rotation, Step.ABORTED))
 
     def _give_back(self, rotation: Rotation, store: Store) -> None:
-        """The old credential back into the store, if the new one is or may be there."""
+        """Restore the old credential in the store, if it has or may have the new one."""
         unknown = self._handed_out_unseen(rotation, store)
         if rotation.step not in DELIVERED and not unknown:
             return
@@ -194,7 +194,7 @@ class Rotator(Handover):
             raise Refused("there is no older credential to go back to", "Rotate again instead.")
         found = store.read()
         if not unknown and found is not None and found.get("username") != rotation.new:
-            return  # the old one's, or what somebody else put there
+            return  # the old one's, or someone else's
         if (unknown and store.readable) or not store.restore(rotation.old):
             raise Refused(
                 f"{rotation.to} cannot give the old secret back",
@@ -203,12 +203,12 @@ class Rotator(Handover):
             )
 
     def _handed_out_unseen(self, rotation: Rotation, store: Store) -> bool:
-        """Whether a store that cannot be asked, this one or one before, may have the new secret."""
+        """Whether a store that cannot be read, now or before, may have the new secret."""
         hidden = not store.readable or self.book.kept(rotation) is not None
         return hidden and rotation.reached(Step.STORING)
 
     def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
-        """The sessions of the role that is to be disabled, while one is."""
+        """Return the sessions of the role to be disabled, if there is one."""
         going = {
             Step.WAITING: rotation.old,
             Step.DISABLING: rotation.old,
@@ -226,9 +226,9 @@ class Rotator(Handover):
 
 
 def unfinished(rotation: Rotation | None) -> Rotation:
-    """The rotation that --abort ends. ApplyError without one."""
+    """Return the rotation that `mrtuner rotate abort` ends. ApplyError without one."""
     if rotation is None or rotation.finished:
-        raise ApplyError("no rotation is under way", "Look with --status.")
+        raise ApplyError("no rotation is under way", "Look with mrtuner rotate status.")
     return rotation
 
 

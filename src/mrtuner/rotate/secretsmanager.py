@@ -1,7 +1,7 @@
 """AWS Secrets Manager as a store.
 
-AWS moves the stage AWSCURRENT to a new version in one step and AWSPREVIOUS to the one before, so
-that a reader sees one or the other. Source: Secrets Manager API Reference, PutSecretValue.
+AWS moves the stage AWSCURRENT to a new version, and AWSPREVIOUS to the one before, in one step: a
+reader sees one or the other. Source: Secrets Manager API Reference, PutSecretValue.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mrtuner.rotate.model import Credential
 CURRENT: Final = "AWSCURRENT"
 PENDING: Final = "AWSPENDING"
 PREVIOUS: Final = "AWSPREVIOUS"
-_NO_VERSION: Final = "ResourceNotFoundException"  # of a secret or of a version, alike
+_NO_VERSION: Final = "ResourceNotFoundException"  # for a missing secret and a missing version alike
 
 
 class Secret:
-    """A secret by its ARN or name. Other keys in it stay as they are."""
+    """A secret, by its ARN or name. Other keys in it are kept."""
 
     readable = True
 
@@ -31,7 +31,7 @@ class Secret:
         self.service = service or client("secretsmanager", Account(region=_region(arn)))
 
     def check(self) -> None:
-        """BadValue when there is no such secret or it holds no object; AwsError for the rest."""
+        """Raise BadValue if the secret does not exist or is not an object; AwsError otherwise."""
         try:
             self.read()
         except AwsError as error:
@@ -43,11 +43,11 @@ class Secret:
             ) from None
 
     def write(self, credential: Credential) -> None:
-        """A new version, current at once."""
+        """Add a new version, which is current immediately."""
         self.put(credential.within(self.read() or {}))
 
     def put(self, contents: dict[str, Any], *, token: str = "", stage: str = CURRENT) -> None:
-        """A version with these contents; the same token again is the same version."""
+        """Add a version with these contents; the same token again is the same version."""
         version = {"ClientRequestToken": token} if token else {}
         call(
             self.service, "put_secret_value", SecretId=self.arn,
@@ -55,11 +55,11 @@ class Secret:
         )  # fmt: skip
 
     def read(self) -> dict[str, Any] | None:
-        """The current version; None while there is none."""
+        """Return the current version; None while there is none."""
         return self.version(stage=CURRENT)
 
     def version(self, *, stage: str, token: str = "") -> dict[str, Any] | None:
-        """One version as an object; None without it. BadValue when it is no JSON object."""
+        """Return a version as an object; None if missing. BadValue when it is not a JSON object."""
         which = {"VersionId": token} if token else {}
         try:
             answer = call(
@@ -68,13 +68,13 @@ class Secret:
         except AwsError as error:
             if (
                 error.code == _NO_VERSION and self.describe()
-            ):  # the secret is there, this version is not
+            ):  # the secret exists, but not this version
                 return None
             raise
         return _contents(answer.get("SecretString", ""))
 
     def restore(self, username: str) -> bool:
-        """Make the previous version current again, if it is of that role."""
+        """Make the previous version current again, if it has that role."""
         previous = self.holder(PREVIOUS)
         if previous is None or (self.version(stage=PREVIOUS) or {}).get("username") != username:
             return False
@@ -92,17 +92,17 @@ class Secret:
             )  # fmt: skip
 
     def holder(self, stage: str) -> str | None:
-        """The version that a stage is attached to."""
+        """Return the version that a stage is attached to."""
         versions = self.describe().get("VersionIdsToStages", {})
         return next((name for name, stages in versions.items() if stage in stages), None)
 
     def describe(self) -> Any:
-        """Everything of the secret but its contents."""
+        """Return everything about the secret except its contents."""
         return call(self.service, "describe_secret", SecretId=self.arn)
 
 
 def _region(arn: str) -> str | None:
-    """The secret's own region: calls across regions have to go there."""
+    """Return the secret's own region: calls must go there, even from other regions."""
     parts = arn.split(":")
     return parts[3] if len(parts) > 6 and parts[0] == "arn" else None
 

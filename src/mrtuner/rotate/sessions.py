@@ -1,4 +1,4 @@
-"""Watching the sessions of a role, here and on replicas, until there is none."""
+"""Watch the sessions of a role, here and on replicas, until there are none."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 _POLL_SECONDS: Final = 0.2
-_NAMED: Final = 5  # applications in one line of progress
+_NAMED: Final = 5  # applications listed in one line of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for the applications [s]."""
+    """How long to wait for applications [s]."""
 
-    wait: float = 600.0  # at most, for the old role's sessions to go
-    quiet: float = 60.0  # without any session of it before it is disabled
+    wait: float = 600.0  # at most, for the old role's sessions to end
+    quiet: float = 60.0  # without any session before the old role is disabled
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The sessions of roles, on the primary and the replicas that are named."""
+    """Watches sessions of roles, on the primary and the named replicas."""
 
     conn: Connection
     replicas: tuple[Replica, ...]
 
     def sessions(self, role: str) -> tuple[Session, ...]:
-        """Who is logged in as a role."""
+        """Return the sessions logged in as a role."""
         found = roles.sessions_of(self.conn, role)
         for replica in self.replicas:
             found += roles.sessions_of(replica.conn, role, roles.address(replica.conn))
         return found
 
     def strangers(self, role: str) -> tuple[Session, ...]:
-        """The sessions of a role that are not of a login that we tried."""
+        """Return a role's sessions that are not our own login tests."""
         return tuple(each for each in self.sessions(role) if each.application != roles.OURS)
 
     def until_used(self, role: str, deadline: float, tell: Callable[[str], None]) -> bool:
-        """Whether somebody else than us logs in as a role before the deadline."""
+        """Whether anyone but us logs in as a role before the deadline."""
         told = False
         while not self.strangers(role):
             if time.monotonic() >= deadline:
@@ -59,7 +59,7 @@ class Watch:
     def until_quiet(
         self, role: str, quiet: float, deadline: float, tell: Callable[[str], None]
     ) -> tuple[Session, ...]:
-        """Nobody, after `quiet` [s] without a session; those that are there at the deadline."""
+        """Return () after `quiet` [s] without a session, else the sessions left at the deadline."""
         seen, said = time.monotonic(), ""
         while True:
             holders, now = self.sessions(role), time.monotonic()
@@ -76,7 +76,7 @@ class Watch:
 
 
 def in_words(holders: tuple[Session, ...], role: str) -> str:
-    """Who is waited for, the applications with the most sessions first."""
+    """Describe who is waited for, applications with the most sessions first."""
     counted = Counter(each.application or "unnamed" for each in holders).most_common()
     names = [f"{name} ({count})" for name, count in counted[:_NAMED]]
     more = ["…"] if len(counted) > _NAMED else []

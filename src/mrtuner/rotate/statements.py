@@ -1,4 +1,4 @@
-"""Statements about roles: quoting, rows, and what a missing permission is called."""
+"""SQL statements about roles: quoting, rows, and errors for missing permissions."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 def rows(conn: Connection, query: Any, values: Any = None) -> list[tuple[Any, ...]]:
-    """What a query gives. ConnectError when the server refuses it."""
+    """Return a query's rows. ConnectError when the server refuses it."""
     with translated():
         return conn.execute(query, values).fetchall()
 
 
 def run(conn: Connection, statement: Any, *parts: Composable) -> None:
-    """Run a statement with names and texts in its places."""
+    """Run a statement with identifiers and strings filled in."""
     from psycopg.sql import SQL
 
     conn.execute(SQL(statement).format(*parts))
 
 
 def name(text: str) -> Composable:
-    """An identifier; a customised setting's two parts are one of them."""
+    """Return an identifier; a custom setting's two parts are one identifier."""
     from psycopg.sql import Identifier
 
     return Identifier(text)
 
 
 def text(value: str) -> Composable:
-    """A string."""
+    """Return a string literal."""
     from psycopg.sql import Literal
 
     return Literal(value)
@@ -44,7 +44,7 @@ def text(value: str) -> Composable:
 
 @contextmanager
 def permitted() -> Iterator[None]:
-    """A missing permission as MissingPart, everything else as `translated` has it."""
+    """Raise a missing permission as MissingPart, and other errors as `translated` does."""
     from psycopg.errors import InsufficientPrivilege
 
     with translated():

@@ -1,4 +1,4 @@
-"""What a rotation works with, and how it goes from step to step: written down, then told."""
+"""What a rotation needs, and how it moves from step to step: recorded first, then reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a rotation works with. `dsn` is of a role that may administer the group's."""
+    """What a rotation needs. `dsn` is for a role that may administer the group's roles."""
 
     dsn: str = field(repr=False)
     conn: Connection
@@ -30,12 +30,12 @@ class Steps:
     tell: Callable[[str], None] = lambda _text: None
 
     def last(self) -> Rotation | None:
-        """The latest rotation that the journal knows."""
+        """Return the latest rotation in the journal."""
         return self.book.last(self.server, roles.address(self.conn), self.group.name)
 
     @property
     def server(self) -> str:
-        """Which server this is, whatever its address."""
+        """The identity of this server, whatever its address."""
         return roles.system_identifier(self.conn)
 
     @property
@@ -63,12 +63,12 @@ class Steps:
 
 
 def new_password() -> str:
-    """256 random bits in letters that need no quoting in a URI, a shell or ~/.pgpass."""
+    """Return 256 random bits in characters that need no quoting in a URI, a shell or ~/.pgpass."""
     return secrets.token_urlsafe(32)
 
 
 def now() -> str:
-    """The time as the journal keeps it."""
+    """Return the time in the journal's format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

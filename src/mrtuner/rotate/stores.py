@@ -1,7 +1,8 @@
-"""Where a secret goes: the stores by name, and the three that need nothing else.
+"""Stores for secrets: by name, and the three that need no other package.
 
-A store of another package is an entry point of the group `mrtuner.rotate.stores`: its name is the
-scheme before the colon, its object a function that takes the text after it and gives a `Store`.
+Another package can add a store with an entry point in the group `mrtuner.rotate.stores`: its name
+is the scheme before the colon, its object a function that takes the text after it and returns a
+`Store`.
 """
 
 from __future__ import annotations
@@ -28,35 +29,35 @@ _COMMAND_SECONDS: Final = 60
 
 
 class Store(Protocol):
-    """Where applications find their credential. No method may put a password into an error."""
+    """Where applications find their credential. Passwords must not appear in errors."""
 
     @property
     def readable(self) -> bool:
-        """Whether `read` gives back what was written."""
+        """Whether `read` returns what was written."""
 
     def write(self, credential: Credential) -> None:
-        """Put it where applications read it, at once and as a whole. ApplyError if it fails."""
+        """Put it where applications read it, atomically. ApplyError if it fails."""
 
     def read(self) -> dict[str, Any] | None:
-        """What is there, with at least username and password; None if nothing can be read."""
+        """Return the content, with at least username and password; None if it cannot be read."""
 
     def restore(self, username: str) -> bool:
-        """Put back what was there before, if it is of that role; False if there is none."""
+        """Restore the previous content if it has that role; False if there is none."""
 
 
 def check(where: Store) -> None:
-    """Ask a store whether a secret could be written to it, before anything is done for one.
+    """Check in advance that a secret could be written to a store.
 
-    A store may have a method `check` for that: it changes nothing and raises what is wrong.
+    A store may have a method `check` for that: it changes nothing and raises any problem.
     """
     if (own := getattr(where, "check", None)) is not None:
         own()
 
 
 def store(named: str, out: TextIO) -> Store:
-    """The store of `--to`: secretsmanager:ARN, file:PATH, stdout, a plug-in's, or a command.
+    """Return the store for `--to`: secretsmanager:ARN, file:PATH, stdout, a plug-in's, a command.
 
-    UsageError for a scheme that nobody offers.
+    Raises UsageError for an unknown scheme.
     """
     if named == "stdout":
         return Stream(out)
@@ -73,7 +74,7 @@ def store(named: str, out: TextIO) -> Store:
 
 
 def absolute(named: str) -> str:
-    """The same store from any directory, as the journal keeps it."""
+    """Return the store's name as valid from any directory, for the journal."""
     if not named.startswith("file:"):
         return named
     return f"file:{Path(named.removeprefix('file:')).expanduser().absolute()}"
@@ -101,11 +102,11 @@ def _split(command: str) -> list[str]:
 
 
 class File:
-    """A file of JSON; what else is in it stays, and so do its owner and permissions.
+    """A JSON file; other content in it is kept, and so are its owner and permissions.
 
-    A new one only its owner can read. What it held before lies beside it as PATH.previous, for the
-    way back; that is empty when there was no file. Of a symbolic link it is the file that it leads
-    to.
+    A new file is readable by its owner only. The previous content is kept beside it as
+    PATH.previous, to be restored; that is empty if there was no file. For a symbolic link, the
+    file that it points to is used.
     """
 
     readable = True
@@ -115,7 +116,7 @@ class File:
         self.previous = self.path.with_name(f"{self.path.name}.previous")
 
     def check(self) -> None:
-        """ApplyError when it could not be replaced, or holds something else than an object."""
+        """Raise ApplyError if it cannot be replaced, or contains something other than an object."""
         try:
             before, _ = self._before()
             files.try_replacing(self.path, before, self._access(), mode=OWNER_ONLY)
@@ -123,7 +124,7 @@ class File:
             raise self._unwritable(error) from None
 
     def write(self, credential: Credential) -> None:
-        """Replace the file in one piece: a reader sees the old or the new."""
+        """Replace the file atomically: a reader sees the old or the new one."""
         try:
             before, kept = self._before()
             text = json.dumps(credential.within(kept), indent=1)
@@ -134,7 +135,7 @@ class File:
             raise self._unwritable(error) from None
 
     def read(self) -> dict[str, Any] | None:
-        """The object in the file; None without one. ApplyError when it cannot be told."""
+        """Return the object in the file; None if missing. ApplyError when it cannot be read."""
         try:
             return _object(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -146,7 +147,7 @@ class File:
             ) from None
 
     def _before(self) -> tuple[str, dict[str, Any]]:
-        """The text in the file and its object; ValueError when it is none."""
+        """Return the text of the file and its object; ValueError if it is not an object."""
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         found = _object(text) if text.strip() else {}
         if found is None:
@@ -163,7 +164,7 @@ class File:
         return files.Access.of(self.path) if self.path.exists() else None
 
     def restore(self, username: str) -> bool:
-        """Put the previous file back in its place; remove this one if there was none."""
+        """Restore the previous file; remove the current one if there was none."""
         try:
             text = self.previous.read_text(encoding="utf-8")
             if not text:
@@ -186,7 +187,7 @@ class Stream:
         self.out = out
 
     def write(self, credential: Credential) -> None:
-        """Write it and make sure that it is out."""
+        """Write it and flush it."""
         try:
             self.out.write(json.dumps(credential.document()) + "\n")
             self.out.flush()
@@ -194,16 +195,16 @@ class Stream:
             raise _not_taken("stdout", _reason(error)) from None
 
     def read(self) -> dict[str, Any] | None:
-        """What is gone is gone."""
+        """Return None: what was written cannot be read back."""
         return None
 
     def restore(self, username: str) -> bool:  # noqa: ARG002
-        """What is gone is gone."""
+        """Return False: what was written cannot be taken back."""
         return False
 
 
 class Command:
-    """A program that reads the JSON from its standard input: no argument ever has a password."""
+    """A program that reads the JSON on its standard input: no argument contains a password."""
 
     readable = False
 
@@ -211,7 +212,7 @@ class Command:
         self.words = words
 
     def check(self) -> None:
-        """UsageError when there is no such program, or none that we may run."""
+        """Raise UsageError when the program does not exist or may not be run."""
         program = self.words[0]
         if shutil.which(program) is not None:
             return
@@ -222,7 +223,7 @@ class Command:
         )
 
     def write(self, credential: Credential) -> None:
-        """Run it. What it prints is not shown, because it may be what it was given."""
+        """Run the program. Its output is not shown, because it may contain the password."""
         given = json.dumps(credential.document()) + "\n"
         try:
             done = subprocess.run(
@@ -235,11 +236,11 @@ class Command:
             raise _not_taken(self._name, f"exit code {done.returncode}")
 
     def read(self) -> dict[str, Any] | None:
-        """A command only takes."""
+        """Return None: a command cannot be read."""
         return None
 
     def restore(self, username: str) -> bool:  # noqa: ARG002
-        """A command only takes."""
+        """Return False: a command cannot restore."""
         return False
 
     @property
@@ -248,7 +249,7 @@ class Command:
 
 
 def _not_taken(name: str, reason: str) -> ApplyError:
-    """Nobody knows whether it was, all the same."""
+    """Return the error; whether the secret arrived all the same is unknown."""
     return ApplyError(
         f"{name} did not take the secret: {reason}",
         "Whatever it has works, the old credential or the new one. Mend it, then run again: the "
@@ -262,7 +263,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without what was being written."""
+    """Return the reason, without what was being written."""
     if isinstance(error, subprocess.TimeoutExpired):
         return f"it took more than {_COMMAND_SECONDS} s"
     if isinstance(error, OSError) and error.strerror:

@@ -1,8 +1,8 @@
-"""Do equal workers take equal time? The spread of their times, and how much of it is chance.
+"""Whether equal workers take equal time: the spread of their times, and how much is chance.
 
-The headline is V = max / min - 1, as in the tests of 2017: two workers that share a core at a
-share s of its speed each give 1 / s - 1, so s = 0.5 gives 100 %. V grows with the number of
-workers by chance alone, so it is read against the V of times whose pieces were dealt out anew.
+The main figure is V = max / min - 1, as in the tests of 2017: if two workers that share a core each
+get a share s of its speed, V is 1 / s - 1, so s = 0.5 gives 100 %. V grows with the number of
+workers by chance alone, so it is compared with the V of times whose pieces were redealt at random.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: Slow and fast workers are told apart only from this ratio of their means on.
+#: Slow and fast workers are only distinguished above this ratio of their means.
 APART: Final = 1.15
-#: Two groups must explain so much of the variance; any split of evenly spread times explains 3/4.
+#: Two groups must explain this share of the variance; any split of uniform times explains 3/4.
 EXPLAINED: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The slow workers among all: their share, and their mean time over that of the others."""
+    """The slow workers: their share of all, and the ratio of their mean time to the others'."""
 
     share: float  # 0 when there are not two groups
     ratio: float  # 1 when there are not two groups
 
 
 def spread(times: Sequence[float]) -> float:
-    """V: how much longer the slowest took than the fastest; 0.5 for half as long again.
+    """Return V, how much longer the slowest took than the fastest; 0.5 is half as long again.
 
     >>> spread([2.0, 3.0])
     0.5
@@ -41,13 +41,13 @@ def spread(times: Sequence[float]) -> float:
 
 
 def variation(times: Sequence[float]) -> float:
-    """CV: standard deviation (of the workers, as a whole population) over mean."""
+    """Return the CV: the population standard deviation of the times over their mean."""
     _check(times)
     return pstdev(times) / fmean(times)
 
 
 def jain(times: Sequence[float]) -> float:
-    """Jain's index of fairness of the speeds 1 / t: 1 when all are equal, 1 / n at worst.
+    """Return Jain's index of fairness of the speeds 1 / t: 1 when all are equal, 1 / n at worst.
 
     Source: Jain, Chiu and Hawe, DEC-TR-301 (1984): (Σx)² / (n Σx²).
     """
@@ -57,7 +57,7 @@ def jain(times: Sequence[float]) -> float:
 
 
 def split(times: Sequence[float]) -> Split:
-    """Part the workers in fast and slow where that explains most of the variance.
+    """Split the workers into fast and slow if that explains most of the variance.
 
     For C cores of two threads and C < N < 2C workers, 2 (N - C) / N of them share a core.
     """
@@ -78,10 +78,10 @@ def split(times: Sequence[float]) -> Split:
 def chance(
     pieces: Sequence[Sequence[float]], *, seed: int, draws: int = 400, level: float = 0.95
 ) -> float:
-    """The V that chance exceeds in 1 - `level` of the cases, from each worker's pieces of work.
+    """Return the V that chance exceeds in 1 - `level` of the cases, from all workers' pieces.
 
-    All pieces are shuffled and dealt out again, as many to each worker as it had: what is left
-    is the spread of workers among whom nothing distinguishes one from another.
+    All pieces are shuffled and redealt, to each worker as many as it had: what remains is the
+    spread among workers that do not really differ.
     """
     for times in pieces:
         _check(times)

@@ -1,10 +1,10 @@
-"""Where more workers stop bringing more throughput.
+"""The number of workers beyond which throughput stops growing.
 
 Throughput X(N) is fitted by straight pieces from the origin (no worker, no work) that meet at
-whole numbers of workers. A further piece is believed when Schwarz's criterion (BIC) falls by
-more than 6, which Kass and Raftery (1995) call strong evidence, and when the new piece rises
-less than 0.8 times as steeply as the one before. Of two knees the first is where cores begin to
-be shared, the second where there are no more CPUs.
+whole numbers of workers. A further piece is accepted when Schwarz's criterion (BIC) falls by
+more than 6, which Kass and Raftery (1995) call strong evidence, and when its slope is less than
+0.8 times that of the piece before. Of two knees the first is where cores begin to be shared, the
+second where no more CPUs are available.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 
-#: By so much BIC must fall for one more knee.
+#: The fall in BIC that one more knee requires.
 STRONG: Final = 6.0
-#: The slope after a knee over the one before it is below this.
+#: The slope after a knee, over the one before it, is below this.
 FLATTER: Final = 0.8
 MOST_KNEES: Final = 2
-#: No throughput is measured more exactly than this share of the largest: without such a floor
-#: noise-free points would make any bend, however small, certain.
+#: No throughput is measured more exactly than this share of the largest: without such a floor,
+#: noise-free points would make any bend certain, however small.
 _FLOOR: Final = 0.002
 
 Point = tuple[int, float]
@@ -33,7 +33,7 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """The throughput bends at `at` workers; slopes are throughput for one more worker."""
+    """The throughput bends at `at` workers; slopes are throughput per additional worker."""
 
     at: int
     before: float
@@ -43,16 +43,16 @@ class Knee:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The points with the repeats of each number of workers drawn together: fits are many."""
+    """The points, with the repeats of each number of workers combined to save time in the fits."""
 
     means: tuple[tuple[int, int, float], ...]  # workers, repeats, mean throughput
-    within: float  # squares of the repeats about their means: no fit can lessen them
+    within: float  # squared deviations of the repeats from their means, which no fit can reduce
     points: int
-    floor: float  # of the mean square
+    floor: float  # for the mean square
 
     @property
     def places(self) -> list[int]:
-        """Where a knee may be: a piece after the last place could not be seen."""
+        """Where a knee is possible: a piece after the last place could not be detected."""
         return [n for n, _, _ in self.means[:-1]]
 
 
@@ -64,9 +64,9 @@ class _Fit:
 
 
 def knees(points: Sequence[Point]) -> tuple[Knee, ...]:
-    """The knees (none, one or two) of throughput over workers; every repeat is a point.
+    """Return the knees (none, one or two) of throughput over workers; every repeat is a point.
 
-    Raises BadValue for a number of workers below one or a throughput not above zero.
+    Raises BadValue for fewer than one worker or a throughput that is not above zero.
     """
     _check(points)
     if not points:
@@ -103,7 +103,7 @@ def _drawn_together(points: Sequence[Point]) -> _Seen:
 
 
 def _best(seen: _Seen, count: int) -> _Fit | None:
-    """The fit with so many knees and the least BIC; None where there are too few points."""
+    """Return the fit with this many knees and the least BIC; None with too few points."""
     if seen.points <= 2 * count + 1:
         return None
     fits = [_fit(seen, chosen) for chosen in combinations(seen.places, count)]
@@ -123,7 +123,7 @@ def _fit(seen: _Seen, knees: tuple[int, ...]) -> _Fit:
 
 
 def _pieces(n: int, knees: tuple[int, ...]) -> tuple[float, ...]:
-    """How much of 0…n lies before the first knee, between the first and the second, …"""
+    """Return how much of 0…n is before the first knee, between the first and the second, …"""
     edges = (0, *knees, math.inf)
     return tuple(max(0.0, min(n, end) - start) for start, end in pairwise(edges))
 
@@ -138,7 +138,7 @@ def _told(fit: _Fit, fall: float) -> tuple[Knee, ...]:
 
 
 def _least_squares(rows: Sequence[Sequence[float]], seen: _Seen) -> tuple[float, ...]:
-    """Solve the normal equations; they are at most three, and regular: every piece has points."""
+    """Solve the normal equations: at most three, and regular, as every piece has points."""
     weighed = list(zip(rows, seen.means, strict=True))
     size = range(len(rows[0]))
     system = [

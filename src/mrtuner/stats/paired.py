@@ -1,11 +1,11 @@
-"""Is B better than A? Paired runs, judged on the logarithm of their ratio.
+"""Whether B is better than A: paired runs, judged on the logarithm of their ratio.
 
 Runs on one machine drift together over minutes, so only neighbours in time are compared: a
 block measures A and B once each, and its evidence is ln(b / a). Student's t on these log
-ratios keeps its promised 5 % of false alarms from three pairs on, also when the machine
-drifts, where a percentile bootstrap of the medians does not. The Hodges-Lehmann estimate
-with its exact signed-rank interval stands beside it, as a second opinion that one wild pair
-cannot move.
+ratios keeps to its nominal 5 % of false alarms from three pairs on, also when the machine
+drifts, while a percentile bootstrap of the medians does not. The Hodges-Lehmann estimate with its
+exact signed-rank interval is given as a second opinion, which a single outlier pair cannot
+change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POWER: Final = 0.80
 FEWEST_PAIRS: Final = 3
 #: The fewest pairs for which a signed-rank interval of 95 % exists: 2 / 2**6 < 5 %.
 FEWEST_BLOCKS: Final = 6
-#: Counting subsets grows with the cube; so many pairs need no second opinion.
+#: Counting subsets takes cubic time; with this many pairs no second opinion is needed.
 MOST_FOR_EXACT: Final = 200
 
 Pair = tuple[float, float]
@@ -36,10 +36,10 @@ Interval = tuple[float, float]
 
 
 class Verdict(StrEnum):
-    """What the pairs show of B against A.
+    """What the pairs show about B against A.
 
-    EQUIVALENT goes first: an interval inside ±delta says that any difference is too small to
-    matter, even if it also shows that there is one. BETTER and WORSE need the whole interval
+    EQUIVALENT is checked first: an interval inside ±delta means that any difference is too small
+    to matter, even if it also shows that there is one. BETTER and WORSE need the whole interval
     on one side of no difference.
     """
 
@@ -51,33 +51,33 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What n pairs (a, b) say. Ratios are b / a; intervals hold with confidence 1 - alpha."""
+    """The result of n pairs (a, b). Ratios are b / a; intervals have confidence 1 - alpha."""
 
     pairs: int
     ratio: float  # exp of the mean log ratio
-    low: float  # 0 and infinity from a single pair
+    low: float  # 0, and high is infinite, with a single pair
     high: float
-    hodges_lehmann: float  # exp of the median of all means of two
-    hl_low: float | None  # exact; None where so few pairs allow no such interval
+    hodges_lehmann: float  # exp of the median of all pairwise means
+    hl_low: float | None  # exact; None with too few pairs for such an interval
     hl_high: float | None
-    sd: float  # of the log ratios; infinite from a single pair
+    sd: float  # of the log ratios; infinite with a single pair
     p_value: float  # two-sided paired t
-    mde: float  # the ratio - 1 that this many pairs find with 80 % power
+    mde: float  # the ratio - 1 that this many pairs detect with 80 % power
     verdict: Verdict
     because: str
     more_blocks: int | None  # undecided only: blocks still needed for 80 % power
-    disagreement: bool  # the Hodges-Lehmann interval leads to another verdict
+    disagreement: bool  # the Hodges-Lehmann interval gives another verdict
     near_resolution: bool  # better or worse, by less than the mde
 
     @property
     def gain(self) -> float:
-        """ratio - 1: 0.12 for 12 % more."""
+        """The ratio - 1: 0.12 for 12 % more."""
         return self.ratio - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What n pairs of one and the same configuration say of the machine."""
+    """What n pairs of the same configuration show about the machine."""
 
     pairs: int
     ratio: float
@@ -85,7 +85,7 @@ class Calibration:
     high: float
     sd: float
     mde: float
-    false_alarm: bool  # a difference was "shown" where there is none
+    false_alarm: bool  # a difference was found where there is none
 
 
 def compare(
@@ -95,11 +95,11 @@ def compare(
     alpha: float = 0.05,
     higher_is_better: bool = True,
 ) -> Comparison:
-    """Judge b against a, one pair a block.
+    """Judge b against a, one pair per block.
 
     `delta` is the smallest difference that matters: 0.03 makes ratios from 1/1.03 to 1.03
-    equivalent. With `higher_is_better` false (latencies) the ratio stays b / a and the
-    verdict turns round. Raises BadValue for no pairs, or a value that is not above zero.
+    equivalent. With `higher_is_better` false (latencies) the ratio is still b / a and the
+    verdict is reversed. Raises BadValue for no pairs, or a value that is not above zero.
     """
     _check_fractions(delta=delta, alpha=alpha)
     logs = _log_ratios(pairs)
@@ -130,8 +130,8 @@ def compare(
 def calibrate(pairs: Sequence[Pair], *, alpha: float = 0.05) -> Calibration:
     """Judge pairs that measured the same configuration twice: the machine's own noise.
 
-    A false alarm is due once in twenty calibrations; more of them mean that the pairs are not
-    independent, and then no verdict from this machine can be trusted.
+    One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
+    independent, and that no verdict from this machine can be trusted.
     """
     seen = compare(pairs, alpha=alpha)
     return Calibration(
@@ -146,7 +146,9 @@ def calibrate(pairs: Sequence[Pair], *, alpha: float = 0.05) -> Calibration:
 
 
 def blocks_needed(sd: float, delta: float, *, alpha: float = 0.05, power: float = POWER) -> int:
-    """Pairs that find a true ratio of 1 + delta with this power, log ratios spreading by `sd`.
+    """Return the number of pairs that find a true ratio of 1 + delta with this power.
+
+    `sd` is the standard deviation of the log ratios.
 
     The least n with (t(1 - alpha/2, n-1) + t(power, n-1)) * sd / sqrt(n) <= ln(1 + delta).
     """
@@ -157,7 +159,7 @@ def blocks_needed(sd: float, delta: float, *, alpha: float = 0.05, power: float 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values of several comparisons (Holm, step down), in the order given.
+    """Adjust the p values of several comparisons (Holm, step down), in the given order.
 
     >>> holm([0.25, 0.125])
     [0.25, 0.25]
@@ -214,7 +216,7 @@ def _because(verdict: Verdict, pairs: int, delta: float) -> str:
 
 
 def _more_blocks(verdict: Verdict, logs: Sequence[float], band: float, alpha: float) -> int | None:
-    """Whichever comes first: excluding no difference, or fitting the interval into ±band."""
+    """Return the blocks until no difference is excluded or the interval fits into ±band."""
     if verdict is not Verdict.UNDECIDED:
         return None
     if len(logs) < FEWEST_PAIRS:
@@ -226,7 +228,7 @@ def _more_blocks(verdict: Verdict, logs: Sequence[float], band: float, alpha: fl
 
 def _blocks_for(sd: float, effect: float, alpha: float, power: float) -> int:
     normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
-    # Student's quantiles exceed the normal ones: this start is never too high.
+    # Student's quantiles exceed the normal ones: this initial value is never too high.
     blocks = max(FEWEST_PAIRS, math.floor((normal * sd / effect) ** 2))
     while _detectable(sd, blocks, alpha, power) > effect:
         blocks += 1
@@ -234,7 +236,7 @@ def _blocks_for(sd: float, effect: float, alpha: float, power: float) -> int:
 
 
 def _detectable(sd: float, pairs: int, alpha: float, power: float = POWER) -> float:
-    """The log ratio that this many pairs find with this power."""
+    """Return the log ratio that this many pairs detect with this power."""
     if pairs < 2:
         return math.inf
     quantiles = _student(1 - alpha / 2, pairs - 1) + _student(power, pairs - 1)
@@ -270,7 +272,7 @@ def _hodges_lehmann(logs: Sequence[float]) -> float:
 
 
 def _signed_rank_interval(logs: Sequence[float], alpha: float) -> Interval | None:
-    """From the k-th smallest to the k-th largest Walsh average; exact for symmetric noise."""
+    """Return the k-th smallest to k-th largest Walsh average; exact for symmetric noise."""
     place = _signed_rank_place(len(logs), alpha)
     if place == 0:
         return None
@@ -280,7 +282,7 @@ def _signed_rank_interval(logs: Sequence[float], alpha: float) -> Interval | Non
 
 @lru_cache(maxsize=256)
 def _signed_rank_place(pairs: int, alpha: float) -> int:
-    """The largest k with P(signed-rank sum < k) <= alpha / 2; zero if there is none."""
+    """Return the largest k with P(signed-rank sum < k) <= alpha / 2; zero if there is none."""
     if pairs > MOST_FOR_EXACT:
         return 0
     ways = [1]  # ways[w]: subsets of the ranks so far that add up to w
@@ -300,7 +302,7 @@ def _exp(value: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _student(probability: float, freedom: int) -> float:
-    """Quantile of Student's t."""
+    """Return a quantile of Student's t."""
     try:
         from scipy.special import stdtrit
     except ImportError as missing:
@@ -309,7 +311,7 @@ def _student(probability: float, freedom: int) -> float:
 
 
 def _student_below(value: float, freedom: int) -> float:
-    """P(t <= value)."""
+    """Return P(t <= value)."""
     try:
         from scipy.special import stdtr
     except ImportError as missing:

@@ -1,14 +1,15 @@
-"""Where does a series run flat? Levels at which values crowd with an edge above.
+"""Find the levels at which a series runs flat, where values cluster below an edge.
 
-A ceiling leaves its mark in two ways. Among the values around that time, many lie within a per
-cent of one level and few just above it. In time, they lie there one after another, for the ceiling
-takes the demand's own noise away. A peak of the day has the first only in part (values crowd below
-it as well), a busy mean has neither. One maximum says nothing and is not looked at.
+A ceiling shows in two ways. Among the values around that time, many are within a percent of one
+level and few just above it. In time, they follow one another, because the ceiling cuts off the
+demand's own noise. A daily peak shows only part of the first (values also cluster below it), a
+busy mean shows neither. A single maximum proves nothing and is ignored.
 
-A level has to stand out among the points around it, not among all: what a load does on other days
-at the same level neither hides a ceiling nor makes one. Stretches at one level are then joined.
+A level has to stand out among the points around it, not among all: loads at the same level on
+other days neither hide a ceiling nor create one. Stretches at one level are then joined.
 
-Nothing here knows what the values measure. The steps are as CloudWatch's, minutes or longer.
+Nothing here depends on what the values measure. The steps are like CloudWatch's, minutes or
+longer.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-#: Half the width of a level, as a share of it: a minute's average at a ceiling wobbles by less.
+#: Half the width of a level, as a share of it: at a ceiling, one-minute averages vary by less.
 BAND: Final = 0.015
-#: Holes of so many points, gaps included, do not end a run.
+#: Holes of up to this many points, gaps included, do not end a run.
 HOLE: Final = 2
-#: Of the points that follow each other, those that must lie at the level, and within half of BAND:
-#: a smooth peak's are spread evenly over it.
+#: The share of consecutive points that must be at the level, and within half of BAND: those of a
+#: smooth peak are spread evenly over it.
 SOLID: Final = 0.85
 TIGHT: Final = 0.6
-#: Points in a run, whatever the step: fewer come about by chance.
+#: Points in a run, whatever the step: shorter ones occur by chance.
 SHORTEST_RUN: Final = 6
-#: Points at a level altogether, and those that one run at least must have.
+#: Fewest points at a level in total, and in its longest run.
 FEWEST_POINTS: Final = 20
 LONGEST_RUN_AT_LEAST: Final = 10
 #: How much denser a level must be than its neighbours just above and just below.
 EDGE_ABOVE: Final = 5.0
 EDGE_BELOW: Final = 1.8
-#: Points among which a level has to stand out, half of them new each time: of minutes some three
-#: hours, fifteen windows a day.
+#: Points among which a level has to stand out, half of them new each time: with minutes, about
+#: three hours, fifteen windows a day.
 WINDOW: Final = 192
 
-_HALF: Final = 0.01  # of the logarithm, on either side: what makes a level while it is looked for
-_APART: Final = 0.025  # to the middle of a neighbour
-#: Stretches that lie so close are at one level: it moves by less from day to day.
+_HALF: Final = 0.01  # of the logarithm, on either side: the width of a level during the search
+_APART: Final = 0.025  # distance to the middle of a neighbour
+#: Stretches this close are at the same level: it moves by less from day to day.
 _SAME: Final = 0.0075
 
 
@@ -56,25 +57,25 @@ _SAME: Final = 0.0075
 class Plateau:
     """One level at which a series ran flat."""
 
-    level: float  # median of the values there
+    level: float  # median of its values
     spans: tuple[tuple[int, int], ...]  # runs in time: first point, one past the last
     points: int  # in those runs, gaps not counted
     share: float  # of all points that have a value
-    spread: float  # robust standard deviation there, relative to the level
-    above: float  # times as dense as just above; large where there is nothing
-    below: float  # times as dense as just below
-    calm: float  # point-to-point noise there, over that elsewhere; 1 when it cannot be told
+    spread: float  # robust standard deviation, relative to the level
+    above: float  # how many times as dense as just above; large if nothing is there
+    below: float  # how many times as dense as just below
+    calm: float  # point-to-point noise at the level, over that elsewhere; 1 if unknown
 
     @property
     def longest(self) -> int:
-        """Points of the longest run."""
+        """The number of points in the longest run."""
         return max(end - start for start, end in self.spans)
 
 
 def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
-    """The levels at which `values` ran flat, highest first; NaN is a gap, in equal steps.
+    """Return the levels at which `values` ran flat, highest first; NaN is a gap, in equal steps.
 
-    `at_least` leaves lower levels out. MissingPart without numpy.
+    `at_least` excludes lower levels. Raises MissingPart without numpy.
     """
     logs, known = _logarithms(values, at_least)
     if known.sum() < FEWEST_POINTS:
@@ -87,10 +88,10 @@ def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
 def stretches(
     values: Values, mask: Mask, *, shortest: int = LONGEST_RUN_AT_LEAST, fewest: int = FEWEST_POINTS
 ) -> Plateau | None:
-    """The points of a mask as one plateau, when enough of them follow each other; else None.
+    """Return a mask's points as one plateau, if enough of them are consecutive; else None.
 
-    For levels that are known to be ceilings by other means than the crowd: runs of `shortest`
-    points at least, `fewest` in all.
+    For levels known to be ceilings by other evidence than clustering: with runs of at least
+    `shortest` points, and `fewest` in total.
     """
     logs, known = _logarithms(values)
     spans = runs(mask & known, hole=HOLE, shortest=shortest)
@@ -99,7 +100,7 @@ def stretches(
 
 
 def densest(values: Values, half: float) -> float | None:
-    """The value around which, within this share on either side, most others lie; None of none."""
+    """Return the value with the most others within this share on either side; None if empty."""
     np = numpy()
     ordered = np.sort(np.log(values[np.isfinite(values) & (values > 0)]))
     if not len(ordered):
@@ -108,7 +109,7 @@ def densest(values: Values, half: float) -> float | None:
 
 
 def _around(ordered: Values, half: float, middle: float = 0.0) -> Values:
-    """Of each value, how many lie within `half` of the place that is `middle` away from it."""
+    """Return, for each value, how many are within `half` of the place `middle` away from it."""
     np = numpy()
     low = np.searchsorted(ordered, ordered + middle - half, "left")
     many: Values = np.searchsorted(ordered, ordered + middle + half, "right") - low
@@ -116,7 +117,7 @@ def _around(ordered: Values, half: float, middle: float = 0.0) -> Values:
 
 
 def united(values: Values, some: Sequence[Plateau]) -> Plateau:
-    """Several plateaus of one level as one; the first of them if they have none in common."""
+    """Return plateaus of one level as one, or the first of them if too few points remain."""
     logs, known = _logarithms(values)
     spans = [
         _Stretch(0.0, span, one.above, one.below) for one in some for span in one.spans
@@ -125,14 +126,14 @@ def united(values: Values, some: Sequence[Plateau]) -> Plateau:
 
 
 def _logarithms(values: Values, at_least: float = 0.0) -> tuple[Values, Mask]:
-    """Of what is known and above; 0 elsewhere."""
+    """Return logarithms of the known values above the limit, 0 elsewhere, and their mask."""
     np = numpy()
     known = np.isfinite(values) & (values > max(at_least, 0.0))
     return np.log(np.where(known, values, 1.0)), known
 
 
 def numpy() -> Any:
-    """The package, loaded when first needed; MissingPart without it."""
+    """Return the package, loaded on first use; MissingPart without it."""
     try:
         import numpy as np
     except ImportError:
@@ -141,7 +142,7 @@ def numpy() -> Any:
 
 
 def runs(mask: Mask, *, hole: int = 0, shortest: int = 1) -> list[tuple[int, int]]:
-    """Stretches of True as (first, one past the last); holes up to `hole` points are bridged."""
+    """Return stretches of True as (first, one past the last); bridge holes up to `hole` points."""
     np = numpy()
     steps = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
     joined: list[list[int]] = []
@@ -154,7 +155,7 @@ def runs(mask: Mask, *, hole: int = 0, shortest: int = 1) -> list[tuple[int, int
 
 
 def inside(spans: Sequence[tuple[int, int]], length: int) -> Mask:
-    """True at the points of the spans."""
+    """Return a mask that is True at the points of the spans."""
     np = numpy()
     mask: Mask = np.zeros(length, dtype=bool)
     for start, end in spans:
@@ -164,7 +165,7 @@ def inside(spans: Sequence[tuple[int, int]], length: int) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Points that follow each other at one level, as one window sees them."""
+    """Consecutive points at one level, as one window sees them."""
 
     level: float  # logarithm
     span: tuple[int, int]
@@ -173,12 +174,12 @@ class _Stretch:
 
 
 def _windows(length: int) -> range:
-    """Where each window begins; the last may be short."""
+    """Return the start of each window; the last may be short."""
     return range(0, max(length - WINDOW // 2, 1), WINDOW // 2)
 
 
 def _local(logs: Values, known: Mask, first: int) -> Iterator[_Stretch]:
-    """What runs flat in the window that begins there."""
+    """Yield what runs flat in the window that begins at `first`."""
     np = numpy()
     here, there = logs[first : first + WINDOW], known[first : first + WINDOW]
     for level, above, below in _crowded(here[there]):
@@ -193,7 +194,7 @@ def _local(logs: Values, known: Mask, first: int) -> Iterator[_Stretch]:
 
 
 def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
-    """Levels (as logarithms) denser than what is above and below, and how much denser."""
+    """Yield levels (as logarithms) denser than above and below, and how much denser."""
     np = numpy()
     ordered = np.sort(logs)
 
@@ -213,7 +214,7 @@ def _crowded(logs: Values) -> Iterator[tuple[float, float, float]]:
 
 
 def _levels(found: list[_Stretch]) -> Iterator[list[_Stretch]]:
-    """Stretches of one level together; the level with the longest of them first."""
+    """Yield stretches grouped by level; the level with the longest stretch first."""
     left = sorted(found, key=lambda one: one.span[0] - one.span[1])
     while left:
         level = left[0].level
@@ -225,7 +226,7 @@ def _joined(
     values: Values, logs: Values, known: Mask, some: Sequence[_Stretch],
     least: tuple[int, int] = (LONGEST_RUN_AT_LEAST, FEWEST_POINTS),
 ) -> Plateau | None:  # fmt: skip
-    """One plateau out of stretches, windows' overlaps counted once; None for too little."""
+    """Return one plateau from stretches, counting overlaps once; None if there is too little."""
     np = numpy()
     covered = inside([one.span for one in some], len(values))
     spans = runs(covered, shortest=min(SHORTEST_RUN, least[0]))
@@ -250,7 +251,7 @@ def _joined(
 
 
 def _calm(logs: Values, known: Mask, there: Mask) -> float:
-    """Median step inside over median step outside."""
+    """Return the median step inside over the median step outside."""
     np = numpy()
     steps, valid = np.abs(np.diff(logs)), known[1:] & known[:-1]
     within = valid & there[1:] & there[:-1]

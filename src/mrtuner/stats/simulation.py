@@ -1,7 +1,7 @@
-"""How often does a way of benchmarking call a difference that is not there? Simulated machines.
+"""Simulate machines to see how often a benchmarking method reports a nonexistent difference.
 
-The machine drifts: its log throughput follows an AR(1) process from run to run, and every run has
-noise of its own. Both arms are equal unless an effect is planted. Needs numpy (extra prove).
+The machine drifts: its log throughput follows an AR(1) process from run to run, and every run
+adds its own noise. Both arms are equal unless an effect is planted. Needs numpy (extra prove).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Logs = NDArray[np.float64]  # [repeat, pair, arm], logs of throughput
-    #: Lower and upper end of the interval of the log ratio, by repeat.
+    #: Lower and upper ends of the interval of the log ratio, by repeat.
     Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _ALPHA: Final = 0.05
@@ -27,11 +27,11 @@ _RESAMPLES: Final = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What disturbs the runs; standard deviations of log throughput."""
+    """The disturbances of the runs; standard deviations of log throughput."""
 
-    noise: float = 0.02  # of each run, on its own
+    noise: float = 0.02  # of each run independently
     drift: float = 0.05
-    memory: float = 0.9  # of the drift, from one run to the next
+    memory: float = 0.9  # correlation of the drift from one run to the next
 
     def __post_init__(self) -> None:
         if not (0 <= self.noise < 1 and 0 <= self.drift < 1 and 0 <= self.memory < 1):
@@ -40,7 +40,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One way of benchmarking with so many pairs of runs."""
+    """One benchmarking method with a number of pairs of runs."""
 
     way: str
     pairs: int
@@ -56,7 +56,7 @@ def simulate(
     repeats: int = 1500,
     seed: int = 1,
 ) -> list[Outcome]:
-    """Every way on its own stream of chance; the same seed gives the same figures.
+    """Run every method on its own random stream; the same seed gives the same figures.
 
     `effect` is planted: 0.05 makes the second arm 5 % faster, and `called` becomes the power.
     """
@@ -87,7 +87,7 @@ def simulate(
 def _runs(
     chance: np.random.Generator, machine: Machine, repeats: int, pairs: int, *, in_blocks: bool
 ) -> Logs:
-    """In blocks each pair is run at once, in random order; else all of one arm, then the other."""
+    """In blocks, run pairs together in random order; else all of one arm, then the other."""
     import numpy as np
 
     drift = np.empty((repeats, 2 * pairs))
@@ -104,7 +104,7 @@ def _runs(
 
 
 def _bootstrap_of_medians(logs: Logs, chance: np.random.Generator) -> Ends:
-    """Percentiles of the ratio of medians, each arm resampled for itself."""
+    """Percentiles of the ratio of medians, each arm resampled separately."""
     import numpy as np
 
     repeats, pairs, _ = logs.shape
@@ -118,7 +118,7 @@ def _bootstrap_of_medians(logs: Logs, chance: np.random.Generator) -> Ends:
 
 
 def _paired_bootstrap(logs: Logs, chance: np.random.Generator) -> Ends:
-    """Percentiles of the median log ratio, pairs resampled."""
+    """Percentiles of the median log ratio, with pairs resampled."""
     import numpy as np
 
     differences = logs[:, :, 1] - logs[:, :, 0]
@@ -131,7 +131,7 @@ def _paired_bootstrap(logs: Logs, chance: np.random.Generator) -> Ends:
 
 
 def _paired_t(logs: Logs, _chance: np.random.Generator) -> Ends:
-    """What a proof and a grid use: Student's t on the log ratios of blocks."""
+    """The method of a proof and a grid: Student's t on the log ratios of blocks."""
     import numpy as np
     from scipy import stats
 

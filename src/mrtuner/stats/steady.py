@@ -1,4 +1,4 @@
-"""Is a run steady, and where does its warm-up end? From its transactions in each second."""
+"""Whether a run is steady, and where its warm-up ends, from its transactions per second."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Final
 
-#: MSER-5 averages so many seconds before it looks.
+#: MSER-5 first averages this many seconds.
 BATCH: Final = 5
-#: Between the two halves of a run; beyond it the run has not been steady.
+#: Difference between the two halves of a run beyond which it was not steady.
 HALF_RUN_DRIFT: Final = 0.10
-#: The robust coefficient of variation over runs: worth a warning, and beyond any verdict.
+#: The robust coefficient of variation over runs: limits for a warning, and for any verdict.
 CV_WARN: Final = 0.05
 CV_REFUSE: Final = 0.15
 
@@ -18,15 +18,15 @@ _NORMAL: Final = 1.4826  # a normal distribution's standard deviation over its M
 
 
 def warm_up_seconds(seconds: int) -> int:
-    """The warm-up of a run of so many seconds: 15 s, or a tenth of it if that is more."""
+    """Return the warm-up of a run of this many seconds: 15 s, or a tenth of it if that is more."""
     return max(15, -(-seconds // 10))
 
 
 def mser5(per_second: Sequence[float]) -> int | None:
-    """Seconds to drop at the start, by MSER-5; None where the series never settles.
+    """Return the seconds to drop at the start, by MSER-5; None where the series never settles.
 
-    The cut is the one that leaves the mean of the rest best known: the least sum of squares over
-    the square of their number. A cut in the second half says that there is no steady part.
+    The best cut leaves the mean of the rest known best: it has the least sum of squares over the
+    square of the number of values. A cut in the second half means that there is no steady part.
     White, "An effective truncation heuristic for bias reduction", Simulation 69 (1997).
     """
     batches = [
@@ -41,7 +41,7 @@ def mser5(per_second: Sequence[float]) -> int | None:
 
 
 def half_run_drift(per_second: Sequence[float]) -> float | None:
-    """Second half over first half, less one: 0.1 for a tenth faster; None if it cannot be told."""
+    """Return second half over first half, minus one: 0.1 for a tenth faster; None if unknown."""
     half = len(per_second) // 2
     if half < 1:
         return None
@@ -50,7 +50,7 @@ def half_run_drift(per_second: Sequence[float]) -> float | None:
 
 
 def robust_cv(values: Sequence[float]) -> float | None:
-    """1.4826 MAD / median; None for fewer than three values, or a median of zero."""
+    """Return 1.4826 MAD / median; None for fewer than three values, or a median of zero."""
     if len(values) < 3:
         return None
     middle = median(values)

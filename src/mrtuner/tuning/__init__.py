@@ -1,6 +1,6 @@
-"""The main job: facts, rules, budget, advice.
+"""The main job: from facts through rules and the memory budget to advice.
 
-`tune` is the one entry: a described machine, this machine, or a running server.
+`tune` is the only entry point: for a described machine, this machine, or a running server.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def tune(
 ) -> Tuning:
     """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
 
-    Sizes are bytes or texts such as ``"16GB"``; `cpus` is a count, `connections` sessions of
-    applications (max_connections is that and what the server reserves), `active` how many of them
-    run a statement at the same moment; `huge_pages` says that they are or will be reserved for
-    shared memory, so that page tables need not be counted; `storage` is hdd, ssd, nvme, ebs,
-    network or overlay; `workload` web, oltp, olap, mixed (where nothing is said) or desktop;
-    `ceiling` the share of memory the worst case may take (0.9). `wal_disk` is the size of a volume
-    that pg_wal has to itself; `iops` and `throughput` [bytes a second] are what the data's volume
-    can do; `rto` is the longest crash recovery allowed ("60s"). With `memory` or `cpus` and no
-    `dsn` another machine is meant, and what is not said is Unknown.
+    Sizes are bytes or texts such as ``"16GB"``. `cpus` is a count. `connections` is the number of
+    application sessions (max_connections adds what the server reserves), and `active` how many of
+    them run a statement at the same moment. `huge_pages` says that huge pages are, or will be,
+    reserved for shared memory, so that page tables need not be counted. `storage` is hdd, ssd,
+    nvme, ebs, network or overlay; `workload` is web, oltp, olap, mixed (the default) or desktop;
+    `ceiling` is the share of memory that the worst case may use (0.9). `wal_disk` is the size of
+    pg_wal's own volume; `iops` and `throughput` [bytes a second] are what the data volume can do;
+    `rto` is the longest crash recovery allowed ("60s"). `memory` or `cpus` without `dsn` describes
+    another machine, on which everything not given is Unknown.
 
-    Raises BadValue for input that means nothing, DoesNotFit when the connections asked for
-    cannot be held by the memory, ConnectError when the server cannot be read.
+    Raises BadValue for invalid input, DoesNotFit when the memory cannot hold the connections asked
+    for, and ConnectError when the server cannot be read.
 
     >>> tune(memory="16GB", cpus=4, storage="ssd", postgres=17)["shared_buffers"].value
     '4GB'
@@ -93,7 +93,7 @@ def _tune_dsn(dsn: str, said: gather.Flags) -> Tuning:
 
 
 def tune_server(server: Server, said: gather.Flags | None = None) -> Tuning:
-    """Advise settings for a server that was read; its machine is probed when it is ours."""
+    """Advise settings for a server already read; probe its machine if it is this one."""
     host = _host_of(server)
     return _finish(gather.live(said or gather.Flags(), server, host), host=host, server=server)
 

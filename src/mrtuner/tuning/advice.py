@@ -1,4 +1,4 @@
-"""The answer: one explained value for each parameter, with the budget that holds them."""
+"""The answer: one explained value for each parameter, and the memory budget they fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to know beside the values."""
+    """Something worth knowing besides the values."""
 
     level: Level
     text: str
@@ -40,12 +40,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something only a person can do, with the commands for it."""
+    """A manual step, with its commands."""
 
     purpose: str
     commands: tuple[str, ...]
-    now: str = ""  # the value now, where it was seen
-    risk: str = ""  # what may go wrong
+    now: str = ""  # the present value, if it was seen
+    risk: str = ""  # what can go wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Advice:
     now: Value | None  # in force, or the version's default for a described machine
     origin: str  # where `now` comes from: "default", "file", "postgresql.auto.conf", …
     target: Value | None  # in force afterwards
-    scales: Expr | None  # what `target` was worked out from: sizes in bytes, counts as they are
-    asked: Expr | None = None  # the same, kept where the value in force was near enough
-    described: bool = False  # of a described machine: `now` is the default, not what is in force
+    scales: Expr | None  # what `target` was computed from: sizes in bytes, counts as they are
+    asked: Expr | None = None  # the same, even if the value in force was near enough to keep
+    described: bool = False  # for a described machine: `now` is the default, not what is in force
 
     @property
     def name(self) -> str:
@@ -78,25 +78,25 @@ class Advice:
 
     @property
     def value(self) -> str:
-        """What the parameter should be, as configuration text: ``4GB``."""
+        """The advised value, as configuration text: ``4GB``."""
         return self._show(self.target)
 
     @property
     def current(self) -> str:
-        """What it is now, as configuration text."""
+        """The present value, as configuration text."""
         return self._show(self.now)
 
     @property
     def changes(self) -> bool:
-        """Whether something is to be done (a suggestion is not)."""
+        """Whether the parameter is to be changed (a suggestion does not count)."""
         return isinstance(self.verdict, Change) and not self.rule.suggestion
 
     @property
     def written(self) -> bool:
-        """Whether files and statements carry it: a change, or what the others are built on.
+        """Whether files and statements include it: changes, and what other values build on.
 
-        The budget of a described machine rests on its max_connections, and the server that gets
-        the file may have another one than the default.
+        The budget of a described machine is based on its max_connections, and the server that gets
+        the file may not have the default.
         """
         return self.changes or (
             self.described and self.rule.always and not isinstance(self.verdict, Unknown)
@@ -109,25 +109,25 @@ class Advice:
 
     @property
     def reason(self) -> str:
-        """One sentence."""
+        """The reason, in one sentence."""
         return self.verdict.because
 
     @property
     def unit(self) -> int | None:
-        """Bytes in the parameter's base unit; None where it is no size."""
+        """Bytes in the parameter's base unit; None if it is not a size."""
         return memory_unit(self.parameter.unit) if self.parameter.unit else None
 
     @property
     def expression(self) -> Expr | None:
-        """The value over the machine in the parameter's base unit, as a parameter group needs it.
+        """The value in terms of the machine, in base units, as a parameter group needs it.
 
-        On one machine it may be a little above `target`, which is rounded down for people.
+        On a given machine it may be slightly above `target`, which is rounded down for readability.
         """
         return self.scales.in_unit(self.unit) if self.scales and self.unit else self.scales
 
     @property
     def formula(self) -> str | None:
-        """The same in words, sizes in bytes; None for a constant."""
+        """The expression in words, sizes in bytes; None for a constant."""
         if isinstance(self.verdict, Change) and self.verdict.formula:
             return self.verdict.formula
         if self.scales is None or isinstance(self.scales, Constant):
@@ -136,7 +136,7 @@ class Advice:
 
     @property
     def basis(self) -> Basis:
-        """Measured, arithmetic or convention."""
+        """Whether the value was measured, computed, or is convention."""
         own = self.verdict.basis if isinstance(self.verdict, Change) else None
         return own or self.rule.basis
 
@@ -170,18 +170,18 @@ def _count(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How long a crash may cost: WAL to replay at worst, and seconds at two rates."""
+    """What a crash may cost: the most WAL to replay, and the seconds it takes at two rates."""
 
     wal: int  # bytes
     fast: float
     slow: float
     how: str
-    pace: str  # on what the two rates rest
+    pace: str  # the evidence for the two rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning(Mapping[str, Advice]):
-    """The result of `tune`, by parameter name; the same object behind every face."""
+    """The result of `tune`, by parameter name; every interface uses this object."""
 
     situation: Situation
     given: tuple[Given, ...]
@@ -205,12 +205,12 @@ class Tuning(Mapping[str, Advice]):
 
     @property
     def changes(self) -> list[Advice]:
-        """What is to be set, in the order of decision."""
+        """The parameters to change, in the order they were decided."""
         return [item for item in self.advice.values() if item.changes]
 
     @property
     def title(self) -> str:
-        """One line: for which version and machine this is."""
+        """One line naming the version and machine."""
         memory = pretty_bytes(self.situation.memory.size) if self.situation.memory else "?"
         cpus = self.situation.cpus.count if self.situation.cpus else "?"
         storage = self.situation.storage or "?"
@@ -220,7 +220,7 @@ class Tuning(Mapping[str, Advice]):
         )
 
     def lines(self) -> list[Line]:
-        """What files and statements carry, for `render`."""
+        """The lines that files and statements contain, for `render`."""
         return [
             Line(
                 name=item.name,
@@ -234,7 +234,7 @@ class Tuning(Mapping[str, Advice]):
         ]
 
     def offers(self) -> list[Line]:
-        """Settings for those for whom a condition holds that could not be checked."""
+        """Settings that apply under a condition that could not be checked."""
         return [
             Line(
                 name=item.name,
@@ -250,7 +250,7 @@ class Tuning(Mapping[str, Advice]):
 
     @property
     def assumed(self) -> str | None:
-        """What is taken for granted of a volume whose size nobody said."""
+        """The assumption made about a volume of unknown size; None if there is none."""
         situation = self.situation
         disk = situation.disk.size if situation.disk else None
         wal_disk = situation.wal_disk.size if situation.wal_disk else None
@@ -262,7 +262,7 @@ class Tuning(Mapping[str, Advice]):
         )
 
     def as_(self, format: str) -> str:
-        """What is to be set, in one of `mrtuner.formats.FORMATS`, or ``json``."""
+        """The settings to change, in one of `mrtuner.formats.FORMATS`, or ``json``."""
         if format == "json":
             import json
 
@@ -273,11 +273,11 @@ class Tuning(Mapping[str, Advice]):
         return render(format, [*self.lines(), *self.offers()], title=title)
 
     def as_conf(self) -> str:
-        """An include file for postgresql.conf, reasons as comments."""
+        """An include file for postgresql.conf, with the reasons as comments."""
         return self.as_("conf")
 
     def as_sql(self) -> str:
-        """ALTER SYSTEM statements and the reload."""
+        """ALTER SYSTEM statements and a reload."""
         return self.as_("sql")
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The memory budget: what everything may take at once, and what is left for sessions.
+"""The memory budget: what everything may use at the same time, and what that leaves for sessions.
 
 The worst case is shared memory, every connection running its sorts and hashes at the same
 moment, every parallel worker doing the same, every autovacuum worker and one maintenance
@@ -6,10 +6,10 @@ command at their limits, each process's own overhead, and the page tables of eve
 has touched all of shared memory, unless huge pages are proved to hold it. Each part is an
 expression, so the same sum is a number for one machine and a formula for a family of them.
 
-Where somebody says how many sessions are active at the same moment, only those sort.
+If the number of simultaneously active sessions is given, only those sort.
 
-Left out, and said so in docs/concepts/budget.md: temporary tables (temp_buffers) and memory that
-extensions take.
+Not counted, as docs/concepts/budget.md says: temporary tables (temp_buffers) and memory that
+extensions use.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 #: Private memory and page tables of one backend. Measured on 18.6 after 25 s of pgbench with
 #: prepared statements: 2.2 to 2.5 MB. A session that has touched 1,000 tables took 24 MB.
 BACKEND: Final = 2560 * KiB
-#: Beside buffers, PostgreSQL's shared memory holds descriptors, lock tables, I/O handles and
-#: statistics. A bound above `postgres -C shared_memory_size` of 15 to 18 (a test compares them):
+#: Besides buffers, PostgreSQL's shared memory holds descriptors, lock tables, I/O handles and
+#: statistics. An upper bound on `postgres -C shared_memory_size` of 15 to 18 (checked by a test):
 #: 3 % of shared_buffers, 112 kB for each connection and worker process, 20 MB.
 SHARED_SHARE: Final = Fraction(103, 100)
 SHARED_PER_PROCESS: Final = 112 * KiB
@@ -37,12 +37,12 @@ SHARED_FIXED: Final = 20 * MiB
 #: an idle 18.6: 5 MB for the postmaster, 0.3 to 0.7 MB for each of the others, 9 MB in all.
 AUXILIARY: Final = 10
 AUXILIARY_MEMORY: Final = 16 * MiB
-#: The size that Linux gives on x86-64, and on arm64 with 4 kB pages.
+#: Linux's size on x86-64, and on arm64 with 4 kB pages.
 HUGE_PAGE: Final = 2 * MiB
 #: A page-table entry takes 8 bytes for each 4 kB page that a process has touched.
 #: Source: x86-64 and arm64, four levels with 4 kB pages; the upper levels add a 512th of it.
 PAGE_TABLE_SHARE: Final = 512
-#: Below this, a sort of a few thousand rows already goes to disk: better refused than advised.
+#: Below this, a sort of a few thousand rows already spills: better to refuse than to advise it.
 LEAST_WORK_MEM: Final = 256 * KiB
 #: Before 17 a vacuum could use at most 1 GB for dead row pointers.
 VACUUM_CAP: Final = GiB
@@ -79,7 +79,7 @@ class Budget:
 
     @property
     def total(self) -> Bytes:
-        """All parts at once."""
+        """The sum of all parts."""
         return Bytes(sum(part.size for part in self.parts))
 
     @property
@@ -100,22 +100,22 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The values in force afterwards: sizes as expressions [bytes], the rest as plain values.
+    """The values that will be in force: sizes as expressions [bytes], the rest as plain values.
 
-    Counts are numbers even where a rule wrote them over CPUs: a formula over memory can
-    divide by a number of sessions, not by another formula.
+    Counts are numbers even where a rule derived them from CPUs: a formula over memory can be
+    divided by a number of sessions, but not by another formula.
     """
 
     sizes: dict[str, Expr] = field(default_factory=dict)
-    actual: dict[str, Expr] = field(default_factory=dict)  # the same, rounded, on this machine
+    actual: dict[str, Expr] = field(default_factory=dict)  # `sizes` as rounded for this machine
     plain: dict[str, Value] = field(default_factory=dict)
 
     def settled(self) -> Chosen:
-        """The sizes that this machine really gets."""
+        """The same choice with the sizes that this machine really gets."""
         return Chosen(sizes=self.actual, actual=self.actual, plain=self.plain)
 
     def size(self, name: str) -> Expr:
-        """A memory parameter in bytes; what -1 stands for is filled in."""
+        """Return a memory parameter in bytes, with -1 replaced by what it stands for."""
         if name == "wal_buffers" and self._automatic(name):
             # Source: xlog.c, XLOGChooseNumBuffers: a thirty-second, one WAL segment at most.
             return least(16 * MiB, greatest(64 * KiB, self.size("shared_buffers") / 32))
@@ -124,7 +124,7 @@ class Chosen:
         return self.sizes[name]
 
     def count(self, name: str) -> int:
-        """A parameter that counts something."""
+        """Return a parameter that counts something."""
         return int(self.plain[name])
 
     @property
@@ -137,14 +137,14 @@ class Chosen:
 
 
 def operations(workload: Workload) -> int:
-    """Memory-hungry plan nodes that each session is taken to run at the same moment."""
+    """Memory-hungry plan nodes that each session is assumed to run at the same moment."""
     return 2 if workload is Workload.OLAP else 1
 
 
 def consumers(chosen: Chosen, workload: Workload, active: int | None = None) -> int:
-    """How many full sets of sorts and hashes may be held at once.
+    """How many full sets of sorts and hashes may be in memory at the same moment.
 
-    `active` is how many sessions somebody said run a statement at the same moment; None is all.
+    `active` is the stated number of sessions that run a statement at the same moment; None: all.
     """
     sessions = chosen.count("max_connections")
     if active is not None:
@@ -153,12 +153,12 @@ def consumers(chosen: Chosen, workload: Workload, active: int | None = None) -> 
 
 
 def ceiling(share: float) -> Expr:
-    """The most that the worst case may take."""
+    """The most that the worst case may use."""
     return MEMORY * Fraction(share).limit_denominator(1000)
 
 
 def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None) -> list[Part]:
-    """Everything but the sessions' own sorts and hashes."""
+    """Everything except the sessions' own sorts and hashes."""
     workers = chosen.count("autovacuum_max_workers")
     processes = chosen.count("max_connections") + chosen.count("max_parallel_workers") + workers
     vacuum = chosen.size("autovacuum_work_mem")
@@ -186,14 +186,14 @@ def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None)
 
 
 def covered(chosen: Chosen, huge_pages: HugePages | None) -> bool:
-    """Whether huge pages are proved to hold all of shared memory as it was chosen."""
+    """Whether huge pages are proved to hold all of the chosen shared memory."""
     if huge_pages is None or huge_pages.covers is None:
         return huge_pages is not None
     return huge_pages.hold(_shared(chosen.settled()).evaluate({}))
 
 
 def shared_bound(buffers: Expr | int, wal_buffers: Expr | int, processes: int) -> Expr:
-    """The most shared memory that the server takes; `processes` are connections and workers."""
+    """The most shared memory that the server uses; `processes` counts connections and workers."""
     return total(
         as_expr(buffers) * SHARED_SHARE,
         as_expr(wal_buffers),
@@ -209,14 +209,14 @@ def _shared(chosen: Chosen) -> Expr:
 def room_for_sessions(
     chosen: Chosen, major: int, share: float, huge_pages: HugePages | None = None
 ) -> Expr:
-    """Bytes under the ceiling that no other part may claim."""
+    """Bytes under the ceiling that no other part can use."""
     fixed = fixed_parts(chosen, major, huge_pages)
     return total(ceiling(share), *(part.expr * -1 for part in fixed))
 
 
 def left_for_caches(chosen: Chosen, situation: Situation) -> Expr:
-    """Bytes under the ceiling that are expected to be left for shared buffers and the kernel's
-    cache: the same sum with the active sessions in place of all, and no maintenance command.
+    """Bytes under the ceiling expected to be left for shared buffers and the kernel's cache:
+    the same sum with only the active sessions, and without a maintenance command.
     """
     active = situation.active(chosen.count("max_connections")).count
     helpers = active * chosen.count("max_parallel_workers_per_gather")
@@ -244,7 +244,7 @@ def draw_up(
     huge_pages: HugePages | None = None,
     active: int | None = None,
 ) -> Budget | None:
-    """The budget on one machine; None when its memory is unknown.
+    """Return the budget on one machine, or None if its memory is unknown.
 
     `active` is as in `consumers`; page tables count unless `huge_pages` hold shared memory.
     """

@@ -1,4 +1,4 @@
-"""Ask every rule, in order, and settle each answer into a value the server would take."""
+"""Ask every rule, in order, and turn each answer into a value that the server would accept."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from mrtuner.tuning.situation import (
 from mrtuner.tuning.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
 from mrtuner.units import KiB, MiB, memory_unit
 
-#: A value this little below the advice is left alone: no restart for nothing.
+#: A value in force this little below the advice is kept: not worth a restart.
 NEAR = 0.95
-#: What would supply a fact, in the words of the command line.
+#: The command-line option that supplies a fact.
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
 #: A live server that does not show a parameter hides it from the role, or is a fork without it.
 SIGHT = "a server that shows it (GRANT pg_read_all_settings to the role)"
@@ -51,7 +51,7 @@ INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_conne
 
 
 def decide(situation: Situation) -> tuple[dict[str, Advice], Chosen]:
-    """One `Advice` for each parameter that has a rule and exists in this major version."""
+    """Return one `Advice` for each parameter that has a rule and exists in this major version."""
     known = parameters(situation.major)
     chosen = Chosen()
     _remember_untouched(situation, known, chosen)
@@ -99,7 +99,7 @@ def _settle(
 
 
 def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
-    """The rule's own verdict, `Keep` where the value is not ours to change, `Unknown` on a gap."""
+    """The rule's verdict; `Keep` if we cannot change the value, `Unknown` if a fact is missing."""
     if rule.name in situation.fixed:
         return Keep(situation.fixed[rule.name])
     if _hidden(rule.name, situation):
@@ -115,7 +115,7 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
 
 @cache
 def _needs(decide: Callable[..., Verdict]) -> tuple[tuple[str, type, bool], ...]:
-    """A rule's arguments: name, type of fact, and whether None will do."""
+    """A rule's arguments: name, type of fact, and whether None is accepted."""
     hints = typing.get_type_hints(decide)
     hints.pop("return")
     return tuple((name, *_unwrapped(hint)) for name, hint in hints.items())
@@ -170,7 +170,7 @@ def _fact(kind: type, situation: Situation, chosen: Chosen) -> object:
 def _evaluate(
     to: Expr | Value, parameter: Parameter, machine: Mapping[str, int]
 ) -> tuple[Value, Expr | None]:
-    """A rule's answer as a value in base units, and the expression that it came from."""
+    """Return a rule's answer as a value in base units, and the expression behind it."""
     if isinstance(to, str):
         return parameter.parse(to), None
     unit = memory_unit(parameter.unit) if parameter.unit else None
@@ -182,7 +182,7 @@ def _evaluate(
 
 
 def _tidy(value: int, unit: int | None) -> int:
-    """A size rounded down to what a person would write: whole MB, or 64 kB below 16 MB."""
+    """Round a size down to what a person would write: whole MB, or 64 kB below 16 MB."""
     if unit is None:
         return value
     step = MiB if value * unit >= 16 * MiB else 64 * KiB
@@ -190,7 +190,7 @@ def _tidy(value: int, unit: int | None) -> int:
 
 
 def _bounded(value: Value, parameter: Parameter) -> Value:
-    """Within the server's bounds; an enum value or a text is only checked."""
+    """Limit a value to the server's bounds; an enum value or a text is only checked."""
     if not isinstance(value, bool) and isinstance(value, (int, float)):
         if parameter.max is not None and value > parameter.max:
             value = parameter.max
@@ -209,7 +209,7 @@ def _unless_settled(
     now: Value | None,
     target: Value,
 ) -> Verdict:
-    """`Keep` where the value in force is already right, or so near that a change is idle."""
+    """`Keep` where the value in force is already right, or too near to be worth a change."""
     if now == target:
         return Keep(f"already so: {verdict.because}")
     if situation.live and _near(parameter, now, target):
@@ -218,7 +218,7 @@ def _unless_settled(
 
 
 def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
-    """Slightly less than advised is near enough; more is not: the budget counts it."""
+    """Whether the value in force is near enough: slightly less is, more is not (the budget)."""
     memory = parameter.unit is not None and memory_unit(parameter.unit) is not None
     if not memory or isinstance(now, (str, bool)) or now is None or isinstance(target, str):
         return False
@@ -243,7 +243,7 @@ def _default(parameter: Parameter) -> Value | None:
 
 
 def _as_value(parameter: Parameter, text: str) -> Value:
-    """A live value as it stands: the server has it, so bounds of another build cannot matter."""
+    """Return a live value even if out of bounds: the server's own build accepted it."""
     try:
         return parameter.parse(text)
     except BadValue:
@@ -251,7 +251,7 @@ def _as_value(parameter: Parameter, text: str) -> Value:
 
 
 def _remember(advice: Advice, chosen: Chosen) -> None:
-    """What later rules and the budget build on."""
+    """Record what later rules and the budget build on."""
     parameter, value = advice.parameter, _counted_as(advice)
     if value is None:
         return
@@ -265,9 +265,9 @@ def _remember(advice: Advice, chosen: Chosen) -> None:
 
 
 def _counted_as(advice: Advice) -> Value | None:
-    """The value that counts: what stays automatic will be worked out anew, -1 stands for it.
+    """The value that counts: -1 where the server goes on choosing the value itself.
 
-    Source: xlog.c, XLOGShmemSize: wal_buffers of -1 is shown as the size that it came to.
+    Source: xlog.c, XLOGShmemSize: wal_buffers of -1 is shown as the resulting size.
     """
     if advice.target is None:
         return _default(advice.parameter)
@@ -278,7 +278,7 @@ def _counted_as(advice: Advice) -> Value | None:
 def _remember_untouched(
     situation: Situation, known: Mapping[str, Parameter], chosen: Chosen
 ) -> None:
-    """Parameters that the budget needs before their own rule has spoken."""
+    """Record parameters that the budget needs before their own rule has been asked."""
     for name in ("max_worker_processes", "max_parallel_workers", "autovacuum_max_workers"):
         if name in known:
             value, _ = _in_force(known[name], situation)

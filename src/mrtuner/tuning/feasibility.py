@@ -1,4 +1,4 @@
-"""Whether the worst case fits the memory, and if not, which input has to change."""
+"""Whether the worst case fits into memory and, if not, which input has to change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Every rule's answer for one situation, and the budget they make."""
+    """Every rule's answer for one situation, and the resulting budget."""
 
     advice: dict[str, Advice]
     chosen: Chosen
@@ -23,17 +23,17 @@ class Solution:
 
     @property
     def work_mem(self) -> Bytes:
-        """What each sort may take on this machine."""
+        """What each sort may use on this machine."""
         return Bytes(self.chosen.settled().size("work_mem").evaluate({}))
 
     @property
     def holds(self) -> bool:
-        """True within the ceiling with a useful work_mem, or when memory is unknown."""
+        """True if within the ceiling with a useful work_mem, or if memory is unknown."""
         return self.budget is None or (self.budget.fits and self.work_mem >= LEAST_WORK_MEM)
 
 
 def solve(situation: Situation) -> Solution:
-    """Decide every parameter and add up the budget; nothing is refused yet."""
+    """Decide every parameter and add up the budget, without refusing anything yet."""
     advice, chosen = decide(situation)
     budget = _budget(situation, chosen, situation.connections.active)
     return Solution(advice, chosen, budget)
@@ -52,7 +52,7 @@ def _budget(situation: Situation, chosen: Chosen, active: int | None) -> Budget 
 
 
 def refuse_overflow(situation: Situation, solution: Solution) -> None:
-    """Raise DoesNotFit where the solution does not hold; the hint says what to change."""
+    """Raise DoesNotFit if the solution does not fit; the hint says what to change."""
     budget = solution.budget
     if budget is None or solution.holds:
         return
@@ -66,7 +66,7 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
 
 
 def _what_must_give(situation: Situation, sessions: int) -> str:
-    """Culprits first: a size that cannot be changed here; then connections, then memory."""
+    """The inputs to change: first a size fixed here, then connections, then memory."""
     for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
         if name in situation.fixed:
             why = situation.fixed[name]
@@ -80,7 +80,7 @@ def _what_must_give(situation: Situation, sessions: int) -> str:
 
 
 def _more(situation: Situation) -> str:
-    """Huge pages that suffice, or memory; a higher ceiling too, where it is below the usual."""
+    """Enough huge pages or memory; also a higher ceiling, where it is below the usual one."""
     ways = []
     reserved = with_huge_pages(situation)
     if reserved and reserved.holds and reserved.budget:
@@ -108,30 +108,30 @@ def _more_memory(situation: Situation, *, held: bool) -> list[str]:
 
 
 def _at_least(size: Bytes) -> str:
-    """A size for people that still suffices when it is given back to us: rounded up."""
+    """A readable size, rounded up so that it still suffices when given back to us."""
     unit, name = (GiB, "GB") if size >= 16 * GiB else (MiB, "MB")
     return f"{-(-size // unit)} {name}"
 
 
 def with_huge_pages(situation: Situation) -> Solution | None:
-    """The same with huge pages reserved for all of shared memory; None where they hold already."""
+    """The solution with all of shared memory in huge pages; None where it is already."""
     if situation.huge_pages and situation.huge_pages.covers is None:
         return None
     return solve(replace(situation, huge_pages=HugePages(None, "--huge-pages")))
 
 
 def if_all_sorted(situation: Situation, solution: Solution) -> Budget | None:
-    """The budget of the same values if every session sorted, whatever was said of active ones."""
+    """The budget of the same values if every session sorted, ignoring the number of active ones."""
     return _budget(situation, solution.chosen, None)
 
 
 def pages_for(budget: Budget) -> int:
-    """Huge pages of 2 MB that hold a budget's shared memory."""
+    """The number of 2 MB huge pages that hold a budget's shared memory."""
     return -(-budget.shared // HUGE_PAGE)
 
 
 def most_sessions_with(situation: Situation, buffers: Bytes, below: int) -> int:
-    """The most connections, below those given, that leave room for that many shared buffers."""
+    """The most connections, below those given, that leave room for `buffers` of shared buffers."""
 
     def too_many(count: int) -> bool:
         chosen = solve(_with_sessions(situation, count)).chosen.settled()
@@ -145,7 +145,7 @@ def _with_sessions(situation: Situation, count: int) -> Situation:
 
 
 def most_sessions(situation: Situation, asked: int) -> int:
-    """The most connections that this memory holds, below those asked for; 0 for none."""
+    """The most connections, up to those asked for, that this memory holds; 0 for none."""
 
     def overflows(count: int) -> bool:
         return not solve(_with_sessions(situation, count)).holds

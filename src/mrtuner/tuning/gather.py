@@ -1,4 +1,4 @@
-"""From flags, a machine and a server to one `Situation`; flags win, contradictions are said."""
+"""Merge flags, a machine and a server into one `Situation`; flags win, conflicts are reported."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
-#: What is tuned for when nobody says which version.
+#: The version to tune for if none is given.
 NEWEST = 18
-#: What x86-64 and arm64 can address, 52 bits, and what a file's offset can: no machine has more.
+#: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
 MOST_MEMORY = 2**52
 MOST_DISK = 2**63 - 1
 #: No volume does this many operations a second yet.
 MOST_IOPS = 100_000_000
-#: The server allows 262,143 processes of all kinds (MAX_BACKENDS); reserves and workers need some.
+#: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
 MOST_SESSIONS = 260_000
 #: initdb's own databases take some 25 MB.
 SOME_DATA = 256 * MiB
-#: A window [s] long enough for an average to say something of a server's usual load.
+#: A window [s] long enough for its average to reflect a server's usual load.
 LONG = 6 * 3600
-#: Tables with fewer rows than this are vacuumed in no time.
+#: Tables with fewer rows than this are vacuumed in a moment.
 LARGE_TABLE = 1_000_000
-#: So many times its threshold and autovacuum did not come in time: being just past it is usual.
+#: Dead rows at this multiple of the threshold mean autovacuum is late; just past it is normal.
 PAST = 1.5
-#: On a standby these may not be below the primary's, or it stops replaying.
+#: A standby whose values of these are below the primary's stops replaying.
 FOLLOW_PRIMARY = (
     "max_connections",
     "max_worker_processes",
@@ -84,7 +84,7 @@ FOLLOW_PRIMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What the caller says of the machine; None where nothing was said."""
+    """What the caller says about the machine; None means not given."""
 
     memory: Bytes | None = None
     cpus: int | None = None
@@ -92,7 +92,7 @@ class Flags:
     disk: Bytes | None = None
     wal_disk: Bytes | None = None
     iops: int | None = None
-    throughput: Bytes | None = None  # a second
+    throughput: Bytes | None = None  # per second
     rto: float | None = None  # seconds
     data: Bytes | None = None
     workload: Workload | None = None
@@ -101,11 +101,11 @@ class Flags:
     huge_pages: bool | None = None
     postgres: int | None = None
     ceiling: float | None = None
-    watched: bool = False  # the server's counters are of a window under load, not since their reset
+    watched: bool = False  # counters cover a window under load, not the time since their reset
 
     @property
     def describe_a_machine(self) -> bool:
-        """Memory or CPUs given: another machine is meant, not this one."""
+        """Whether memory or CPUs are given, which describes another machine than this one."""
         return self.memory is not None or self.cpus is not None
 
 
@@ -127,7 +127,7 @@ def flags(
     postgres: int | None = None,
     ceiling: float | None = None,
 ) -> Flags:
-    """Check what a caller gave; BadValue names the bad one."""
+    """Check a caller's values; BadValue names the invalid one."""
     if postgres is not None and (not isinstance(postgres, int) or postgres not in MAJORS):
         raise BadValue(
             f"PostgreSQL {postgres!r} is not supported",
@@ -166,7 +166,7 @@ def flags(
 
 
 def _a_second(value: str | int | None) -> str | int | None:
-    """``125MB/s`` and ``125MB`` mean the same."""
+    """Strip ``/s``: ``125MB/s`` and ``125MB`` mean the same."""
     return value.strip().removesuffix("/s") if isinstance(value, str) else value
 
 
@@ -207,7 +207,7 @@ def _one_of(kind: type[Choice], name: str, text: str) -> Choice:
 
 @dataclass(slots=True)
 class Gathered:
-    """A situation, and what is to be told of how it came about."""
+    """A situation, and what to report about where it came from."""
 
     situation: Situation
     given: list[Given] = field(default_factory=list)
@@ -217,11 +217,11 @@ class Gathered:
 
 @dataclass(slots=True)
 class _Collector:
-    """Merges a flag with a fact, and keeps account of both."""
+    """Merges flags with facts and records both."""
 
     given: list[Given] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
-    said: set[str] = field(default_factory=set)  # names that a flag supplied
+    said: set[str] = field(default_factory=set)  # facts that a flag supplied
 
     def pick(self, name: str, said: T | None, found: Fact[T] | None) -> T | None:
         if said is not None:
@@ -243,7 +243,7 @@ class _Collector:
         return found
 
     def assume(self, name: str, value: T) -> T:
-        """What is taken where nobody says anything."""
+        """Return the default for a value that was not given, and record it."""
         self.given.append(Given(name, _text(value), f"assumed; --{name} says otherwise"))
         return value
 
@@ -253,17 +253,17 @@ def _text(value: object) -> str:
 
 
 def described(said: Flags) -> Gathered:
-    """A machine known from flags alone."""
+    """Describe a machine known from flags alone."""
     return _gather(said, None, None)
 
 
 def this_machine(said: Flags, host: Host) -> Gathered:
-    """The machine we run on, flags on top."""
+    """Describe the machine we run on, with flags taking precedence."""
     return _gather(said, host, None)
 
 
 def live(said: Flags, server: Server, host: Host | None) -> Gathered:
-    """A running server; `host` is its machine where that is known to be ours too."""
+    """Describe a running server; `host` is its machine if it is known to be this one."""
     if said.postgres is not None and said.postgres != server.major:
         raise UsageError(
             f"the server is PostgreSQL {server.version}, not {said.postgres}",
@@ -325,7 +325,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
 
 
 def _wal_disk(size: Bytes | None, host: Host | None, server: Server | None) -> WalDisk | None:
-    """pg_wal's own volume; without figures where there may be one that we cannot see."""
+    """pg_wal's own volume; without figures if there may be one that we cannot see."""
     if size is not None:
         return WalDisk(size, host.wal_free.value if host and host.wal_free else None)
     unseen = host is not None and any(item.name == "wal-disk" for item in host.missing)
@@ -341,9 +341,10 @@ def _connections(said: Flags, server: Server | None) -> Connections:
 
 
 def _seen_active(server: Server, watched: bool) -> int | None:
-    """Sessions seen active at once: while watched, now, or by the time that statements took.
+    """The most sessions seen active: while watched, now, or by the time that statements took.
 
-    An average hides peaks, which are taken as three times it unless we watched under load.
+    An average hides peaks, which are assumed to be three times as high unless we watched under
+    load.
     """
     spent, window = server.activity.active_ms, server.activity.window
     peak = max(server.active, server.activity.peak_active or 0)
@@ -354,7 +355,7 @@ def _seen_active(server: Server, watched: bool) -> int | None:
 
 
 def _too_few(connections: Connections) -> Iterator[Notice]:
-    """What was said against what was seen."""
+    """Notices where the stated number of connections is below what was seen."""
     wanted, seen = connections.wanted, connections.seen
     if wanted is not None and seen is not None and seen > wanted:
         text = (
@@ -369,7 +370,7 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
 
 
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
-    """What huge pages are proved to hold. None: nothing is proved, so page tables count."""
+    """What huge pages are proved to hold; None if nothing is proved, so page tables count."""
     if said.huge_pages is not None:
         return HugePages(None, "--huge-pages") if said.huge_pages else None
     pages = host.huge_pages.value if host and host.huge_pages else None
@@ -384,7 +385,7 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
 
 
 def _in_force(server: Server, pages: Reserved | None) -> str | None:
-    """What proves that the server's shared memory lies in huge pages now; None for no proof."""
+    """What proves that the server's shared memory is in huge pages now; None without proof."""
     status, wanted = _text_of(server, "huge_pages_status"), _text_of(server, "huge_pages")
     if status in {"on", "off"}:
         return "huge_pages_status" if status == "on" else None
@@ -398,7 +399,7 @@ def _in_force(server: Server, pages: Reserved | None) -> str | None:
 
 
 def _shared_memory(server: Server) -> int:
-    """An upper bound on the shared memory that the server has now; 0 where it is hidden."""
+    """An upper bound on the server's present shared memory; 0 if hidden."""
     buffers, wal = _size_of(server, "shared_buffers"), _size_of(server, "wal_buffers")
     sessions = _text_of(server, "max_connections")
     workers = _text_of(server, "max_worker_processes")
@@ -412,13 +413,13 @@ def _text_of(server: Server, name: str) -> str | None:
 
 
 def _size_of(server: Server, name: str) -> int:
-    """A setting in blocks of 8 kB, in bytes; 0 where it is hidden."""
+    """A setting counted in blocks of 8 kB, in bytes; 0 if hidden."""
     text = _text_of(server, name)
     return int(text) * 8 * KiB if text and int(text) > 0 else 0
 
 
 def _out_of_sight(situation: Situation) -> list[Missing]:
-    """SQL shows nothing of the machine below a server that runs elsewhere."""
+    """Facts that SQL cannot show about the machine of a remote server."""
     machine = {
         "memory": situation.memory,
         "cpus": situation.cpus,
@@ -430,7 +431,7 @@ def _out_of_sight(situation: Situation) -> list[Missing]:
 
 
 def _data(server: Server | None) -> Fact[Bytes] | None:
-    """An all but empty server says nothing of the data to come."""
+    """The size of the data; None for an almost empty server, which says nothing of data to come."""
     size = sum(server.databases.values()) if server else 0
     return Fact(Bytes(size), "pg_database_size of every database") if size >= SOME_DATA else None
 
@@ -440,7 +441,7 @@ def _major(server: Server | None) -> Fact[int] | None:
 
 
 def _observed(server: Server | None, watched: bool) -> dict[str, Any]:
-    """What a running server adds: its values, its build, its counters."""
+    """What a running server adds: its values, build and counters."""
     if server is None:
         return {}
     settings = server.settings.values()
@@ -485,7 +486,7 @@ def _spills(activity: Activity) -> Spills | None:
 
 
 def _dead_rows(server: Server) -> DeadRows | None:
-    """Each table's dead rows against what starts an autovacuum of it, by its own parameters."""
+    """Compare each table's dead rows with its own autovacuum threshold."""
     settings = {item.name: item.setting for item in server.settings.values()}
     times = {item: _times(item, settings) for item in server.relations if _is_large(item)}
     late = {item: each for item, each in times.items() if each > PAST}
@@ -505,7 +506,7 @@ def _times(relation: Relation, settings: Mapping[str, str]) -> float:
 
     options = dict(option.partition("=")[::2] for option in relation.options)
     if options.get("autovacuum_enabled", "true").lower() in {"false", "off", "no", "0"}:
-        return 0.0  # `mrtuner vacuum` says that; no threshold applies
+        return 0.0  # `mrtuner vacuum` reports that; no threshold applies
     return relation.dead_rows / trigger(relation.rows, settings, options)
 
 
@@ -538,7 +539,7 @@ def _jit_time(jit: JitWork | None) -> JitTime | None:
 
 
 def _slrus(server: Server) -> Slrus | None:
-    """By parameter, where the server has one for the cache: since 17."""
+    """Cache statistics by parameter, for servers that have these parameters (since 17)."""
     known = {
         f"{each.name}_buffers": each
         for each in server.slrus

@@ -1,7 +1,7 @@
-"""What only a person with the machine in hand can do: pages, kernel settings, checksums.
+"""Steps that only an administrator of the machine can take: pages, kernel settings, checksums.
 
-Each step is a function of what is known, and says nothing where there is nothing to gain. Sysctls
-are written for the running kernel; the same lines in a file of /etc/sysctl.d survive a reboot.
+Each step is a function of known facts and yields nothing where there is nothing to gain. Sysctls
+are written for the running kernel; the same lines in a file in /etc/sysctl.d survive a reboot.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host, VirtualMemory
     from mrtuner.postgres.model import Server
 
-#: From here on pages of 2 MB are so many that pages of 1 GB spare a level of the tables.
+#: From this size on, 1 GB pages save a level of the page tables compared with 2 MB ones.
 LARGE_SHARED: Final = 64 * GiB
-#: Dirty pages that the kernel may gather before it writes, where the volume's pace is unknown.
+#: Dirty pages that the kernel may gather before writing, if the volume's speed is unknown.
 DIRTY: Final = 256 * MiB
-#: Of the kernel's default, 10 % of memory, this much makes a burst that is felt.
+#: From this size on, the kernel's default of 10 % of memory makes a noticeable burst.
 BURST: Final = GiB
 USUAL_RATIO: Final = 10
 SWAPPINESS: Final = 10
-#: Share of RAM that may be promised; the rest is the kernel's.
+#: Share [%] of RAM that may be committed; the rest is for the kernel.
 COMMIT: Final = 90
-#: Every sysctl step ends so.
+#: The end of every sysctl step.
 KEEP: Final = "  # also in a file of /etc/sysctl.d/"
 
 
@@ -42,15 +42,15 @@ def steps(
     *,
     reserved: Solution | None = None,
 ) -> Iterator[Step]:
-    """Everything for this machine; nothing where a provider has it in hand.
+    """All steps for this machine; none where a provider manages it.
 
-    `reserved` is the solution with huge pages reserved, where they are not proved.
+    `reserved` is the solution with huge pages reserved, if they are not proved.
     """
     if server and not server.platform.alter_system:
         return
     vm = host.vm.value if host and host.vm else None
     yield from huge_pages(situation, chosen, budget, host, reserved)
-    if not chosen.plain.get("backend_flush_after"):  # that bounds the same
+    if not chosen.plain.get("backend_flush_after"):  # which limits the same writes
         yield from dirty_pages(situation, vm)
     if vm and situation.workload is not Workload.DESKTOP:
         yield from overcommit(vm, host)
@@ -67,7 +67,7 @@ def huge_pages(
     host: Host | None,
     with_them: Solution | None,
 ) -> Iterator[Step]:
-    """Pages to reserve for shared memory: of 2 MB, of 1 GB where it is very large."""
+    """Huge pages to reserve for shared memory: 2 MB, or 1 GB if it is very large."""
     gain = _gain(chosen, budget, with_them)
     if with_them is not None:
         budget = with_them.budget
@@ -97,7 +97,7 @@ def huge_pages(
 
 
 def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:
-    """What the settings gain with huge pages; cached reads gain besides."""
+    """What the settings gain with huge pages; cached reads get faster too."""
     if with_them is None or budget is None or not budget.page_tables:
         return " (worth most for cached reads)"
     gains = []
@@ -126,7 +126,7 @@ def _gigantic(budget: Budget, host: Host | None) -> Step:
 
 
 def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step]:
-    """A bound on what the kernel gathers before it writes, where backend_flush_after has none."""
+    """A limit on what the kernel gathers before writing, where backend_flush_after sets none."""
     if situation.memory is None or situation.workload in {Workload.OLAP, Workload.DESKTOP}:
         return
     if vm and vm.dirty_background_bytes:
@@ -155,7 +155,7 @@ def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step
 
 
 def _a_second_of_writing(situation: Situation) -> int:
-    """What the volume writes in a second, in whole MB, where that is known."""
+    """What the volume writes in a second, in whole MB; `DIRTY` if unknown."""
     known = situation.throughput
     if known is None or known.bandwidth is None:
         return DIRTY
@@ -163,10 +163,10 @@ def _a_second_of_writing(situation: Situation) -> int:
 
 
 def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
-    """No promise of memory that is not there, on a machine of its own.
+    """Strict overcommit, on a machine that PostgreSQL has to itself.
 
-    Source: PostgreSQL documentation, Linux Memory Overcommit. Below a memory limit of a cgroup
-    the limit kills all the same, and where more is promised already programs would fail.
+    Source: PostgreSQL documentation, Linux Memory Overcommit. Inside a cgroup with a memory limit,
+    the limit kills anyway; and where more is already committed, programs would fail.
     """
     if vm.overcommit_memory in {None, 2} or vm.ram is None or vm.committed is None:
         return
@@ -186,7 +186,7 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
 
 
 def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
-    """Cache before programs when memory is short, where there is swap."""
+    """Shrink the cache before swapping programs out, where there is swap."""
     swap = host.swap.value if host and host.swap else 0
     if not swap or vm.swappiness is None or vm.swappiness <= SWAPPINESS:
         return
@@ -199,7 +199,10 @@ def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
 
 
 def transparent_pages(host: Host | None) -> Iterator[Step]:
-    """Not `always`. Source: PostgreSQL documentation, huge_pages: its use is discouraged."""
+    """Give transparent huge pages on request only, not `always`.
+
+    Source: PostgreSQL documentation, huge_pages: their use is discouraged.
+    """
     pages = host.huge_pages.value if host and host.huge_pages else None
     if pages is None or pages.transparent != "always":
         return
@@ -216,7 +219,7 @@ def transparent_pages(host: Host | None) -> Iterator[Step]:
 
 
 def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
-    """Shared memory over all nodes, where it is more than half of one node's share."""
+    """Spread shared memory over all nodes if it is more than half of one node's share."""
     if vm.nodes < 2 or vm.ram is None or budget is None:
         return
     if vm.zone_reclaim_mode:
@@ -239,7 +242,7 @@ def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
 
 
 def checksums(situation: Situation, server: Server | None) -> Iterator[Step]:
-    """Data checksums, where a server runs without them."""
+    """Enable data checksums, if the server runs without them."""
     if server is None or situation.running.get("data_checksums") != "off":
         return
     size = sum(server.databases.values())

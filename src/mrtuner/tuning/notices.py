@@ -1,4 +1,4 @@
-"""What belongs to a finished tuning beside the values: notices and recovery."""
+"""What completes a tuning besides the values: notices and recovery time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DEFAULT_WORK_MEM: Final = 4 * MiB
 
 
 def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:
-    """The price of long checkpoint intervals: how much WAL a crash may leave to replay."""
+    """The price of long checkpoint intervals: how much WAL a crash may leave to be replayed."""
     size, timeout = advice["max_wal_size"].target, advice["checkpoint_timeout"].target
     if not isinstance(size, int) or not isinstance(timeout, int):
         return None
     wal, how = size * MiB, "all of max_wal_size"
     if situation.wal and situation.wal.representative and not _hides_peaks(situation.wal):
-        # The redo point may lie a whole interval and a spread checkpoint back.
+        # The redo point may be a whole interval and a spread checkpoint back.
         by_rate = int(situation.wal.peak_rate * timeout * 1.9)
         if by_rate < wal:
             wal, how = by_rate, "1.9 intervals at the measured peak rate"
@@ -37,10 +37,10 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
 
 
 def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
-    """A recovery that may take longer than allowed, whatever bounds it."""
+    """Warn of a recovery that may take longer than allowed, whatever limits it."""
     if situation.rto is not None and recovery is not None:
         allowed, slow = situation.rto.seconds, recovery.slow
-        if slow > allowed * 1.02:  # what is rounded for people is no excess
+        if slow > allowed * 1.02:  # rounding for readability is no excess
             yield _warn(
                 f"crash recovery may take {pretty_duration(slow)}, more than the "
                 f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
@@ -48,7 +48,7 @@ def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice
 
 
 def _hides_peaks(wal: Wal) -> bool:
-    """Whether an average rate lies below what forced so many checkpoints."""
+    """Whether the average rate is too low to explain so many forced checkpoints."""
     total = wal.timed + wal.requested
     return not wal.watched and wal.requested > FEW * total
 
@@ -56,7 +56,7 @@ def _hides_peaks(wal: Wal) -> bool:
 def notices(
     situation: Situation, solution: Solution, reserved: Solution | None, server: Server | None
 ) -> Iterator[Notice]:
-    """What a careful colleague would add."""
+    """Everything a careful colleague would point out."""
     chosen = solution.chosen
     if solution.budget is not None:
         yield from _too_many_connections(chosen)
@@ -84,7 +84,7 @@ def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
 def _page_tables(
     situation: Situation, solution: Solution, reserved: Solution | None
 ) -> Iterator[Notice]:
-    """Where page tables cost much, both ways out with their numbers."""
+    """Where page tables cost much memory: both remedies, with their numbers."""
     budget = solution.budget
     if budget is None or reserved is None or not budget.page_tables:
         return
@@ -111,7 +111,7 @@ def _page_tables(
 
 
 def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
-    """What --active trusts: the worst case if every session sorted after all."""
+    """What --active relies on: the worst case if every session sorted after all."""
     sessions = solution.chosen.count("max_connections")
     said = situation.connections.active
     if said is None or said >= sessions:
@@ -126,7 +126,7 @@ def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
 
 
 def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
-    """What a live server's counters would allow if somebody vouched for them."""
+    """What a live server's counters would allow if its owner confirmed them with --active."""
     seen, said = situation.connections.seen_active, situation.connections.active
     if seen is None or said is not None:
         return
@@ -147,7 +147,7 @@ def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
     if server.standby:
         yield _warn("this is a standby: what must match the primary is left alone")
     for item in server.overrides:
-        if item.name in chosen.plain:  # others are no matter of ours, and may hold secrets
+        if item.name in chosen.plain:  # others do not concern us and may hold secrets
             yield _warn(
                 f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
             )

@@ -1,13 +1,13 @@
 """What the advice would do to the plans of a server's own statements, before it is applied.
 
-Costs under different cost settings are in different units, so they are never compared as they
-stand. Two comparisons are sound, and both are made:
+Costs under different cost settings are in different units, so they are never compared directly.
+Two comparisons are sound, and both are made:
 
 * **limits**: both sides under the advised cost settings; only limits such as work_mem differ. A
-  plan that costs more there got worse by its own estimate, whatever one believes of the machine.
-* **belief**: the two plans under the same cost settings, once the ones in force and once the
-  advised. To get the plan that the planner would not choose, what it does without is switched off
-  (enable_seqscan and the like); where that gives another plan still, the cost is not known.
+  plan that costs more there is worse by its own estimate, whatever one believes about the machine.
+* **belief**: the two plans under the same cost settings, once under those in force and once under
+  the advised ones. To get the plan that the planner would not choose, the nodes it avoids are
+  disabled (enable_seqscan and the like); if that gives yet another plan, its cost is unknown.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mrtuner.postgres.explain import (
     top_statements,
 )
 
-#: Settings that may change a plan and that a session may set, of those that we advise: the ones
-#: with GUC_EXPLAIN in guc_tables.c, 18. The first say what the planner believes of the machine,
+#: The settings we advise that may change a plan and that a session may set: those marked
+#: GUC_EXPLAIN in guc_tables.c, 18. The first say what the planner believes about the machine,
 #: the others what a statement may use.
 BELIEFS: Final = frozenset({
     "cpu_index_tuple_cost", "cpu_operator_cost", "cpu_tuple_cost", "effective_cache_size",
@@ -41,12 +41,12 @@ LIMITS: Final = frozenset({
     "temp_buffers", "work_mem",
 })  # fmt: skip
 
-#: Estimates that differ by less than this are the same: the planner's own fuzz is 1 %.
+#: Estimates that differ by less than this count as equal: the planner's own fuzz is 1 %.
 SAME: Final = 0.05
-#: A plan that costs this much more by the estimate in force deserves a look before it is trusted.
+#: A plan that costs this much more under the settings in force deserves a second look.
 DOUBTFUL: Final = 1.5
 
-#: What switches a kind of node off. Source: documentation, Planner Method Configuration.
+#: The setting that disables a kind of node. Source: documentation, Planner Method Configuration.
 _SWITCHES: Final = {
     "Seq Scan": "enable_seqscan", "Index Scan": "enable_indexscan",
     "Index Only Scan": "enable_indexonlyscan", "Bitmap Heap Scan": "enable_bitmapscan",
@@ -56,7 +56,7 @@ _SWITCHES: Final = {
     "Gather Merge": "enable_gathermerge", "Tid Scan": "enable_tidscan",
     "Hashed Aggregate": "enable_hashagg",
 }  # fmt: skip
-#: What tells two nodes apart in a plan's shape, beside their children.
+#: What distinguishes two nodes in a plan's shape, besides their children.
 _TRAITS: Final = (
     "Join Type", "Strategy", "Partial Mode", "Scan Direction", "Operation", "Command",
     "Workers Planned", "Parallel Aware", "Schema", "Relation Name", "Index Name", "Alias",
@@ -65,17 +65,17 @@ _TRAITS: Final = (
 
 
 class Verdict(StrEnum):
-    """What the estimates say of a statement's plan under the advice."""
+    """What the estimates say about a statement's plan under the advice."""
 
-    BETTER = "better"  # cheaper by its own estimate, cost settings being equal
-    WORSE = "worse"  # dearer, by the same measure: a limit was lowered
-    DOUBTFUL = "doubtful"  # right only if the advised beliefs are: dearer by those in force
+    BETTER = "better"  # cheaper by its own estimate, under equal cost settings
+    WORSE = "worse"  # costlier by the same measure: a limit was lowered
+    DOUBTFUL = "doubtful"  # right only if the advised costs are: costlier under those in force
     OTHER = "other"  # another plan of about the same cost, or one that cannot be compared
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One plan: its lines as people read them, and its cost under its own settings."""
+    """One plan: its readable lines, and its cost under its own settings."""
 
     lines: tuple[str, ...]
     cost: float
@@ -83,17 +83,17 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPlan:
-    """A statement whose plan, or whose cost by a lowered or raised limit, changes."""
+    """A statement whose plan changes, or whose cost changes because a limit was changed."""
 
     statement: Statement
     verdict: Verdict
     before: Side  # under the settings in force
     after: Side  # under the advice
-    by: tuple[str, ...]  # settings that make the very change alone
-    also: tuple[str, ...]  # settings that alone make another change
+    by: tuple[str, ...]  # settings that make this very change on their own
+    also: tuple[str, ...]  # settings that make another change on their own
     limits: float  # cost after / before, both under the advised cost settings
     believed_now: float | None  # new plan / old plan, under the cost settings in force
-    believed_then: float | None  # the same under the advised ones
+    believed_then: float | None  # the same ratio under the advised ones
     same_shape: bool
 
     @property
@@ -119,7 +119,7 @@ class NotExplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """The plans of the statements that took most time, under two sets of settings."""
+    """The plans of the most time-consuming statements, under two sets of settings."""
 
     asked: int
     settings: tuple[tuple[str, str, str], ...]  # name, in force, advised
@@ -130,12 +130,12 @@ class Plans:
 
     @property
     def explained(self) -> int:
-        """Statements with both plans."""
+        """Number of statements with both plans."""
         return self.unchanged + len(self.changed)
 
     @property
     def warnings(self) -> tuple[ChangedPlan, ...]:
-        """Those to think twice about."""
+        """The changed plans that deserve a second look."""
         return tuple(one for one in self.changed if one.warning)
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,10 +177,10 @@ def _changed_document(one: ChangedPlan) -> dict[str, Any]:
 
 
 def compare(dsn: str, number: int, advised: Mapping[str, str]) -> Plans:
-    """The plans of the `number` statements that took most time, in force and as advised.
+    """Return the plans of the `number` most time-consuming statements, in force and as advised.
 
-    `advised` is configuration text by name, restart or not: what cannot be set in a session is
-    left out and named. Nothing is executed or changed. Raises MissingPart without
+    `advised` is configuration text by name, whether or not it needs a restart: what a session
+    cannot set is left out and named. Nothing is executed or changed. Raises MissingPart without
     pg_stat_statements, ConnectError when the session breaks.
     """
     with connect(dsn) as conn:
@@ -220,13 +220,13 @@ def _compared(
     )
 
 
-#: Advised settings that may change plans or their cost but take more than a session to try.
+#: Advised settings that may change plans or their cost but that a session cannot try.
 _SERVER_WIDE: Final = frozenset({"default_statistics_target", "shared_buffers"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One statement, asked about under several sets of settings."""
+    """One statement, planned under several sets of settings."""
 
     explainer: Explainer
     statement: Statement
@@ -264,12 +264,12 @@ class _Question:
         return now, then
 
     def _forced(self, wanted: Explained, settings: Mapping[str, str]) -> float | None:
-        """The cost of this plan under settings by which the planner chooses another."""
+        """The cost of this plan under settings with which the planner would choose another."""
         off: dict[str, str] = {}
         while True:
             try:
                 chosen = self._plan({**settings, **off})
-            except CannotExplain:  # a switch that this version lacks
+            except CannotExplain:  # this version lacks one of the switches
                 return None
             if shape(chosen.root) == shape(wanted.root):
                 return chosen.cost
@@ -283,7 +283,7 @@ class _Question:
 
 
 def _to_switch_off(chosen: Mapping[str, Any], wanted: Mapping[str, Any]) -> set[str]:
-    """What the one plan does and the other does without."""
+    """The switches for what one plan does and the other does not."""
     return {_SWITCHES[kind] for kind in kinds(chosen) - kinds(wanted) if kind in _SWITCHES}
 
 
@@ -305,20 +305,20 @@ Shape = tuple[Any, ...]
 
 
 def shape(node: Mapping[str, Any]) -> Shape:
-    """What a plan does, without its costs and conditions; two plans of one shape are the same."""
+    """What a plan does, without costs and conditions; plans of equal shape count as the same."""
     traits = tuple(node.get(name) for name in _TRAITS)
     return (node["Node Type"], *traits, tuple(shape(child) for child in node.get("Plans", ())))
 
 
 def kinds(node: Mapping[str, Any]) -> frozenset[str]:
-    """The kinds of nodes in a plan; an aggregate by hashing is one of its own."""
+    """The kinds of nodes in a plan; a hash aggregate is a kind of its own."""
     hashed = node["Node Type"] == "Aggregate" and node.get("Strategy") == "Hashed"
     own = frozenset({"Hashed Aggregate" if hashed else str(node["Node Type"])})
     return own.union(*(kinds(child) for child in node.get("Plans", ())))
 
 
 def lines(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """A plan as people read it, a node a line, its cost behind it."""
+    """Return a plan in readable form, one line per node, followed by its cost."""
     return tuple(_lines(node, 0))
 
 
@@ -329,7 +329,7 @@ def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _title(node: Mapping[str, Any]) -> str:
-    """As EXPLAIN's text format names a node."""
+    """Name a node as EXPLAIN's text format does."""
     words = [_kind(node)]
     if "Index Name" in node:
         words.append(f"using {node['Index Name']}")

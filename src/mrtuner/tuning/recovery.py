@@ -1,4 +1,4 @@
-"""How fast WAL is replayed after a crash, by what the volume can do."""
+"""How fast WAL is replayed after a crash, given what the volume can do."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 from mrtuner.tuning.situation import Throughput
 from mrtuner.units import KiB, MiB, pretty_bytes
 
-#: Bytes of WAL a second where the volume does not bind: small records, page images. A run on a
-#: fast disk gave 118 MB/s (docs/measured-results.md, crash recovery).
+#: Bytes of WAL a second where the volume is not the limit: small records, page images. A run on
+#: a fast disk replayed 118 MB/s (docs/measured-results.md, crash recovery).
 UNBOUND: Final = (40 * MiB, 200 * MiB)
 PAGE: Final = 8 * KiB
-#: What the kernel merges neighbouring pages into at best.
+#: The largest write into which the kernel merges neighbouring pages.
 MERGED: Final = 128 * KiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Bytes of WAL a second at worst and at best, and what the two rest on."""
+    """Bytes of WAL a second at worst and at best, and the evidence for both."""
 
     slow: float
     fast: float
@@ -26,12 +26,12 @@ class Replay:
 
 
 def replay(throughput: Throughput | None) -> Replay:
-    """The pace of recovery: one that a fast disk showed, or less where the volume allows less.
+    """Return the speed of recovery: that of a fast disk, or less where the volume allows less.
 
-    After the redo point each page's first change carries the whole page, so WAL that consists of
-    nothing else makes one page to write out of every 8 kB: an operation each at worst, merged at
-    best. Everything passes the volume twice, read as WAL and written as pages. Pages that leave
-    shared_buffers and come back during recovery are not counted.
+    After the redo point, the first change of each page carries the whole page. WAL that consists
+    of nothing else therefore makes one page to write out of every 8 kB: one operation each at
+    worst, merged at best. Everything passes the volume twice, read as WAL and written as pages.
+    Pages that leave shared_buffers and come back during recovery are not counted.
     """
     slow, fast = map(float, UNBOUND)
     if throughput is None:

@@ -1,7 +1,7 @@
-"""What the rules are asked about: one class for each fact a rule may name in its signature.
+"""The facts that rules use: one class for each fact a rule may name in its signature.
 
-A fact that nobody could give is simply absent from the `Situation`; a rule that names it is
-then answered with `Unknown` by the engine and never runs.
+A fact that could not be found is simply absent from the `Situation`; the engine then answers a
+rule that needs it with `Unknown`, without running it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 from mrtuner.host.model import Storage
 from mrtuner.units import Bytes, GiB
 
-#: Beyond this share of memory the kernel has too little left for itself and its cache.
+#: Above this share of memory, too little is left for the kernel and its cache.
 USUAL_CEILING: Final = 0.9
-#: Sessions that run a statement at the same moment, where nobody knows: while one computes,
+#: Sessions per CPU assumed to run a statement at the same moment, if unknown: while one computes,
 #: another waits for storage or a lock.
 ACTIVE_A_CPU: Final = 2
 LEAST_ACTIVE: Final = 4
 
 
 class Workload(StrEnum):
-    """What the server is for. Where something was measured, the measurement wins over this."""
+    """What the server is used for. A measured value takes precedence over it."""
 
     WEB = "web"
     OLTP = "oltp"
@@ -33,27 +33,27 @@ class Workload(StrEnum):
 
     @property
     def short_transactions(self) -> bool:
-        """Many small transactions: latency matters, parallel query and JIT do not pay."""
+        """Many small transactions: latency matters; parallel query and JIT do not pay off."""
         return self in {Workload.WEB, Workload.OLTP}
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory PostgreSQL may count on."""
+    """Memory that PostgreSQL may count on."""
 
     size: Bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """Whole CPUs the scheduler gives us."""
+    """Whole CPUs that the scheduler gives us."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The volume below the data directory; one of the figures may be unknown."""
+    """The volume of the data directory; either figure may be unknown."""
 
     size: Bytes | None
     free: Bytes | None
@@ -78,7 +78,7 @@ class WalDisk:
     def room_for_wal(self) -> Bytes | None:
         """The most max_wal_size may claim: half of the volume, half of what is free.
 
-        The other half is for what max_wal_size does not bound: slots, a stuck archiver, bursts.
+        The other half is for what max_wal_size does not limit: slots, a stuck archiver, bursts.
         """
         known = [part // 2 for part in (self.size, self.free) if part is not None]
         return Bytes(min(known)) if known else None
@@ -86,33 +86,33 @@ class WalDisk:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What the volume below the data directory can do; one of the figures may be unknown."""
+    """What the volume of the data directory can do; either figure may be unknown."""
 
-    iops: int | None  # operations a second
-    bandwidth: Bytes | None  # bytes a second
+    iops: int | None  # operations per second
+    bandwidth: Bytes | None  # bytes per second
 
 
 @dataclass(frozen=True, slots=True)
 class Rto:
-    """The longest crash recovery that is allowed [s]."""
+    """The longest crash recovery allowed [s]."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Size of all databases together."""
+    """Total size of all databases."""
 
     size: Bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Sessions of applications, wanted and seen; active ones run a statement. None: not known."""
+    """Application sessions, wanted and seen; active ones run a statement. None: unknown."""
 
     wanted: int | None
     seen: int | None = None  # open when a live server was read
-    active: int | None = None  # at the same moment, as somebody said
+    active: int | None = None  # at the same moment, as given by the user
     seen_active: int | None = None  # at the same moment, as a live server's counters show
 
 
@@ -126,9 +126,9 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class HugePages:
-    """Huge pages that are proved, or said, to hold shared memory."""
+    """Huge pages that are proved, or stated, to hold shared memory."""
 
-    covers: Bytes | None  # shared memory up to this size; None: whatever its size
+    covers: Bytes | None  # shared memory up to this size; None: any size
     source: str
 
     def hold(self, shared: int) -> bool:
@@ -145,28 +145,28 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Wal:
-    """WAL and checkpoints of one window. Source: pg_stat_wal, pg_stat_checkpointer."""
+    """WAL and checkpoints in one window. Source: pg_stat_wal, pg_stat_checkpointer."""
 
     window: float  # seconds
     written: Bytes
     timed: int
     requested: int
-    watched: bool = False  # sampled now, under load, rather than averaged since the last reset
+    watched: bool = False  # sampled under load just now, rather than averaged since the last reset
 
     @property
     def representative(self) -> bool:
-        """Long enough, or eventful enough, to believe more than a profile."""
+        """Whether the window is long or eventful enough to trust over a profile."""
         return self.watched or self.window >= 6 * 3600 or self.requested >= 3
 
     @property
     def peak_rate(self) -> float:
-        """Bytes a second; an average over hours hides peaks, taken as three times it."""
+        """Bytes a second; the average of a long window hides peaks, assumed three times as high."""
         return self.written / self.window * (1 if self.watched else 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """Temporary files of one window. Source: pg_stat_database."""
+    """Temporary files in one window. Source: pg_stat_database."""
 
     window: float
     files: int
@@ -175,19 +175,19 @@ class Spills:
 
 @dataclass(frozen=True, slots=True)
 class DeadRows:
-    """Large tables past their own threshold, storage parameters included: autovacuum is behind.
+    """Large tables past their own threshold (storage parameters included): autovacuum is behind.
 
     Source: pg_stat_user_tables, pg_class.reloptions.
     """
 
     table: str  # the worst one
-    times: float  # its dead rows, as a multiple of what starts an autovacuum of it
+    times: float  # its dead rows, as a multiple of its autovacuum threshold
     tables: int
 
 
 #: Sessions that write this share of all buffers themselves wait for the storage.
 BUSY_BACKENDS: Final = 0.1
-#: Fewer buffers than this were too few to judge shares by (80 MB).
+#: With fewer buffers than this (80 MB), shares mean nothing.
 SOME_BUFFERS: Final = 10_000
 
 
@@ -195,8 +195,8 @@ SOME_BUFFERS: Final = 10_000
 class BufferWrites:
     """Who writes dirty buffers. Source: pg_stat_bgwriter, pg_stat_checkpointer, pg_stat_io.
 
-    Before 16 `by_backends` counts new pages and bulk operations too and `evictions` is None:
-    only since 16 do the two say whether sessions had to make room for themselves.
+    Before 16 `by_backends` includes new pages and bulk operations, and `evictions` is None: only
+    since 16 do the two show whether sessions had to make room themselves.
     """
 
     by_backends: int
@@ -208,7 +208,7 @@ class BufferWrites:
 
     @property
     def share(self) -> float | None:
-        """Of all buffers written, those that a session wrote to make room; None: cannot tell."""
+        """Share of all written buffers that a session wrote to make room; None if unknown."""
         if self.evictions is None or self.by_others is None:
             return None
         written = self.by_backends + self.by_others
@@ -224,41 +224,41 @@ class FullWalBuffers:
 
     @property
     def rate(self) -> float:
-        """A second, on average."""
+        """Average number per second."""
         return self.times / self.window if self.window > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelWorkers:
-    """Workers that plans asked for and those that could start. Source: pg_stat_database (18)."""
+    """Workers that plans asked for and workers that started. Source: pg_stat_database (18)."""
 
     planned: int
     launched: int
 
     @property
     def missing(self) -> float:
-        """The share that did not start; 0 where too few were planned to tell."""
+        """The share that did not start; 0 if too few were planned to tell."""
         return 1 - self.launched / self.planned if self.planned >= 100 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class JitTime:
-    """Statements that were compiled [s]. Source: pg_stat_statements (15)."""
+    """Time of statements that were JIT-compiled [s]. Source: pg_stat_statements (15)."""
 
     calls: int
     compiling: float
-    running: float  # as the server counts it: what is compiled before the start is not in it
+    running: float  # as the server counts it: without what is compiled before execution starts
 
     @property
     def share(self) -> float | None:
-        """Of their time, what compiling took; None where there was too little of it to tell."""
+        """Share of their time spent compiling; None if the time is too short to tell."""
         spent = max(self.running, self.compiling)
         return self.compiling / spent if spent >= 1 and self.calls >= 10 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Slrus:
-    """Reads a second of the caches of transaction status, by parameter. Source: pg_stat_slru.
+    """Reads a second from the transaction-status caches, by parameter. Source: pg_stat_slru.
 
     Only since 17: earlier caches have no parameter.
     """
@@ -269,7 +269,7 @@ class Slrus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Everything the rules may ask about one server, real or described."""
+    """Everything that rules may ask about one server, real or described."""
 
     major: int
     workload: Workload
@@ -292,16 +292,16 @@ class Situation:
     parallel_workers: ParallelWorkers | None = None
     jit_time: JitTime | None = None
     slrus: Slrus | None = None
-    #: A live server's values as text in base units, and what its build takes; empty offline.
+    #: A live server's values as text in base units, and what its build accepts; empty offline.
     running: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     enum_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Names that cannot be changed here, with the reason; they keep their value.
+    #: Parameters that cannot be changed here, with the reason; they keep their value.
     fixed: Mapping[str, str] = field(default_factory=dict)
     ceiling: float = USUAL_CEILING
 
     def active(self, sessions: int) -> Active:
-        """How many of `sessions` are expected to run a statement at the same moment."""
+        """Return how many of `sessions` are expected to run a statement at the same moment."""
         said, seen = self.connections.active, self.connections.seen_active
         if said is not None:
             return Active(min(said, sessions), "as said")
@@ -322,7 +322,7 @@ class Situation:
 
     @property
     def machine(self) -> dict[str, int]:
-        """The variables of an expression that are known."""
+        """The known variables of an expression."""
         known: dict[str, int] = {}
         if self.memory:
             known["memory"] = self.memory.size

@@ -1,4 +1,4 @@
-"""What a live server's own counters suggest for one table, role or slot; never applied."""
+"""What a live server's counters suggest for single tables, roles or slots; never applied."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
-#: Fewer updates than this say nothing of a table.
+#: Too few updates to judge a table by.
 SOME_UPDATES: Final = 100_000
-#: Where so large a share of updates had to go to another page, room on the old one is worth having.
+#: If this share of updates had to go to another page, room on the old one is worthwhile.
 CROWDED: Final = 0.2
-#: A share of HOT updates below this is low; before 16 nothing says why.
+#: A share of HOT updates below this is low; before 16 nothing shows why.
 FEW_HOT: Final = 0.5
-#: Room for one page in ten to be updated in place; more would cost reads.
+#: Leaves a tenth of each page for updates in place; more would slow down reads.
 FILLFACTOR: Final = 90
 
-#: A role's work_mem is worth setting apart from this multiple of everybody's.
+#: From this multiple of the general value on, a role deserves its own work_mem.
 MUCH_MORE: Final = 2
 
 
 def notices(server: Server) -> Iterator[Notice]:
-    """Tables whose updates find no room on their page, and WAL that is kept for nobody."""
+    """Tables whose updates find no room on their page, and WAL retained without need."""
     for relation in server.relations:
         if text := _crowded(relation):
             yield Notice(Level.INFO, text)
@@ -41,13 +41,13 @@ def notices(server: Server) -> Iterator[Notice]:
 
 
 def _usual_wal(server: Server) -> int:
-    """What checkpoints alone would keep: anything above is the doing of a slot or the archiver."""
+    """WAL that checkpoints alone would keep; anything above is due to a slot or the archiver."""
     setting = server.settings.get("max_wal_size")
     return int(setting.setting) * MiB if setting else GiB
 
 
 def _kept(slot: Slot, usual: int) -> str | None:
-    """What is wrong with a slot, and the way out; None where nothing is."""
+    """What is wrong with a slot, and how to fix it; None if nothing is."""
     drop = f"SELECT pg_drop_replication_slot('{slot.name}')"
     if slot.status == "lost":
         return (
@@ -69,7 +69,7 @@ def _kept(slot: Slot, usual: int) -> str | None:
 
 
 def _late(archiver: Archiver, usual: int) -> str | None:
-    """What is wrong with the archive; None where nothing is."""
+    """What is wrong with the archiver; None if nothing is."""
     behind = archiver.behind or 0
     if not archiver.failing and behind <= usual:
         return None
@@ -113,7 +113,7 @@ def _fillfactor(relation: Relation) -> int:
 
 
 def steps(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[Step]:
-    """More work_mem for the roles whose statements write temporary files, within the budget."""
+    """More work_mem for roles whose statements write temporary files, within the budget."""
     if budget is None or "work_mem" not in chosen.actual:
         return
     everyone = chosen.settled().size("work_mem").evaluate({})

@@ -1,8 +1,8 @@
-"""What a rule may answer, and how a rule is written down.
+"""What a rule may answer, and how to write a rule.
 
-A rule is a function of facts. Its signature lists what it needs by type; the engine supplies
-each from the `Situation` and answers `Unknown` itself when one is missing (unless the type
-allows None). Memory and CPUs are asked for through the expressions MEMORY and CPUS.
+A rule is a function of facts. Its signature lists the facts it needs by type; the engine supplies
+them from the `Situation`, and answers `Unknown` itself if one is missing (unless the type allows
+None). Memory and CPUs are used through the expressions MEMORY and CPUS.
 The docstring's first line says how the value is chosen; `mrtuner explain` prints it.
 """
 
@@ -19,11 +19,11 @@ Value = int | float | bool | str
 
 
 class Basis(StrEnum):
-    """Why anybody should believe a rule."""
+    """Why a rule can be trusted."""
 
     MEASURED = "measured"  # from this server's own counters, or an effect shown in docs/proof
     ARITHMETIC = "arithmetic"  # follows from the machine or from PostgreSQL's source
-    CONVENTION = "convention"  # common practice; no effect could be shown by us
+    CONVENTION = "convention"  # common practice; we could show no effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class Change:
     to: Expr | Value
     because: str
     basis: Basis | None = None  # when it differs from the rule's own
-    formula: str | None = None  # in words, where the expression itself is no pleasure to read
+    formula: str | None = None  # a readable form, where the expression itself is hard to read
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A value for those for whom a condition holds that could not be checked."""
+    """A value that applies under a condition that could not be checked."""
 
     value: str
-    condition: str  # a sentence with the way to check it
+    condition: str  # a sentence that says how to check it
 
 
-#: What a build without lz4 answers to it: it does not start.
+#: The condition for lz4: a server built without it does not start.
 LZ4: Final = (
     "Only where the build has lz4: SELECT enumvals FROM pg_settings WHERE name = "
     "'default_toast_compression'"
@@ -53,7 +53,7 @@ LZ4: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Leave the parameter as it is, and why that is right."""
+    """Leave the parameter unchanged, and why that is right."""
 
     because: str
     offer: Offer | None = None
@@ -61,13 +61,13 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It cannot be said; `missing` names the facts, as the flags that would give them."""
+    """Undecided; `missing` names the missing facts, as the flags that would supply them."""
 
     missing: tuple[str, ...]
 
     @property
     def because(self) -> str:
-        """The gap, in words."""
+        """The missing facts, in words."""
         return "needs " + " and ".join(self.missing)
 
 
@@ -76,7 +76,7 @@ Verdict = Change | Keep | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One parameter's rule with its provenance."""
+    """One parameter's rule and where it comes from."""
 
     name: str
     area: str
@@ -84,8 +84,8 @@ class Rule:
     source: str
     risk: str
     basis: Basis
-    suggestion: bool  # advice for people: shown, never emitted or applied
-    always: bool  # written for a described machine even where it equals the default
+    suggestion: bool  # advice for people: shown, but never emitted or applied
+    always: bool  # written for a described machine even if it equals the default
 
     @property
     def method(self) -> str:
@@ -93,7 +93,7 @@ class Rule:
         return " ".join((self.decide.__doc__ or "").split())
 
 
-#: In the order in which they are decided: later rules may build on earlier choices.
+#: In order of decision: later rules may build on earlier choices.
 RULES: dict[str, Rule] = {}
 
 

@@ -1,4 +1,4 @@
-"""Autovacuum and TOAST: what each table needs, whether vacuum keeps up, what stands in its way."""
+"""Autovacuum and TOAST: what each table needs, whether vacuum keeps up, and what blocks it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Storage parameters as one journalled change: all of them set and verified, or none.
+"""Storage parameters as one journalled change: either all are set and verified, or none.
 
 ALTER TABLE is transactional, so all tables of a change are altered in one transaction and there is
-no state in between. The journal knows of it before, so that a run that was killed around the
-commit is told apart by the next one, and `undo` puts back exactly what was there: a parameter
-that was unset becomes unset again. Server settings are the main job's (`mrtuner apply`).
+no intermediate state. The change is journalled first, so that the next run can tell what became of
+one killed around the commit, and `undo` restores exactly what was there: a parameter that was unset
+becomes unset again. Server settings belong to the main job (`mrtuner apply`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from mrtuner.vacuum.assess import Vacuum
     from mrtuner.vacuum.model import Table
 
-#: ALTER TABLE waits behind a vacuum or another ALTER; it must not wait for long.
+#: ALTER TABLE waits for a vacuum or another ALTER; it must not wait for long.
 _PATIENCE: Final = "SET lock_timeout = '5s'"
 _TOAST: Final = "toast."
 _LOOK_AGAIN: Final = "Run again: that looks whether it was committed, and finishes or reverts it."
-#: "mrtuner" in ASCII, as in every change of a server: our key among its advisory locks.
+#: "mrtuner" in ASCII, as for every change of a server: our key among its advisory locks.
 _LOCK: Final = int.from_bytes(b"mrtuner")
 
 
 def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
-    """The advice for tables against what is set now; without what is set already."""
+    """Return the changes to tables that the advice requires, without what is already set."""
     wanted = {
         entry_name(one.table, item.name): item.value for one in found.tables for item in one.advice
     }
@@ -52,41 +52,41 @@ def plan(dsn: str, found: Vacuum) -> tuple[Entry, ...]:
 
 
 def entry_name(table: Table, parameter: str) -> str:
-    """What a change calls a table's parameter: both, the table quoted as in SQL."""
+    """The name of a table's parameter in a change: both, with the table quoted as in SQL."""
     return f"{qualified(table)} {parameter}"
 
 
 def apply(
     dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unobserved
 ) -> Outcome:
-    """Set what was planned. ApplyError when the server refuses: nothing is changed then.
+    """Set what was planned. ApplyError if the server refuses; nothing is changed then.
 
-    An interrupted change of this database is cleared up first.
+    An interrupted change of this database is cleaned up first.
     """
     with _alone(dsn, journal) as (conn, key):
         _recover(conn, journal, key)
         if not entries:
-            return Outcome(did="nothing")
+            return Outcome(result="nothing")
         if off := _off(conn, entries, [one.before for one in entries]):
             raise ApplyError(
                 f"nothing was changed: somebody has changed {', '.join(off)} since the plan",
                 "Run again for a fresh plan.",
             )
         change = journal.begin(_change(conn, key, entries))
-        _Altering(conn, journal, change, at).carry_out()
-        return Outcome(did="applied", change=change.id, changed=change.names)
+        _StorageParameters(conn, journal, change, at).carry_out()
+        return Outcome(result="applied", change=change.id, changed=change.names)
 
 
 def last(dsn: str, journal: Journal) -> Change | None:
-    """The change of this database that `undo` would take back."""
+    """The change of this database that `undo` would revert, or None."""
     with connect(dsn) as conn, translated():
         return journal.last(_key(conn))
 
 
 def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
-    """Take the last change of this database back; what others have set since is left to them.
+    """Undo the last change of this database, keeping what others have set since.
 
-    UsageError when the journal knows of none.
+    UsageError if the journal has none.
     """
     with _alone(dsn, journal) as (conn, key):
         _recover(conn, journal, key)
@@ -103,22 +103,22 @@ def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
             if one.name not in left
         ]
         change = journal.begin(replace(_change(conn, key, back), undoes=done.id))
-        _Altering(conn, journal, change, at).carry_out()
-        return Outcome(did="undone", change=change.id, changed=change.names, left=left)
+        _StorageParameters(conn, journal, change, at).carry_out()
+        return Outcome(result="undone", change=change.id, changed=change.names, left=left)
 
 
 def recover(dsn: str, journal: Journal) -> Outcome | None:
-    """Clear up a change of this database that was interrupted; None when there is none."""
+    """Clean up an interrupted change of this database; None if there is none."""
     with _alone(dsn, journal) as (conn, key):
         return _recover(conn, journal, key)
 
 
 @contextmanager
 def _alone(dsn: str, journal: Journal) -> Iterator[tuple[Connection, str]]:
-    """A session during which nobody else of us changes this database, and its key.
+    """Open a session that keeps other MrTuner processes from changing this database; yield its key.
 
-    The server's lock outlives a killed process until its session has ended: what that one sent
-    last is committed or rolled back when we have the lock.
+    The server's lock outlives a killed process until its session has ended: once we have the
+    lock, whatever that session sent last has been committed or rolled back.
     """
     from psycopg import errors
 
@@ -137,15 +137,15 @@ def _recover(conn: Connection, journal: Journal, key: str) -> Outcome | None:
     change = journal.unfinished(key)
     if change is None:
         return None
-    outcome = _Altering(conn, journal, change, unobserved).recover()
-    if outcome.did == "reverted":
+    outcome = _StorageParameters(conn, journal, change, unobserved).recover()
+    if outcome.result == "reverted":
         return outcome
     off = _off(conn, change.entries, [one.after for one in change.entries])
     return replace(outcome, left=off)
 
 
 def _key(conn: Connection) -> str:
-    """Which database this is; another key than the server's own, whose settings others change."""
+    """The database's key, different from the server's own, under which settings are changed."""
     row = conn.execute(query("vacuum_identity", conn.info.server_version)).fetchone()
     assert row is not None  # noqa: S101 - a function gives one row
     return f"storage parameters of {row[1]} in {row[0]}"
@@ -162,8 +162,8 @@ def _change(conn: Connection, key: str, entries: Sequence[Entry]) -> Change:
     )
 
 
-class _Altering(Transaction):
-    """Storage parameters on their way into the catalog."""
+class _StorageParameters(Transaction):
+    """A change of storage parameters in progress."""
 
     def __init__(self, conn: Connection, journal: Journal, change: Change, at: Observer) -> None:
         self.conn = conn
@@ -183,12 +183,12 @@ class _Altering(Transaction):
         self._note(State.VERIFIED, "verified")
 
     def at_target(self) -> bool:
-        """One transaction was committed or was not: a single value of it in the catalog tells."""
+        """Whether the one transaction was committed, as a single value in the catalog shows."""
         entries = self.change.entries
         return not entries or len(_off(self.conn, entries, self._after())) < len(entries)
 
     def back(self) -> tuple[str, ...]:
-        """Put back what is as we set it, in one transaction again."""
+        """Put back the values that are still ours, again in one transaction."""
         if self.conn.closed:
             raise ApplyError("the connection was lost", _LOOK_AGAIN)
         off = _off(self.conn, self.change.entries, self._after())
@@ -200,14 +200,14 @@ class _Altering(Transaction):
         return ()
 
     def as_before(self, waiting: Sequence[str]) -> str:  # noqa: ARG002 - none needs a restart
-        """Nothing is changed."""
+        """Report that nothing is changed."""
         return "nothing was changed"
 
     def _after(self) -> list[str | None]:
         return [one.after for one in self.change.entries]
 
     def _alter(self, entries: Sequence[Entry]) -> None:
-        """All tables in one transaction, which ends with the step that commits it."""
+        """Alter all tables in one transaction, which ends with the step that commits it."""
         import psycopg
 
         try:
@@ -234,7 +234,7 @@ def _refused(error: psycopg.Error) -> ApplyError:
 
 
 def _statements(entries: Sequence[Entry]) -> Iterator[str]:
-    """SET for what gets a value, RESET for what becomes unset; all of one table."""
+    """SET for parameters with a value, RESET for those that become unset; for one table."""
     relation = _relation(entries[0])
     put = [f"{_split(one.name)[1]} = {one.after}" for one in entries if one.after is not None]
     drop = [_split(one.name)[1] for one in entries if one.after is None]
@@ -247,7 +247,7 @@ def _statements(entries: Sequence[Entry]) -> Iterator[str]:
 def _off(
     conn: Connection, entries: Sequence[Entry], expected: Sequence[str | None]
 ) -> tuple[str, ...]:
-    """The names of what is not as expected."""
+    """The names of entries that differ from what is expected."""
     now = _values(conn, _names(entries))
     return tuple(
         one.name for one, value in zip(entries, expected, strict=True) if now[one.name] != value
@@ -255,7 +255,7 @@ def _off(
 
 
 def _values(conn: Connection, names: Collection[str]) -> dict[str, str | None]:
-    """What is set for each "table" parameter now; None where it is not, or the table is gone."""
+    """The present value of each "table" parameter; None if unset or the table is gone."""
     relations = sorted({_split(name)[0] for name in names})
     found = {row[0]: row[1:] for row in conn.execute(_OPTIONS, (relations,)).fetchall()}
     return {name: _value(name, found) for name in names}
@@ -281,7 +281,7 @@ def _options(given: Sequence[str] | None) -> Mapping[str, str]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A quoted table and its parameter; no parameter's name has a space."""
+    """Split into quoted table and parameter; a parameter's name contains no space."""
     relation, _, parameter = name.rpartition(" ")
     return relation, parameter
 

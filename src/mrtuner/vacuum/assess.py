@@ -1,4 +1,4 @@
-"""From what was read to what is said: `vacuum` on a server, `judge` on a picture of one."""
+"""From data to advice: `vacuum` for a server, `judge` for a picture of one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mrtuner.vacuum.wraparound import wraparound
 
 SCHEMA: Final = "mrtuner.vacuum/1"
 
-#: Below this share of HOT updates a table's indexes grow with every update.
+#: Below this share of HOT updates, a table's indexes grow with every update.
 _LITTLE_HOT: Final = 0.5
-_OFTEN: Final = 1.0  # updates a second
+_OFTEN: Final = 1.0  # updates per second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Vacuum:
     settings: tuple[Setting, ...]
     capacity: Capacity
     wraparound: tuple[Wraparound, ...]
-    proofs: tuple[TableProof, ...] = ()  # of the tables whose rows were compared
+    proofs: tuple[TableProof, ...] = ()  # for tables whose rows were compared
 
     @property
     def to_do(self) -> bool:
@@ -57,17 +57,17 @@ class Vacuum:
         return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as one plain document, ``mrtuner.vacuum/1``."""
+        """Return everything as one plain document, ``mrtuner.vacuum/1``."""
         return _document(self)
 
     def as_sql(self) -> str:
-        """The advice as commands, with reasons as comments."""
+        """Return the advice as commands, with the reasons as comments."""
         from mrtuner.vacuum.commands import commands
 
         return commands(self)
 
     def as_conf(self) -> str:
-        """The advice for the server alone, as a configuration file for `mrtuner apply --from`."""
+        """Return the server's part as a configuration file for `mrtuner apply --from`."""
         from mrtuner.vacuum.commands import conf
 
         return conf(self)
@@ -80,14 +80,14 @@ def vacuum(
     sample: Sequence[str] = (),
     sleep: Callable[[float], None] = time.sleep,
 ) -> Vacuum:
-    """Advise autovacuum settings for the database behind `dsn`, from rates.
+    """Advise autovacuum settings for the database at `dsn`, from rates.
 
-    With `watch` [s] rates are measured over that time; without, they are averages since the
-    last reset of statistics. Reads only. It takes no lock on a table but those in `sample`,
-    written as in SQL: of these, rows with large values are read before and after the watch and
-    compared; name them on their owner's consent only. A server that goes during the watch ends
-    it: `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for
-    a string or a table that cannot be read.
+    With `watch` [s], rates are measured over that time; without, they are averages since the last
+    reset of statistics. Only reads. Locks no tables except those in `sample`, written as in SQL:
+    of these, rows with large values are read and compared before and after the watch; name them
+    only with their owner's consent. If the server goes down during the watch, the watch ends and
+    `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for an
+    invalid string or a table that cannot be read.
     """
     from mrtuner.postgres.connect import connect
     from mrtuner.vacuum.read import read
@@ -109,7 +109,7 @@ def vacuum(
 
 
 def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
-    """The verdict with what comparing rows has settled."""
+    """The verdict, with what comparing rows has settled."""
     by_oid = {one.oid: one for one in proofs}
 
     def told(one: TableReport) -> TableReport:
@@ -122,10 +122,10 @@ def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
 
 
 def judge(picture: Picture) -> Vacuum:
-    """What a picture of a database means; nothing is read or asked here.
+    """Return what a picture of a database means, without reading or querying anything.
 
-    Where the server's cost limit is to be raised, tables are judged again under the new one: then
-    vacuum may come sooner than the old one allowed.
+    If the server's cost limit should be raised, tables are judged again under the new one, since
+    it may allow more frequent vacuums.
     """
     first = _judged(picture, picture.settings)
     raised = next((one for one in first.settings if one.name == LIMIT), None)
@@ -136,7 +136,7 @@ def judge(picture: Picture) -> Vacuum:
 
 
 def _judged(picture: Picture, planned: Mapping[str, str]) -> Vacuum:
-    """The verdict if the server's settings become as planned."""
+    """The verdict once the server's settings are as planned."""
     samples = picture.samples
     rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
     reports = tuple(
@@ -184,7 +184,7 @@ def _toast_then(one: TableReport, planned: Mapping[str, str]) -> Work | None:
 
 
 def _weight(one: TableReport) -> tuple[bool, float, int]:
-    """What is to be done first, then what makes the most dead rows, then the largest."""
+    """Sort key: tables with advice, then by dead rows per second, then by size."""
     return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
 
 
@@ -200,7 +200,7 @@ def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator
 
 
 def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:
-    """A hint only: it counts for new pages, and costs space."""
+    """Suggest a fillfactor, only as a hint: it affects new pages only, and costs space."""
     if rates.hot_share is None or rates.hot_share >= _LITTLE_HOT or rates.updates < _OFTEN:
         return
     if "fillfactor" in table.options or not table.indexes:

@@ -1,14 +1,14 @@
-"""What keeps dead rows of a database from being removed: whose, and what to do about it.
+"""What keeps dead rows of a database from being removed: by whom, and what to do about it.
 
-By the server's own rule (ComputeXidHorizons in procarray.c; before 14 GetOldestXmin) the rows of
+By the server's own rule (ComputeXidHorizons in procarray.c; before 14 GetOldestXmin), the rows of
 ordinary tables are kept for snapshots and transaction IDs of sessions and prepared transactions of
-the same database, for slots and for standbys. Those of other databases count for the catalogs that
-all databases share, and no further.
+the same database, for slots and for standbys. Those of other databases only count for the catalogs
+that all databases share.
 
-One path leads across all the same. A new snapshot reaches back to the oldest transaction that is
-writing, in whichever database (GetSnapshotData). So a long writer elsewhere keeps rows here for as
-long as a session of this database has a snapshot open that was taken meanwhile. Such a session is
-not to blame, however far it reaches back: the writer is.
+There is one path across databases. A new snapshot reaches back to the oldest writing transaction,
+in any database (GetSnapshotData). So a long writer elsewhere keeps rows here for as long as a
+session of this database holds a snapshot that was taken meanwhile. Such a session is not to blame,
+however far it reaches back: the writer is.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mrtuner.vacuum.model import Blocker
 
 Row = dict[str, Any]
 
-#: A session or prepared transaction older than this is worth naming [s].
+#: A session or prepared transaction older than this is reported [s].
 LONG: Final = 300.0
-#: A horizon further back than this holds back rows worth the trouble [transactions].
+#: A horizon further back than this holds back enough rows to matter [transactions].
 FAR: Final = 100_000
-#: A standby tells its horizon every ten seconds (wal_receiver_status_interval): one that has not
-#: moved for three times as long is held [s].
+#: A standby reports its horizon every ten seconds (wal_receiver_status_interval); one that has not
+#: moved for three times that long is being held [s].
 _REPORTED: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Who may hold back the horizon, at one moment; rows of the queries ``vacuum_*``.
+    """Everything that may hold back the horizon, at one moment; rows of the queries ``vacuum_*``.
 
-    `key` tells one from another; `xmin` is the oldest transaction ID that its snapshot may need,
-    `xid` its own, either of them None.
+    `key` identifies a row; `xmin` is the oldest transaction ID that its snapshot may need, `xid`
+    its own; either may be None.
     """
 
     sessions: Sequence[Row] = ()
@@ -46,15 +46,16 @@ class Look:
 
     @property
     def everyone(self) -> Iterator[Row]:
-        """All of them."""
+        """All rows."""
         for rows in (self.sessions, self.prepared, self.slots, self.feedback):
             yield from rows
 
 
 def blockers(looks: Sequence[Look], seconds: float = 0.0) -> tuple[Blocker, ...]:
-    """What was in the way at the last look, the worst first; `seconds` passed since the first.
+    """Return what was in the way at the last look, worst first; `seconds` passed since the first.
 
-    Whoever is long there is named, and whoever was there at every look of a watch, however young.
+    Included are those that have been there for long and those that were there at every look of a
+    watch, however young.
     """
     seen = _Seen.of(looks, seconds)
     now = looks[-1]
@@ -69,10 +70,10 @@ def blockers(looks: Sequence[Look], seconds: float = 0.0) -> tuple[Blocker, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What several looks tell together."""
+    """What several looks show together."""
 
     seconds: float
-    throughout: frozenset[str]  # keys of those that kept a snapshot or an ID for a whole watch
+    throughout: frozenset[str]  # keys of those that kept a snapshot or an ID for the whole watch
     renewed: frozenset[str]  # keys of those that kept neither while they were there
     reached: frozenset[str]  # transaction IDs that snapshots of this database reached back to
     writing: frozenset[str]  # transaction IDs at work at the last look
@@ -107,12 +108,12 @@ class _Seen:
         return row["key"] in self.throughout
 
     def carried(self, row: Row) -> bool:
-        """Whether a session reaches back only because somebody else writes since then."""
+        """Whether a session reaches back only because another one has been writing since then."""
         return row["xmin"] != row["xid"] and row["xmin"] in self.writing
 
 
 def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
-    """Sessions with a snapshot or a transaction ID; `seconds` is None where it may not be seen."""
+    """Sessions with a snapshot or a transaction ID; `seconds` is None if we may not see it."""
     if not row["here"]:
         yield from _session_elsewhere(row, seen)
         return
@@ -137,7 +138,7 @@ def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
 
 
 def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
-    """Of another database: named where it writes, or keeps much of the shared catalogs."""
+    """Sessions of other databases, if they write or keep much of the shared catalogs."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     writes, far = row["xid"] is not None, (row["age"] or 0) >= FAR
     if not (far or (writes and _matters(row)) or (whole and reached)):
@@ -178,7 +179,7 @@ def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
 
 
 def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
-    """Prepared transactions: nobody's session, and they survive a restart."""
+    """Prepared transactions: they have no session, and they survive a restart."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     holds = row["here"] or reached
     if not (_matters(row) or (whole and holds)):
@@ -199,7 +200,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
 
 
 def _standby(row: Row, seen: _Seen) -> Iterator[Blocker]:
-    """Standbys whose hot_standby_feedback reports a far horizon, or one that stands still."""
+    """Standbys whose hot_standby_feedback reports a far horizon, or one that does not move."""
     far = (row["age"] or 0) >= FAR
     held = seen.whole(row) and bool(row["age"]) and seen.seconds >= _REPORTED
     if far or held:

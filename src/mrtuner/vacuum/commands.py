@@ -1,4 +1,4 @@
-"""The advice as commands that a person reads before running them."""
+"""The advice as commands, for people to read before running them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def identifier(name: str) -> str:
-    """A quoted name.
+    """Return the quoted name.
 
     >>> identifier('odd"name')
     '"odd""name"'
@@ -22,12 +22,12 @@ def identifier(name: str) -> str:
 
 
 def qualified(table: Table) -> str:
-    """A table's name with its schema, quoted."""
+    """Return a table's name with its schema, quoted."""
     return f"{identifier(table.schema)}.{identifier(table.name)}"
 
 
 def literal(text: str) -> str:
-    """A quoted string; one with characters that cannot be shown has their code points instead.
+    """Return a quoted string; if it has unprintable characters, by their code points.
 
     >>> literal("it's"), literal("a\\nb")
     ("'it''s'", "E'a\\\\u000ab'")
@@ -39,7 +39,7 @@ def literal(text: str) -> str:
 
 
 def _shown(table: Table) -> str:
-    """A table's name as `qualified` has it, for the eye: the same name to the server."""
+    """A table's name like `qualified`, in printable form: the same name to the server."""
     return f"{_shown_identifier(table.schema)}.{_shown_identifier(table.name)}"
 
 
@@ -62,16 +62,16 @@ def _by_code(text: str, short: str, long: str) -> str:
 
 
 def commands(found: Vacuum) -> str:
-    """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; text ends in a newline.
+    """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; ends in a newline.
 
     ALTER TABLE … SET takes a SHARE UPDATE EXCLUSIVE lock: it waits for a running vacuum and
-    for other ALTERs, not for readers and writers.
+    for other ALTERs, but not for readers and writers.
     """
     return "\n".join(_lines(found)) + "\n"
 
 
 def conf(found: Vacuum) -> str:
-    """The server's settings alone, as lines of a configuration file (`mrtuner apply --from`)."""
+    """Only the server's settings, as lines of a configuration file (`mrtuner apply --from`)."""
     lines = [
         _comment(f"Autovacuum settings of the server, from database {found.picture.database}", "#")
     ]
@@ -104,5 +104,5 @@ def _alter(one: TableReport) -> Iterator[str]:
 
 
 def _comment(text: str, mark: str = "--") -> str:
-    """One line whatever the text holds: a table's name may hold a line break, and SQL after it."""
+    """Make a comment of one line: a table's name may contain a line break, and SQL after it."""
     return f"{mark} {printable(' '.join(text.split()))}"

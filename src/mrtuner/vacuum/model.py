@@ -1,4 +1,4 @@
-"""What is read of a database for vacuum, and what is said about it."""
+"""The data read from a database for vacuum, and the advice on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrtuner.facts import Missing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toast:
-    """A TOAST table's state and counters; a row of it is a chunk."""
+    """A TOAST table's state and counters; its rows are chunks."""
 
     name: str
     pages: int
@@ -27,14 +27,14 @@ class Toast:
 class Table:
     """A table's state and counters at one moment.
 
-    Sizes are pg_class.relpages, as the last VACUUM or ANALYZE left them: reading a true size
-    takes a lock. Counters are those of pg_stat_all_tables, since their last reset.
+    Sizes are pg_class.relpages, as the last VACUUM or ANALYZE left them: reading the actual size
+    takes a lock. Counters are from pg_stat_all_tables, since their last reset.
     """
 
     oid: int
     schema: str
     name: str
-    parent: str | None  # of a partition
+    parent: str | None  # the parent of a partition
     pages: int
     visible_pages: int
     index_pages: int
@@ -42,7 +42,7 @@ class Table:
     options: Mapping[str, str]  # reloptions
     age: int  # of relfrozenxid [transactions]
     multixact_age: int
-    rows: int  # reltuples, which the trigger goes by; n_live_tup before the first VACUUM
+    rows: int  # reltuples, which the trigger uses; n_live_tup before the first VACUUM
     live: int
     dead: int
     inserted: int
@@ -53,12 +53,12 @@ class Table:
     vacuums: int
     vacuum_seconds: float | None  # 18 and later
     toast: Toast | None
-    relfilenode: int = 0  # another one after TRUNCATE, and after whatever writes the table anew
+    relfilenode: int = 0  # changes with TRUNCATE, and with anything that rewrites the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The server's clock and its transaction counters, [s since 1970] and in transactions."""
+    """The server's clock [s since 1970] and its transaction counters [transactions]."""
 
     at: float
     reset_at: float | None
@@ -71,7 +71,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Every table of a database at one moment."""
+    """All tables of a database at one moment."""
 
     moment: Moment
     tables: tuple[Table, ...]
@@ -79,10 +79,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What happened to a table, each second, over `seconds` that were seen.
+    """What happened to a table per second, over the `seconds` observed.
 
-    `gaps` counts intervals in which a counter fell (statistics were reset) and that are left
-    out. `events` is the number of rows written that the rates rest on.
+    `gaps` counts the intervals left out because a counter fell in them (statistics were reset).
+    `events` is the number of rows written from which the rates are computed.
     """
 
     seconds: float
@@ -93,29 +93,29 @@ class Rates:
     hot_share: float | None  # of updates; None without any
     newpage_share: float | None
     vacuums: int
-    vacuum_seconds: float | None  # of one vacuum, measured; 18 and later
+    vacuum_seconds: float | None  # of one vacuum, as measured; 18 and later
     toast_inserts: float
     toast_deletes: float
     gaps: int = 0
-    vanished: float = 0.0  # rows gone without a DELETE: truncated, or their INSERT rolled back
-    truncated: int = 0  # how often it was seen to get a new file without a size
+    vanished: float = 0.0  # rows gone without a DELETE: truncated, or INSERTs rolled back
+    truncated: int = 0  # how often it got a new file without a known size
 
     @property
     def dead(self) -> float:
-        """Dead row versions that vacuum has to remove, each second.
+        """Dead row versions per second that vacuum has to remove.
 
-        A HOT update's old version is usually pruned by the next reader, so it is left out.
+        The next reader usually prunes a HOT update's old version, so that is not counted.
         """
         return self.updates * (1 - (self.hot_share or 0.0)) + self.deletes
 
     @property
     def dead_counted(self) -> float:
-        """Dead row versions that the trigger counts at most, each second: every old version."""
+        """The most dead row versions per second that the trigger counts: every old version."""
         return self.updates + self.deletes
 
 
 class Kind(StrEnum):
-    """What a table is to vacuum."""
+    """What kind of table vacuum has to deal with."""
 
     UNKNOWN = "unknown"
     STATIC = "static"
@@ -129,18 +129,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One storage parameter of a table; `name` begins with toast. for its TOAST table."""
+    """One storage parameter of a table; `name` starts with toast. for its TOAST table."""
 
     name: str
     now: str | None  # None: not set for the table
     value: str
     because: str
-    source: str  # whose rule this is
+    source: str  # where the rule comes from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One server setting; `restart` when a reload is not enough."""
+    """One server setting; `restart` if a reload is not enough."""
 
     name: str
     now: str
@@ -151,10 +151,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Time to produce what starts a vacuum against time to vacuum it, all in seconds.
+    """Time to produce the dead rows that start a vacuum, and time to vacuum, both in seconds.
 
-    `vacuum` is the least: the sleeps that the cost limit imposes on one worker that has the
-    whole limit. `measured` is what the server took on average. Both None: nothing to vacuum.
+    `vacuum` is a minimum: the sleeps that the cost limit imposes on a worker that has the whole
+    limit. `measured` is what the server took on average. Both are None if there is nothing to
+    vacuum.
     """
 
     trigger: float  # dead rows that start a vacuum
@@ -165,7 +166,7 @@ class Work:
 
     @property
     def busy(self) -> float | None:
-        """Share of one worker's time that the table takes; above 1 it is never done."""
+        """Share of one worker's time that the table takes; above 1 vacuum is never done."""
         if self.produce is None or self.vacuum is None:
             return None
         return max(self.vacuum, self.measured or 0.0) / self.produce
@@ -173,11 +174,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amplification:
-    """What an update does to the TOAST table.
+    """What updates do to the TOAST table.
 
-    `per_update`: dead chunks for each updated row, those of deleted rows taken off.
-    `per_row`: live chunks for each live row. `rewritten`: the share of updates that write a
-    row's large values again; only with `suspicion` is it worth a look.
+    `per_update`: dead chunks per updated row, without those of deleted rows.
+    `per_row`: live chunks per live row. `rewritten`: the share of updates that write a row's
+    large values again, which deserves a look only if there is a `suspicion`.
     """
 
     per_update: float
@@ -190,7 +191,7 @@ class Amplification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """One table: what it is, what to set, whether vacuum can follow."""
+    """One table: its kind, what to set, and whether vacuum can keep up."""
 
     table: Table
     rates: Rates
@@ -206,28 +207,28 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    """What keeps dead rows from being removed, and its remedy."""
+    """What keeps dead rows from being removed, and how to resolve it."""
 
     what: str
     name: str
-    age: int | None  # transactions that its horizon lies back
+    age: int | None  # how many transactions back its horizon is
     seconds: float | None
     remedy: str
     sql: str | None
     serious: bool
-    throughout: bool = False  # it was there at every look of a watch
+    throughout: bool = False  # present at every look of a watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wraparound:
-    """How far one counter is, as time where its pace is known [s]."""
+    """How close one counter is to its limit, and the time left [s] if its pace is known."""
 
     what: str  # transaction IDs, multixact IDs
     database: str
     age: int
     forced_at: int  # autovacuum_freeze_max_age or autovacuum_multixact_freeze_max_age
     stops_at: int
-    pace: float | None  # used up each second
+    pace: float | None  # used up per second
     certainty: str
     to_forced: float | None
     to_stop: float | None
@@ -235,7 +236,7 @@ class Wraparound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Everything read: the samples, the settings in force, and what stands in the way."""
+    """All data read: the samples, the settings in force, and what is in the way."""
 
     version_num: int
     database: str
@@ -243,9 +244,9 @@ class Picture:
     settings: Mapping[str, str]  # in base units, as pg_settings has them
     databases: tuple[tuple[str, int, int], ...]  # name, age, multixact age
     blockers: tuple[Blocker, ...]
-    chunk: int  # bytes of a TOAST chunk
+    chunk: int  # bytes per TOAST chunk
     missing: tuple[Missing, ...]
-    lost: str | None = None  # why the session broke off during the watch; None: it did not
+    lost: str | None = None  # why the session was lost during the watch; None: it was not
 
     @property
     def major(self) -> int:

@@ -1,4 +1,4 @@
-"""Time to vacuum what is produced, against the time to produce it."""
+"""Time to vacuum what is produced, compared with the time to produce it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 from mrtuner.vacuum.model import Rates, Table, Toast, Work
 
-#: Defaults of the server, where pg_settings does not show one. Source: guc_parameters.dat.
+#: The server's defaults, if pg_settings does not show a value. Source: guc_parameters.dat.
 _SCALE, _THRESHOLD = 0.2, 50.0
-#: An entry of a TOAST table's index is about a hundredth of the chunk it points to.
+#: A TOAST table's index entry is about a hundredth the size of the chunk it points to.
 _TOAST_INDEX: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
-    """What the cost model charges, and how fast it may be spent.
+    """What the cost model charges, and how fast the cost may be spent.
 
     Source: documentation, Cost-based Vacuum Delay; vacuumlazy.c for what is charged.
     """
@@ -30,13 +30,13 @@ class Throttle:
 
     @property
     def speed(self) -> float | None:
-        """Cost units a second, the sleeps alone counted; None: no throttle."""
+        """Cost units a second, counting only the sleeps; None: no throttling."""
         return self.limit / self.delay_ms * 1000 if self.delay_ms > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heap:
-    """What a vacuum has to walk over: a table's or a TOAST table's pages."""
+    """What a vacuum has to scan: the pages of a table or TOAST table."""
 
     pages: int
     index_pages: int
@@ -45,7 +45,7 @@ class Heap:
 
 
 def heap_of(table: Table) -> Heap:
-    """The main table's."""
+    """The main table's heap."""
     return Heap(
         pages=table.pages,
         index_pages=table.index_pages,
@@ -55,13 +55,13 @@ def heap_of(table: Table) -> Heap:
 
 
 def heap_of_toast(toast: Toast) -> Heap:
-    """The TOAST table's; the size of its one index is estimated."""
+    """The TOAST table's heap; the size of its one index is estimated."""
     index = max(1, round(toast.pages * _TOAST_INDEX))
     return Heap(pages=toast.pages, index_pages=index, indexes=1, rows=toast.live)
 
 
 def throttle(settings: Mapping[str, str], options: Mapping[str, str]) -> Throttle:
-    """What holds for autovacuum at a table: its own cost settings beat the server's.
+    """The cost settings autovacuum uses for a table: its own take precedence over the server's.
 
     -1 stands for the setting of manual VACUUM.
     """
@@ -83,7 +83,7 @@ def throttle(settings: Mapping[str, str], options: Mapping[str, str]) -> Throttl
 
 
 def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) -> float:
-    """Dead rows that start an autovacuum; 18 and later bound them from above.
+    """Dead rows that start an autovacuum; capped in 18 and later.
 
     Source: relation_needs_vacanalyze, autovacuum.c.
     """
@@ -98,15 +98,15 @@ def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) 
 
 
 def touched(pages: float, rows: float) -> float:
-    """Pages that so many rows, spread at random, lie on."""
+    """Pages that contain this many rows, spread at random."""
     return pages * (1 - exp(-rows / pages)) if pages > 0 else 0.0
 
 
 def cost(heap: Heap, dead: float, prices: Throttle) -> float:
-    """Cost of one vacuum that removes `dead` rows, every page read from outside shared_buffers.
+    """Cost of a vacuum that removes `dead` rows, with every page read from outside shared_buffers.
 
     Heap pages with dead rows are read and dirtied, then visited again for their line pointers;
-    every index is read as a whole. Pages that the visibility map lets it skip are free.
+    every index is read completely. Pages that the visibility map lets it skip cost nothing.
     """
     dirty = touched(heap.pages, dead)
     first = dirty * (prices.miss + prices.dirty)
@@ -123,9 +123,9 @@ def work(
     options: Mapping[str, str],
     measured: float | None = None,
 ) -> Work:
-    """One round of vacuum at a table that produces `rate` dead rows a second.
+    """One round of vacuum for a table that produces `rate` dead rows a second.
 
-    Autovacuum looks once in autovacuum_naptime, so no round is shorter than that.
+    Autovacuum checks once per autovacuum_naptime, so no round is shorter than that.
     """
     prices = throttle(settings, options)
     starts = trigger(heap.rows, settings, options)
@@ -144,7 +144,7 @@ def work_of(
     settings: Mapping[str, str],
     options: Mapping[str, str] | None = None,
 ) -> Work:
-    """The main table's, with other options than its own if given."""
+    """The main table's work, with other options than its own if given."""
     own = table.options if options is None else options
     return work(heap_of(table), rates.dead, settings, own, rates.vacuum_seconds)
 
@@ -155,7 +155,7 @@ def work_of_toast(
     settings: Mapping[str, str],
     options: Mapping[str, str] | None = None,
 ) -> Work | None:
-    """The TOAST table's; a parameter that is not set for it is that of the main table.
+    """The TOAST table's work; parameters not set for it are those of the main table.
 
     Source: documentation, CREATE TABLE, Storage Parameters.
     """

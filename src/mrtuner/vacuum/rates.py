@@ -1,4 +1,4 @@
-"""Rates of every table: sums over the intervals between samples, gaps left out."""
+"""Rates of every table: sums over the intervals between samples, without gaps."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class _Growth:
     vacuum_seconds: float | None
     toast_inserted: int
     toast_deleted: int
-    vanished: int  # live rows fewer than inserts and deletes leave; below 0 where it errs
+    vanished: int  # live rows missing after inserts and deletes; below 0 if the estimate errs
     truncated: bool
 
 
 def since_reset(sample: Sample) -> dict[int, Rates]:
-    """Rates by oid over all the time that the counters cover.
+    """Return rates by oid over the whole time that the counters cover.
 
-    Where the server does not know of a reset, the window is taken to begin with its start:
-    rates err high, because a clean restart keeps the counters.
+    If the server has no record of a reset, the window is assumed to begin when it started: rates
+    then err high, because a clean restart keeps the counters.
     """
     moment = sample.moment
     window = max(1.0, moment.at - (moment.reset_at or moment.started_at))
@@ -41,9 +41,9 @@ def since_reset(sample: Sample) -> dict[int, Rates]:
 
 
 def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
-    """Rates by oid over the intervals in which no counter fell.
+    """Return rates by oid over the intervals in which no counter fell.
 
-    A table that came or went counts from when it was first seen.
+    A table that appeared or disappeared counts from when it was first seen.
     """
     grown: dict[int, list[_Growth]] = {table.oid: [] for table in samples[-1].tables}
     gaps = dict.fromkeys(grown, 0)
@@ -95,17 +95,17 @@ def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
 
 
 def _truncated(before: Table, after: Table) -> bool:
-    """Whether it has a new file that nobody has measured; VACUUM FULL and CLUSTER leave a size.
+    """Whether it has a new file of unknown size; VACUUM FULL and CLUSTER record a size.
 
-    The counters may not tell: where a session truncates and inserts in two transactions within a
-    second, n_live_tup has the old rows and the new. Source: AtEOXact_PgStat_Relations,
-    pgstat_relation.c (the second transaction's truncdropped takes the place of the first's).
+    The counters may not show this: if a session truncates and inserts in two transactions within
+    a second, n_live_tup has both the old rows and the new. Source: AtEOXact_PgStat_Relations,
+    pgstat_relation.c (the second transaction's truncdropped replaces the first's).
     """
     return after.relfilenode != before.relfilenode and after.pages == 0
 
 
 def _balance(table: Table) -> int:
-    """Rows that its counters have and its pages have not: truncated, or never committed."""
+    """Rows in its counters but not in its pages: truncated, or never committed."""
     return table.inserted - table.deleted - table.live
 
 
@@ -144,7 +144,7 @@ def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:
 
 
 def _known(values: Iterable[float | None]) -> float | None:
-    """The sum, or None when one is not known or there are none."""
+    """The sum, or None if any is unknown or there are none."""
     found = list(values)
     known = [value for value in found if value is not None]
     return sum(known) if known and len(known) == len(found) else None

@@ -1,4 +1,4 @@
-"""Reading what vacuum is about: counters of every table, without a lock on any of them."""
+"""Reading what vacuum advice needs: counters of every table, without locking any of them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: Of a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
+#: For a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
-#: A watch is cut into so many intervals, so that a reset of statistics spoils only one.
+#: A watch is divided into this many intervals, so that a reset of statistics spoils only one.
 INTERVALS: Final = 20
 SHORTEST: Final = 5.0  # [s]
 _SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
 class Enough(Exception):
-    """Raised by the `sleep` of a watch to end it early; what was seen until then counts."""
+    """Raised by a watch's `sleep` to end it early; what was seen until then counts."""
 
 
 def read(
@@ -36,11 +36,11 @@ def read(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Picture:
-    """Read the database of `conn`, an autocommit session; with `watch` [s], several times.
+    """Read the database of `conn`, an autocommit session; several times with `watch` [s].
 
-    Reads only; takes no lock on a user's table and waits for none. A server that is shut down or
+    Only reads; locks no user table and waits for no lock on one. A server that is shut down or
     restarted during the watch ends it early: what was seen until then counts. Raises ConnectError
-    when the session breaks before.
+    if the session breaks before.
     """
     import psycopg
 
@@ -52,7 +52,7 @@ def read(
         try:
             if watch is not None:
                 for sample in _further(reader, watch, sleep):
-                    samples.append(sample)  # what was seen stays when the next one fails
+                    samples.append(sample)  # keep what was seen if the next sample fails
                 around = _around(reader)
         except psycopg.OperationalError as error:
             if not conn.closed:
@@ -66,9 +66,9 @@ class _Reader:
         self.conn = conn
         self.version_num = conn.info.server_version
         self.database = conn.info.dbname
-        self.missing: dict[str, Missing] = {}  # by name: a watch asks many times
+        self.missing: dict[str, Missing] = {}  # by name: a watch queries many times
         self.looks: list[Look] = []
-        # A giant catalog, or somebody's lock on it, must not hold us for long.
+        # A huge catalog, or someone's lock on it, must not block us for long.
         conn.execute("SET statement_timeout = '60s'")
         conn.execute("SET lock_timeout = '2s'")
         conn.execute("SET default_transaction_read_only = on")
@@ -89,7 +89,7 @@ class _Reader:
             return []
 
     def look(self) -> Look:
-        """Who may hold back the horizon now."""
+        """Return everything that may hold back the horizon now."""
         return Look(
             sessions=self.rows_if_allowed("vacuum_sessions", "sessions"),
             slots=self.rows_if_allowed("vacuum_slots", "replication slots"),
@@ -99,7 +99,7 @@ class _Reader:
 
 
 def _further(reader: _Reader, watch: float, sleep: Callable[[float], None]) -> Iterator[Sample]:
-    """The samples after the first one, until the watch is over or `sleep` has Enough."""
+    """Yield the samples after the first, until the watch is over or `sleep` raises Enough."""
     count = max(1, min(INTERVALS, int(watch / SHORTEST)))
     for _ in range(count):
         try:
@@ -137,13 +137,13 @@ def _toast(row: Row) -> Toast | None:
 
 
 def _options(given: list[str]) -> dict[str, str]:
-    """reloptions as a mapping: ``{fillfactor=90}``."""
+    """Parse reloptions into a mapping: ``{fillfactor=90}``."""
     return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What is read once: before a watch, in case the server goes, and again after it."""
+    """What is read once: before a watch, in case the server goes down, and again after it."""
 
     settings: Mapping[str, str]
     sight: Row
@@ -182,7 +182,7 @@ def _picture(
 
 
 def _unseen(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
-    """What cannot be known here, so that it is not taken for nothing."""
+    """Report what cannot be known here, so that it does not pass for nothing."""
     if lost is not None:
         why = f"the session with the server was lost: {lost}"
         yield Missing("the rest of the watch", why, "The server may have restarted; run again.")

@@ -1,10 +1,10 @@
-"""Rows before and after a watch, on their owner's consent: were large values written unchanged?
+"""Rows before and after a watch, with their owner's consent: were large values rewritten unchanged?
 
-Of every sampled row its version (xmin) is remembered, and of each large value its size, an MD5 of
-its text and, from 17, the chunk id under which it is stored (pg_column_toast_chunk_id). A row with
-another version was updated; a value with the same MD5 did not change; with another chunk id it was
-written again all the same. Before 17 there are no chunk ids: then the statistics of the table stand
-in, since a value that was not written again leaves no dead chunk.
+For every sampled row we remember its version (xmin), and for each large value its size, an MD5 of
+its text and, from 17 on, the chunk id under which it is stored (pg_column_toast_chunk_id). A row
+with another version was updated; a value with the same MD5 did not change; if its chunk id differs,
+it was rewritten all the same. Before 17 there are no chunk ids: the table's statistics are used
+instead, since a value that was not rewritten leaves no dead chunk.
 
 Values never leave the server, but reading them costs I/O, and takes the lock of a SELECT.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-#: Stored size from which a value is certainly not in its row. Source: TOAST_TUPLE_THRESHOLD.
+#: From this stored size on, a value is certainly not in its row. Source: TOAST_TUPLE_THRESHOLD.
 LARGE: Final = 2_032
-#: Of a table, rows that are compared at most.
+#: The most rows compared per table.
 ROWS: Final = 10_000
-#: Updated rows with a large value, below which nothing is proven.
+#: With fewer updated rows with a large value, nothing is proved.
 FEW: Final = 30
-#: Share of them that makes it the rule and not the exception.
+#: From this share of them on, it is the rule and not the exception.
 MOST: Final = 0.5
 _CHUNK_IDS: Final = 170_000
 
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One large value as stored [bytes]; `chunk` is None before 17 and where it is not TOASTed."""
+    """One large value as stored [bytes]; `chunk` is None before 17 and if it is not TOASTed."""
 
     size: int
     digest: str
@@ -64,12 +64,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProof:
-    """One column: of `updated` rows with a large value, in how many it stayed the same."""
+    """One column: of `updated` rows with a large value, how many kept it unchanged."""
 
     column: str
     updated: int
     same: int
-    rewritten: int | None  # the same, but under another chunk id; None before 17
+    rewritten: int | None  # unchanged but under another chunk id; None before 17
     verdict: Verdict
 
 
@@ -80,11 +80,11 @@ _Pair = tuple[Value, Value | None]
 def compare(
     before: Mapping[str, Row], after: Mapping[str, Row], written_again: float | None
 ) -> tuple[ColumnProof, ...]:
-    """What became of the large values of rows that were updated in between, by column.
+    """Return what happened to the large values of rows updated in between, by column.
 
-    A column without a large value in these rows has nothing to prove. `written_again` is the share
-    of the table's updates that write large values, from its statistics
-    (`Amplification.rewritten`): it is used where there are no chunk ids.
+    A column without a large value in these rows is left out. `written_again` is the share of the
+    table's updates that write large values, from its statistics (`Amplification.rewritten`); it is
+    used if there are no chunk ids.
     """
     updated = [
         (row, after[key])
@@ -102,7 +102,7 @@ def compare(
 
 
 def _changed(pairs: Mapping[str, Sequence[_Pair]]) -> float:
-    """Share of the large values that changed, by size: of all columns, as statistics count them."""
+    """Share of the large values that changed, by size, over all columns, as in the statistics."""
     each = [pair for of_column in pairs.values() for pair in of_column]
     whole = sum(was.size for was, _ in each)
     return sum(was.size for was, now in each if not _same(was, now)) / whole if whole else 0.0
@@ -126,7 +126,7 @@ def _column(column: str, pairs: Sequence[_Pair], needless: float | None) -> Colu
 
 
 def _verdict(updated: int, same: int, rewritten: int | None, needless: float | None) -> Verdict:
-    """By chunk ids; else by `needless`, the share of large values written without a change."""
+    """Decide by chunk ids, else by `needless`, the share of large values rewritten unchanged."""
     if updated < FEW:
         return Verdict.UNDECIDED
     if rewritten is not None:
@@ -140,7 +140,7 @@ def _verdict(updated: int, same: int, rewritten: int | None, needless: float | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProof:
-    """What comparing the rows of one table gave; `why` there is nothing, where there is not."""
+    """The result of comparing one table's rows; `why` it is empty, if it is."""
 
     oid: int
     table: str
@@ -152,7 +152,7 @@ class TableProof:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
     oid: int
-    relation: str  # as the server writes it, quoted where needed
+    relation: str  # as the server writes it, quoted if needed
     estimated: float
     key: str
     key_type: str
@@ -161,17 +161,17 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Rows of a table as they were before the watch."""
+    """A table's rows as they were before the watch."""
 
     shape: _Shape
     rows: Mapping[str, Row]
 
 
 def take(conn: Connection, table: str, rows: int = ROWS) -> Taken:
-    """Read some `rows` of a table with a large value. Call it on the owner's consent only.
+    """Read `rows` rows of a table that have a large value. Only with the owner's consent.
 
-    `table` is written as in SQL. UsageError for one that is not there, or without a primary key
-    of a single column (the rows could not be found again quickly).
+    `table` is written as in SQL. UsageError if it does not exist or has no single-column primary
+    key (the rows could not be found again quickly).
     """
     with translated():
         conn.execute("SET default_transaction_read_only = on")
@@ -182,7 +182,7 @@ def take(conn: Connection, table: str, rows: int = ROWS) -> Taken:
 
 
 def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) -> TableProof:
-    """Read the same rows again and compare; a table that cannot be read any more proves nothing.
+    """Read the same rows again and compare; a table that can no longer be read proves nothing.
 
     `written_again` is, by the table's oid, the share of updates that write large values.
     """
@@ -201,17 +201,17 @@ def prove(conn: Connection, taken: Taken, written_again: Mapping[int, float]) ->
 
 
 def unproven(taken: Taken, why: str) -> TableProof:
-    """Of a table whose rows could not be read again."""
+    """The result for a table whose rows could not be read again."""
     return TableProof(
         oid=taken.shape.oid, table=taken.shape.relation, rows=len(taken.rows), columns=(), why=why
     )
 
 
 def settled(said: Amplification, proof: TableProof) -> Amplification:
-    """What statistics suspect of a table after its rows were compared: proven, cleared or open.
+    """Update the suspicion from statistics after comparing rows: proved, cleared or open.
 
-    A column of which too few rows were seen leaves it open only if it is large in so many of them
-    that it could be the one.
+    A column with too few rows leaves it open only if it is large in enough of them to be the
+    cause.
     """
     verdicts = {one.verdict for one in proof.columns}
     waste = [one.column for one in proof.columns if one.verdict is Verdict.REWRITTEN]
@@ -277,7 +277,7 @@ def _shape(conn: Connection, table: str) -> _Shape:
 
 
 def _first(conn: Connection, shape: _Shape, rows: int) -> dict[str, Row]:
-    """Rows with a large value, from pages taken at random."""
+    """Rows with a large value, from randomly chosen pages."""
     from psycopg import sql
 
     if not shape.columns:
@@ -299,7 +299,7 @@ def _again(conn: Connection, shape: _Shape, keys: Sequence[str]) -> dict[str, Ro
 
     if not keys:
         return {}
-    # The type's name is the server's own, written for use in SQL.
+    # The server itself wrote the type's name, for use in SQL.
     array = sql.SQL(f"%s::text[]::{shape.key_type}[]")
     source = sql.SQL("{} WHERE {} = ANY ({})").format(
         _relation(shape), sql.Identifier(shape.key), array
@@ -308,7 +308,7 @@ def _again(conn: Connection, shape: _Shape, keys: Sequence[str]) -> dict[str, Ro
 
 
 def _relation(shape: _Shape) -> sql.SQL:
-    """The table as the server writes its name, quoted where it has to be."""
+    """The table's name as the server writes it, quoted where necessary."""
     from psycopg import sql
 
     return sql.SQL(shape.relation.replace("%", "%%"))
@@ -332,7 +332,7 @@ def _rows(
 
 
 def _row(row: Sequence[Any], columns: Sequence[str]) -> Row:
-    """Three fields a column after the key and the version; a NULL is no value."""
+    """Three fields per column after the key and the version; NULL counts as no value."""
     values = {
         column: Value(*row[start : start + 3])
         for column, start in zip(columns, range(2, len(row), 3), strict=True)

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from mrtuner.vacuum.classify import duration
+from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Kind, Setting, TableReport, Work
 from mrtuner.vacuum.pace import throttle
 
 LIMIT: Final = "autovacuum_vacuum_cost_limit"
-#: Share of the cost limit that may be used: the rest is for peaks, freezing and what is behind.
+#: Share of the cost limit to use: the rest is for peaks, freezing and backlog.
 ROOM: Final = 0.5
-#: The most that the server takes. Source: guc_parameters.dat.
+#: The server's maximum. Source: guc_parameters.dat.
 _MOST: Final = 10_000
-#: A vacuum longer than this holds a worker while others wait [s].
+#: A vacuum longer than this occupies a worker while others wait [s].
 _LONG: Final = 600.0
 _MOST_WORKERS: Final = 10
-#: Dead rows in one nap from which a shorter nap is worth the launcher's work, and that nap [s].
+#: From this many dead rows per nap on, a shorter nap [s] is worth the launcher's work.
 _SWAMP: Final = 10_000
 _NAP: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """Vacuum work of the whole database against what the cost limit lets through.
+    """Vacuum work of the whole database compared with what the cost limit allows.
 
-    `used` and `used_then` are shares of it, now and with the advice in force; None: no throttle.
+    `used` and `used_then` are shares of it, now and with the advice in force; None: no throttling.
     """
 
     used: float | None
@@ -42,7 +42,7 @@ class Capacity:
 def capacity(
     reports: Sequence[TableReport], toast_then: Sequence[Work], settings: Mapping[str, str]
 ) -> tuple[Capacity, tuple[Setting, ...]]:
-    """Whether it keeps up, and the server settings to change. Shares above 1 never end."""
+    """Whether autovacuum keeps up, and the server settings to change. Above 1 it never does."""
     now = [one.now for one in reports] + [one.toast_now for one in reports if one.toast_now]
     then = [one.then for one in reports] + list(toast_then)
     prices = throttle(settings, {})
@@ -76,12 +76,12 @@ def capacity(
 
 
 def _as_the_workers(limit: float, workers: Setting) -> float:
-    """The limit with which no worker slows down when others join: all of them share it."""
+    """The limit at which no worker slows down when others join, since all of them share it."""
     return min(_MOST, max(limit, ceil(limit * int(workers.value) / int(workers.now or 1))))
 
 
 def _spent(work: Sequence[Work]) -> float:
-    """Cost units that vacuum needs a second."""
+    """Cost units per second that vacuum needs."""
     return sum(one.cost / one.produce for one in work if one.produce)
 
 
@@ -136,9 +136,9 @@ def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
 def _workers(
     then: Sequence[Work], settings: Mapping[str, str], speed: float | None
 ) -> Iterator[Setting]:
-    """One for each vacuum that takes long, and one that is free for the small tables.
+    """One worker for each vacuum that takes long, and one that is free for the small tables.
 
-    `speed` [cost units/s] is that with the advice in force; None: no throttle.
+    `speed` [cost units/s] is that with the advice in force; None: no throttling.
     """
     took = [max(one.cost / speed if speed else 0.0, one.measured or 0.0) for one in then]
     long = sum(1 for seconds in took if seconds >= _LONG)
@@ -154,13 +154,13 @@ def _workers(
         name="autovacuum_max_workers",
         now=str(now),
         value=str(wanted),
-        because=f"{long} vacuums take longer than {duration(_LONG)}; one worker stays free",
+        because=f"{long} vacuums take longer than {pretty_duration(_LONG)}; one worker stays free",
         restart=slots is None or wanted > int(slots),
     )
 
 
 def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Iterator[Setting]:
-    """A shorter nap where a queue is all dead rows by the time that somebody looks."""
+    """A shorter nap if, between two checks, a queue fills with dead rows."""
     now = float(settings.get("autovacuum_naptime", 60))
     swamped = [
         one

@@ -1,11 +1,12 @@
-"""Storage parameters for one table and its TOAST table, with the reason of each."""
+"""Storage parameters for one table and its TOAST table, each with its reason."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from mrtuner.vacuum.classify import duration, lifetime
+from mrtuner.units import pretty_duration
+from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import Advice, Kind, Rates, Table, Work
 from mrtuner.vacuum.pace import trigger, work_of, work_of_toast
 
@@ -16,25 +17,25 @@ _INSERT_SCALE: Final = "autovacuum_vacuum_insert_scale_factor"
 _INSERT_THRESHOLD: Final = "autovacuum_vacuum_insert_threshold"
 _FREEZE: Final = "autovacuum_freeze_min_age"
 _ENABLED: Final = "autovacuum_enabled"
-#: A storage parameter keeps the notation it was given. Source: parse_bool_with_len, bool.c.
+#: A storage parameter keeps the spelling it was given. Source: parse_bool_with_len, bool.c.
 _OFF: Final = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
 
 _NOTES: Final = "field notes on vacuum by table (2021)"
 _OURS: Final = "our judgement"
 
-#: Where so few dead rows start a vacuum anyway, the defaults are soon enough.
+#: If this few dead rows start a vacuum anyway, the defaults are soon enough.
 _SOON: Final = 1000
 #: A table may keep one worker busy for this share of the time; else vacuum comes less often.
 BUSY: Final = 0.25
-#: Of 8 kB pages: a table that is vacuumed in a moment.
+#: Pages of 8 kB: a table of this size is vacuumed in a moment.
 _SMALL: Final = 8192
-#: Rows from which a fifth is too many dead ones to wait for.
+#: From this many rows on, a fifth of them dead is too much to wait for.
 _LARGE: Final = 1_000_000
-#: Inserts between two vacuums of a table that only grows: an hour's, within these.
+#: Bounds for the inserts between two vacuums of a table that only grows; an hour's, otherwise.
 _FEWEST, _MOST = 10_000, 10_000_000
 
 Pair = tuple[float, int]
-#: From tight to loose: the first at which vacuum keeps up is taken.
+#: From tight to loose: the first with which vacuum keeps up is used.
 _LONG_LIVED: Final[Sequence[Pair]] = ((0.01, 50), (0.02, 50), (0.05, 50), (0.1, 50), (0.2, 50))
 _SHORT_LIVED: Final[Sequence[Pair]] = tuple((0.0, 5000 * 2**step) for step in range(10))
 _QUEUE: Final[Sequence[Pair]] = tuple((0.0, 1000 * 2**step) for step in range(12))
@@ -66,7 +67,7 @@ def options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
 
 
 def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str]:
-    """The TOAST table's, those of the main table included where it has none of its own."""
+    """The TOAST table's parameters, including the main table's where it has none of its own."""
     kept = table.toast.options if table.toast else {}
     own = {
         one.name.removeprefix("toast."): one.value
@@ -77,7 +78,7 @@ def toast_options_after(table: Table, advice: Sequence[Advice]) -> dict[str, str
 
 
 def _switched_off(table: Table) -> Iterator[Advice]:
-    """Somebody decided that: a line of the plan of its own, with what it means."""
+    """Autovacuum was switched off by someone: a separate line in the plan, with what it means."""
     toast = table.toast.options.get(_ENABLED) if table.toast else None
     for name, now in ((_ENABLED, table.options.get(_ENABLED)), (f"toast.{_ENABLED}", toast)):
         if now is not None and now.lower() in _OFF:
@@ -119,7 +120,7 @@ def _main(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -
 def _tightest(
     table: Table, rates: Rates, settings: Mapping[str, str], ladder: Sequence[Pair]
 ) -> tuple[Pair, Work]:
-    """The tightest pair at which one worker is not too busy with the table, else the loosest."""
+    """The tightest pair with which one worker is not too busy with the table, else the loosest."""
     for pair in ladder:
         done = work_of(table, rates, settings, _with(table.options, pair))
         if done.busy is None or done.busy <= BUSY:
@@ -132,18 +133,18 @@ def _with(options: Mapping[str, str], pair: Pair) -> dict[str, str]:
 
 
 def _because(table: Table, rates: Rates, kind: Kind, done: Work) -> str:
-    every = "" if done.produce is None else f", so a vacuum every {duration(done.produce)}"
+    every = "" if done.produce is None else f", so a vacuum every {pretty_duration(done.produce)}"
     if kind in {Kind.QUEUE, Kind.SHORT_LIVED}:
         life = lifetime(table, rates) or 0.0
         return (
-            f"rows live {duration(life)}: dead rows count, not their share of the table; "
+            f"rows live {pretty_duration(life)}: dead rows count, not their share of the table; "
             f"{rates.dead:,.3g} a second{every}"
         )
     return f"{rates.dead:,.3g} dead rows a second in {table.rows:,} rows{every}"
 
 
 def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[Advice]:
-    """An hour's inserts at a time: the visibility map stays fresh, freezing stays small."""
+    """Vacuum every hour's inserts: the visibility map stays fresh, and there is less to freeze."""
     hourly = round(rates.inserts * 3600)
     wanted = min(_MOST, max(_FEWEST, hourly))
     waits = float(settings.get(_INSERT_THRESHOLD, 1000)) + table.rows * float(
@@ -153,7 +154,7 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
         return
     because = (
         f"the server's settings wait for {waits:,.0f} inserts, "
-        f"{duration(waits / rates.inserts)}: then much is to be frozen at once"
+        f"{pretty_duration(waits / rates.inserts)}: then much is to be frozen at once"
     )
     yield _advice(table, _INSERT_SCALE, "0", because, _OURS)
     yield _advice(table, _INSERT_THRESHOLD, str(wanted), because, _OURS)
@@ -162,7 +163,7 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
 
 
 def _toast(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
-    """The TOAST table takes the main table's parameters unless it has its own."""
+    """Advice for the TOAST table, which uses the main table's parameters unless it has its own."""
     toast = table.toast
     if toast is None or kind not in _LADDERS or rates.toast_deletes <= 0:
         return

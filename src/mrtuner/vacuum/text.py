@@ -1,20 +1,20 @@
-"""A document of `mrtuner.vacuum/1` as lines for people."""
+"""A `mrtuner.vacuum/1` document as lines of text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mrtuner.vacuum.classify import duration
+from mrtuner.units import pretty_duration
 
 _TOP: Final = 20
 Row = Mapping[str, Any]
 
 
 def lines(told: Row, top: int = _TOP) -> Iterator[str]:
-    """What was found: capacity, blockers, wraparound, then tables; yields one line at a time.
+    """Yield the findings line by line: capacity, blockers, wraparound, then tables.
 
-    Of tables with nothing to say only the number is told, and no more than `top` in full.
+    Tables without findings are only counted, and at most `top` tables are shown in full.
     """
     yield headline(told)
     gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
@@ -37,11 +37,11 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
 
 
 def headline(told: Row) -> str:
-    """What was looked at, and for how long."""
+    """What was examined, and for how long."""
     rates = (
         "rates since the last reset of statistics: watch for today's"
         if told["watched"] is None
-        else f"rates measured over {duration(told['watched'])}"
+        else f"rates measured over {pretty_duration(told['watched'])}"
     )
     number = len(told["tables"])
     return f"{told['database']}: {number:,} table{'s' * (number != 1)}, {rates}"
@@ -79,24 +79,24 @@ def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
 
 
 def age_words(one: Row) -> str:
-    """How long a blocker has been there, after a comma; empty where that is not known."""
+    """How long a blocker has been there, after a comma; empty if unknown."""
     parts = ["throughout the watch"] if one.get("throughout") else []
     if one["seconds"] is not None:
-        parts.append(f"for {duration(one['seconds'])}")
+        parts.append(f"for {pretty_duration(one['seconds'])}")
     if one["age"] is not None:
         parts.append(f"{one['age']:,} transactions back")
     return "".join(f", {part}" for part in parts)
 
 
 def wraparound_words(one: Row) -> str:
-    """The distance to wraparound of one counter, as a line."""
+    """One counter's distance from wraparound, as a line."""
     said = f"{one['what']}: {one['age']:,} of {one['stops_at']:,} used (database {one['database']})"
     if one["to_stop"] is None:
         return f"{said}; pace {one['certainty'] if one['pace'] is None else 'nil'}"
+    forced, stop = pretty_duration(one["to_forced"]), pretty_duration(one["to_stop"])
     return (
-        f"{said}; at {one['pace']:,.3g} a second forced vacuums begin in "
-        f"{duration(one['to_forced'])}, the server stops in {duration(one['to_stop'])} "
-        f"({one['certainty']})"
+        f"{said}; at {one['pace']:,.3g} a second forced vacuums begin in {forced}, the server stops"
+        f" in {stop} ({one['certainty']})"
     )
 
 
@@ -162,10 +162,10 @@ def _pace(one: Row) -> Iterator[str]:
     then = one["then"]
     if then["produce"] is None:
         return
-    measured = "" if then["measured"] is None else f", measured {duration(then['measured'])}"
+    measured = "" if then["measured"] is None else f", measured {pretty_duration(then['measured'])}"
     said = (
         f"  vacuum at {one['now']['trigger']:,.0f} dead rows, then at {then['trigger']:,.0f}: "
-        f"produced in {duration(then['produce'])}, vacuumed in {duration(then['vacuum'])} at least"
-        f"{measured}"
+        f"produced in {pretty_duration(then['produce'])}, vacuumed in"
+        f" {pretty_duration(then['vacuum'])} at least{measured}"
     )
     yield said + ("" if then["busy"] < 1 else ": IT CANNOT KEEP UP")

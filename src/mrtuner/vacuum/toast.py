@@ -2,8 +2,8 @@
 
 An UPDATE that does not name a TOASTed column copies its pointer: no chunk is written. One that
 sends the value, the same or another, writes every chunk again and leaves the old ones dead.
-PostgreSQL does not compare. So chunks that die with updates tell that values are written; only
-a look at the rows can tell that they were the same.
+PostgreSQL does not compare them. So chunks that die with updates show that values are written;
+only comparing the rows can show that they were the same.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 from mrtuner.vacuum.model import Amplification, Rates, Table
 
-#: Updates seen, below which nothing is said.
+#: With fewer updates, nothing is reported.
 _FEW: Final = 100
-#: Share of updates that write the large values again, above which it is worth a look.
+#: From this share of updates on, rewriting large values deserves a look.
 _MUCH: Final = 0.5
-#: TOAST chunks written for each one that dies, within which values keep their size.
+#: TOAST chunks written per dead one, within which values keep their size.
 _SAME_SIZE: Final = (0.9, 1.1)
 
 
 def chunks(size: int, chunk: int) -> int:
-    """Chunks of a value of `size` bytes as stored (after compression, if any).
+    """Return the number of chunks of a value of `size` bytes as stored (after any compression).
 
     >>> chunks(10_000, 1996), chunks(10_240, 1996), chunks(9_980, 1996)
     (6, 6, 5)
@@ -31,9 +31,9 @@ def chunks(size: int, chunk: int) -> int:
 
 
 def amplification(table: Table, rates: Rates) -> Amplification | None:
-    """What updates do to the TOAST table; None where there is none or too little was seen.
+    """What updates do to the TOAST table; None if it has none, or too little was seen.
 
-    Deleted rows take their chunks along; so many are taken off as the average row has.
+    Deleted rows take their chunks with them, so the average row's chunks are subtracted for each.
     """
     toast = table.toast
     updates = rates.updates * rates.seconds
@@ -60,7 +60,7 @@ _CERTAINTY: Final = (
 
 
 def _suspicion(rates: Rates, rewritten: float, per_update: float) -> str | None:
-    """Why it may be unchanged values that are written; None when there is no reason to think so."""
+    """Why the values written may be unchanged ones; None if there is no reason to think so."""
     if rewritten < _MUCH:
         return None
     said = (

@@ -7,16 +7,16 @@ from typing import Final
 
 from mrtuner.vacuum.model import Moment, Picture, Wraparound
 
-#: Half of the 32-bit circle: older than this would seem to lie in the future.
+#: Half of the 32-bit circle: anything older would appear to be in the future.
 _CIRCLE: Final = 2**31
-#: Before it the server refuses to assign more. Source: varsup.c, SetTransactionIdLimit:
+#: This far before it, the server refuses to assign more. Source: varsup.c, SetTransactionIdLimit:
 #: 3 million since 14, 1 million in 13; multixact.c, SetMultiXactIdLimit: the same.
 _MARGIN: Final = 3_000_000
 _MARGIN_13: Final = 1_000_000
 
 
 def wraparound(picture: Picture) -> tuple[Wraparound, ...]:
-    """The database nearest to each limit, as time where the pace is known."""
+    """The database nearest to each limit, as a time if the pace is known."""
     return tuple(_each(picture))
 
 
@@ -68,7 +68,7 @@ def _setting(settings: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
-    """IDs used a second: measured over a watch, else bounded by the transactions counted."""
+    """IDs used per second: measured over a watch, else bounded by the transactions counted."""
     first, last = moments[0], moments[-1]
     if last.at > first.at:
         return (last.next_xid - first.next_xid) / (last.at - first.at), "measured"
@@ -82,7 +82,7 @@ def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
 
 
 def _multixacts(moments: Sequence[Moment]) -> tuple[float | None, str]:
-    """IDs used a second, where the oldest stayed the same over a watch."""
+    """IDs used per second, if the oldest stayed the same over a watch."""
     first, last = moments[0], moments[-1]
     if last.at <= first.at or first.oldest_multixact != last.oldest_multixact:
         return None, "not known without a watch"

@@ -1,1 +1,1 @@
-"""Changing the settings of a server, with ALTER SYSTEM or an include file."""
+"""Changing a server's settings, with ALTER SYSTEM or an include file."""

@@ -1,7 +1,7 @@
-"""Apply settings to a running server, take them back, and clean up after an interruption.
+"""Apply settings to a running server, undo them, and clean up after an interruption.
 
-The three verbs share one transaction (transaction.py) and one journal. Each either reaches its
-target or leaves what was there, and says which. `plan` shows what `apply` would do.
+The three functions share one transaction (transaction.py) and one journal. Each either reaches its
+target or restores the previous state, and reports which. `plan` shows what `apply` would do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
 from mrtuner.change.settings.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
-from mrtuner.change.settings.transaction import Transaction
+from mrtuner.change.settings.transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ConnectError, MissingPart, Refused, UsageError
 from mrtuner.postgres.connect import connect
@@ -51,7 +51,7 @@ __all__ = [
     "undo",
 ]  # fmt: skip
 
-#: The one file that --conf-dir writes.
+#: The only file that --conf-dir writes.
 INCLUDE_FILE = "mrtuner.conf"
 
 #: Whether these values (configuration text, by name) may be in force together.
@@ -73,25 +73,25 @@ def apply(
     proof: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
-    """Carry a plan out: write, reload or restart, verify in a new session.
+    """Carry out a plan: write, reload or restart, verify in a new session.
 
-    Without a restart, settings that need one are written and wait; `fits` is asked whether the
-    others may be in force beside the old values meanwhile. With `conf_dir` an include file there
-    is written instead of ALTER SYSTEM. An earlier change that was interrupted is cleaned up first.
-    `proof` marks it in the journal as made to be measured.
+    Without a restart, settings that need one are written and stay pending; `fits` decides whether
+    the others may be in force together with the old values until then. With `conf_dir`, an include
+    file in that directory is written instead of ALTER SYSTEM. An earlier, interrupted change is
+    cleaned up first. `proof` marks the change in the journal as made for a measurement.
 
-    Raises Refused or MissingPart before anything is touched; ApplyError afterwards, when the
-    settings are back as they were, or when its message says otherwise.
+    Raises Refused or MissingPart before anything is changed; ApplyError afterwards, with the
+    settings restored unless its message says otherwise.
     """
     _refuse_unsafe(plan, restart, fits)
     recover(dsn, journal, restart=restart, at=at)
     if not plan.steps:
-        return Outcome(did="nothing")
+        return Outcome(result="nothing")
     with _session(dsn, journal) as (conn, who):
         draft = replace(_draft(conn, who, plan, restart, conf_dir), proof=proof)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = () if change.restarts else tuple(step.name for step in plan.restart)
-    return Outcome(did="applied", change=change.id, changed=change.names, waiting=waiting)
+    return Outcome(result="applied", change=change.id, changed=change.names, waiting=waiting)
 
 
 def undo(
@@ -103,11 +103,11 @@ def undo(
     force: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
-    """Take the latest change of this server back: entries that it added go, others return.
+    """Undo the latest change of this server: remove the entries it added, restore the others.
 
-    Refused, with the names, when somebody has changed one of its settings since, unless `force`.
-    UsageError when the journal knows of no change. Otherwise like `apply`. One that was
-    interrupted counts: when that is gone now, the change before it stays.
+    Refused, with the names, if someone has changed one of its settings since, unless `force`.
+    UsageError if the journal has no change to undo. Otherwise like `apply`. An interrupted change
+    counts as the latest: if cleaning up has already reverted it, the change before it is kept.
     """
     recovered = recover(dsn, journal, restart=restart, at=at)
     if recovered is not None and recovered.change_is_undone:
@@ -123,7 +123,7 @@ def undo(
         _refuse_mixture(mixture, fits)
         change = _carry_out(dsn, journal, draft, restart, at, conn)
     waiting = _still_waiting(dsn, done)
-    return Outcome(did="undone", change=done.id, changed=change.names, waiting=waiting)
+    return Outcome(result="undone", change=done.id, changed=change.names, waiting=waiting)
 
 
 def recover(
@@ -133,10 +133,10 @@ def recover(
     restart: Restart = NEVER,
     at: Observer = unobserved,
 ) -> Outcome | None:
-    """Finish or revert the change of this server that was interrupted; None if there is none.
+    """Finish or revert this server's interrupted change; None if there is none.
 
-    A change whose target is in force already is finished, any other is reverted. A server that
-    is down gets its old file back when that is here, and is started when `restart` says how.
+    A change whose target is already in force is finished; any other is reverted. A server that
+    is down gets its old file back if that is on this machine, and is started if `restart` says how.
     """
     try:
         conn = connect(dsn)
@@ -144,7 +144,7 @@ def recover(
         change = _unfinished_at(dsn, journal)
         if change is None:
             raise
-        transaction = Transaction(dsn, journal, change, restart, at, None)
+        transaction = SettingsTransaction(dsn, journal, change, restart, at, None)
         with journal.hold(change.server), closing(transaction):
             return transaction.put_back()
     with closing(conn):
@@ -156,7 +156,9 @@ def recover(
             change = journal.unfinished(who.server)
             if change is None:
                 return None
-            with closing(Transaction(dsn, journal, change, restart, at, conn)) as transaction:
+            with closing(
+                SettingsTransaction(dsn, journal, change, restart, at, conn)
+            ) as transaction:
                 return transaction.recover()
 
 
@@ -194,12 +196,12 @@ def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
         )
 
 
-# What will be written, and what is there now.
+# What to write, and what is there now.
 
 
 @contextmanager
 def _session(dsn: str, journal: Journal) -> Iterator[tuple[Connection, Identity]]:
-    """A session with the server that keeps every other MrTuner away from it."""
+    """Open a session that locks the server against every other MrTuner process."""
     with closing(connect(dsn)) as conn:
         who = live.identify(conn)
         with journal.hold(who.server):
@@ -210,7 +212,7 @@ def _session(dsn: str, journal: Journal) -> Iterator[tuple[Connection, Identity]
 def _draft(
     conn: Connection, who: Identity, plan: Plan, restart: Restart, conf_dir: Path | None
 ) -> Change:
-    """The change that a plan asks for, after every check that can be made beforehand."""
+    """The change that a plan calls for, after every check that can be made beforehand."""
     names = [step.name for step in plan.steps]
     restarts = bool(plan.restart) and restart.run is not None
     _require_permission(conn, names, conf_dir)
@@ -242,7 +244,7 @@ def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path |
 
 
 def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts: bool) -> Change:
-    """A change by ALTER SYSTEM. Of postgresql.auto.conf only its own entries are kept."""
+    """A change by ALTER SYSTEM. Of postgresql.auto.conf, only its own entries are recorded."""
     return Change(
         server=who.server,
         address=who.address,
@@ -266,7 +268,7 @@ def _is_local(conn: Connection, who: Identity) -> bool:
 
 
 def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) -> Change:
-    """A change of the include file; settings of an earlier one stay in it."""
+    """A change of the include file; settings of earlier changes stay in it."""
     file = conf_dir.resolve() / INCLUDE_FILE
     text = _include_text(file)
     before = entries(text or "")
@@ -287,7 +289,7 @@ def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) ->
 
 
 def _include_text(file: Path) -> str | None:
-    """All of our own file, which the journal keeps to restore it exactly; None if there is none."""
+    """The include file's text, journalled to restore it exactly; None if there is no file."""
     text = read_text(file)
     if secret := sorted(SECRET.intersection(entries(text or ""))):
         raise Refused(
@@ -301,7 +303,7 @@ _HEADER = "# Written by mrtuner apply; `mrtuner undo` restores what was here bef
 
 
 def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str]:
-    """The entries of postgresql.auto.conf for these names; one not there is not in the answer."""
+    """The entries of postgresql.auto.conf for these names; missing ones are left out."""
     lines = live.file_lines(conn)
     if lines is not None:
         found = live.values_in(lines, AUTO_CONF)
@@ -335,7 +337,7 @@ def _entry_in_force(row: InForce) -> str | None:
 def _undo_draft(
     conn: Connection, who: Identity, done: Change, restart: Restart, force: bool
 ) -> tuple[Change, dict[str, str]]:
-    """The change that takes another back, and what it leaves in force until a restart."""
+    """The change that undoes another, and what it leaves in force until a restart."""
     conf_dir = Path(done.file or "").parent if done.method == "include file" else None
     names = done.names
     _require_permission(conn, names, conf_dir)
@@ -392,7 +394,7 @@ def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
 
 
 def _turned(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> tuple[Entry, ...]:
-    """The entries from what is there now to what was there before the change."""
+    """Entries that lead from the present values back to those before the change."""
     return tuple(
         replace(
             one, before=now.get(one.name.lower()), after=one.before, in_force=rows[one.name].setting
@@ -411,7 +413,7 @@ def _off(one: Entry, rows: Mapping[str, InForce]) -> bool:
 
 
 def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:
-    """What an undo without a restart leaves in force, if that is a mixture; else nothing."""
+    """The values in force after an undo without a restart, if old and new mix; else empty."""
     if not _needs_restart(done, rows) or all(one.restart for one in done.entries):
         return {}
     known = [(one, rows[one.name]) for one in done.entries if one.name in rows]
@@ -439,7 +441,7 @@ def _carry_out(
     conn: Connection,
 ) -> Change:
     change = journal.begin(draft)
-    with closing(Transaction(dsn, journal, change, restart, at, conn)) as transaction:
+    with closing(SettingsTransaction(dsn, journal, change, restart, at, conn)) as transaction:
         transaction.carry_out()
     return change
 

@@ -1,6 +1,6 @@
-"""Lines of a configuration file, and values as they stand in them.
+"""Lines of a configuration file, and the values in them.
 
-What a number, a switch or a word means is read by catalog/notation.py alone. Source of the rest:
+Only catalog/notation.py interprets numbers, switches and words. Source of the rest:
 src/backend/utils/misc/guc.c (flatten_set_variable_args) and guc-file.l, PostgreSQL 18.
 """
 
@@ -47,9 +47,9 @@ def number(text: str, vartype: str, unit: str | None) -> float | None:
 
 
 def with_unit(setting: str, vartype: str, unit: str | None) -> str:
-    """A pg_settings value as a person writes it: 16384 pages of 8kB give ``128MB``.
+    """Return a pg_settings value as a person writes it: 16384 pages of 8kB give ``128MB``.
 
-    Zero and negative values mean something special, so they keep no unit.
+    Zero and negative values have special meanings, so they get no unit.
     """
     if unit is None or number(setting, vartype, None) is None:
         return setting
@@ -59,7 +59,7 @@ def with_unit(setting: str, vartype: str, unit: str | None) -> str:
 
 
 def elements(text: str) -> tuple[str, ...]:
-    """The elements of a list value, quotes taken off: ``a, "b c"`` gives a and b c.
+    """Split a list value into its elements, unquoted: ``a, "b c"`` gives a and b c.
 
     >>> elements('auto_explain, "$libdir/odd, name"')
     ('auto_explain', '$libdir/odd, name')
@@ -75,7 +75,7 @@ def entries(text: str) -> dict[str, str]:
 
 
 def with_entries(text: str, values: Mapping[str, str | None]) -> str:
-    """The text with these entries set, or removed where None; all other lines stay."""
+    """Return the text with these entries set, or removed if None; all other lines are unchanged."""
     return "".join(_edited(text, values))
 
 
@@ -91,7 +91,7 @@ def _edited(text: str, values: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def entry(name: str, value: str) -> str:
-    """One line of a configuration file, without its end.
+    """Return one line of a configuration file, without the newline.
 
     >>> entry("log_line_prefix", "it's %m")
     "log_line_prefix = 'it''s %m'"

@@ -1,4 +1,4 @@
-"""Replacing a configuration file that we can reach, whole or not at all."""
+"""Atomic replacement of configuration files on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrtuner.errors import MissingPart
 
 
 def read_text(path: Path) -> str | None:
-    """The file's text, any bytes kept as they are; None if there is no such file."""
+    """Return the file's text, with all bytes preserved; None if there is no such file."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
@@ -19,10 +19,10 @@ def read_text(path: Path) -> str | None:
 
 
 def replace_file(path: Path, text: str | None) -> None:
-    """Put a whole text in a file's place, on disk before this returns; None removes the file.
+    """Replace a file with this text, synced to disk on return; None removes the file.
 
-    The new file has the old one's owner and mode, or its directory's owner and mode 0644.
-    MissingPart when the directory cannot be written.
+    The new file gets the old one's owner and mode, or its directory's owner and mode 0644.
+    MissingPart if the directory cannot be written.
     """
     try:
         if text is None:
@@ -38,7 +38,7 @@ def replace_file(path: Path, text: str | None) -> None:
 
 
 def _access(path: Path) -> files.Access:
-    """As of the file that is replaced. Only root can give a file to somebody else."""
+    """Owner and mode for the new file. Only root can give a file to another user."""
     try:
         like = files.Access.of(path)
     except FileNotFoundError:
@@ -49,9 +49,9 @@ def _access(path: Path) -> files.Access:
 
 
 def runs_here(data_directory: Path, port: int, started: str) -> bool:
-    """Whether the server that answered runs from this directory of this machine.
+    """Whether the server that answered runs from this directory on this machine.
 
-    Its postmaster.pid must name the same port and start. A copy of it on another machine, or
+    Its postmaster.pid must name the same port and start time. A copy of it on another machine, or
     another machine's server with the same paths, differs. Source: miscadmin.h, LOCK_FILE_LINE_*.
     """
     try:
@@ -59,15 +59,15 @@ def runs_here(data_directory: Path, port: int, started: str) -> bool:
         since, listens = int(lines[2]), int(lines[3])
     except (OSError, ValueError, IndexError):
         return False
-    # pg_postmaster_start_time() is taken a little later than the time in the file.
+    # pg_postmaster_start_time() is read a little later than the time in the file.
     apart = abs(float(started) - since)
     return listens == port and apart < 10
 
 
 def belongs_to(data_directory: Path, system_identifier: str | None) -> bool:
-    """Whether a stopped server's directory is that server's, and ours to write.
+    """Whether this is the data directory of that stopped server, and we may write to it.
 
-    Its identifier is the first field of pg_control. Source: pg_control.h, ControlFileData.
+    The identifier is the first field of pg_control. Source: pg_control.h, ControlFileData.
     """
     try:
         with (data_directory / "global" / "pg_control").open("rb") as file:

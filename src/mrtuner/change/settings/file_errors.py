@@ -1,4 +1,4 @@
-"""Errors of the configuration files that keep a change from its effect."""
+"""Errors in the configuration files that would keep a change from taking effect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) -> None:
-    """Refused when a reload, or a restart that is due, could not read the files; not for `names`,
-    whose lines are written anew.
+    """Raise Refused if a reload, or a restart that is due, could not read the files. Errors in
+    lines for `names` do not count, since those lines are rewritten.
     """
     ours = {name.lower() for name in names}
     for line in live.file_lines(conn) or ():
@@ -32,7 +32,7 @@ def _in_the_way(conn: Connection, line: Line, restarts: bool) -> bool:
     """Whether an error keeps a reload or a restart from reading the files.
 
     A reload applies nothing if a file cannot be parsed or a name is unknown, and the rest if a
-    value is wrong; a start stops at any of them. What only waits for a restart is no error.
+    value is invalid; a start fails at any of them. Merely waiting for a restart is not an error.
     Source: guc.c, ProcessConfigFileInternal.
     """
     if line.error is None:

@@ -1,6 +1,6 @@
-"""What a change asks of the live server: who it is, what is in force, what its files say.
+"""What a change asks the live server: its identity, its values in force, its files.
 
-Everything here is one question or one command over SQL; apply.py decides what they mean.
+Each function is one query or one command over SQL; apply.py decides what the answers mean.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUTO_CONF: Final = "postgresql.auto.conf"
 
 #: "mrtuner" in ASCII: our key among the server's advisory locks.
 _LOCK: Final = int.from_bytes(b"mrtuner")
-#: A killed client's session, and with it its lock, ends within this time [s].
+#: A killed client's session, and its lock with it, ends within this time [s].
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
 _OF_A_SESSION: Final = frozenset({"user", "database", "database user", "client", "session"})
@@ -34,7 +34,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which server this is, and since when it runs."""
+    """Which server this is, and when it started."""
 
     server: str
     address: str
@@ -44,7 +44,7 @@ class Identity:
 
     @property
     def auto_conf(self) -> str | None:
-        """The path of postgresql.auto.conf, as the server names it."""
+        """The path of postgresql.auto.conf, as the server gives it."""
         return str(Path(self.data_directory) / AUTO_CONF) if self.data_directory else None
 
 
@@ -64,7 +64,7 @@ class InForce:
 
     @property
     def hidden(self) -> bool:
-        """This is our session's own value; what the files give cannot be seen."""
+        """Whether this is our session's own value, which hides what the files give."""
         return self.source in _OF_A_SESSION
 
     def same(self, a: str, b: str) -> bool:
@@ -72,10 +72,10 @@ class InForce:
         return same_value(self.name, a, b, self.vartype, self.unit)
 
     def gives(self, value: str) -> bool:
-        """Whether `value` is in force, or what the server worked out because of it.
+        """Whether `value` is in force, or a value that the server derived from it.
 
-        wal_buffers = -1 reads as 2048 once the server runs: a default that means "choose"
-        shows what was chosen.
+        wal_buffers = -1 reads as 2048 once the server runs: a setting that means "choose" shows
+        what was chosen.
         """
         if self.same(value, self.setting):
             return True
@@ -85,9 +85,9 @@ class InForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row of pg_file_settings: one line of the configuration files, in their order."""
+    """A row of pg_file_settings: one line of the configuration files, in order."""
 
-    sourcefile: str | None  # None: of no line, as what is said of one that is gone
+    sourcefile: str | None  # None: no line, as for a line that was removed
     sourceline: int | None
     name: str | None  # None: the file itself cannot be read
     value: str | None
@@ -100,7 +100,7 @@ class Line:
 
 
 def identify(conn: Connection) -> Identity:
-    """Who answers. The address is the one of the session, so that it can be found when down."""
+    """Identify the server. The session's address is kept, to find the server when it is down."""
     started, data_directory = _one(
         conn,
         "SELECT extract(epoch FROM pg_postmaster_start_time())::text,"
@@ -132,7 +132,7 @@ def _system_identifier(conn: Connection) -> str | None:
 def _server_key(
     conn: Connection, system: str | None, data_directory: str | None, address: str
 ) -> str:
-    """A standby shares its primary's identifier, maybe its paths, but not its host and port."""
+    """Identify a server. A standby has its primary's identifier, maybe paths, but not address."""
     if system is None:
         return f"{address}/{conn.info.dbname}"
     host = conn.info.host
@@ -141,7 +141,7 @@ def _server_key(
 
 
 def lock(conn: Connection) -> None:
-    """Take the server for this session, whichever database it is in; Refused if it is taken."""
+    """Lock the server for this session, across all databases; Refused if already locked."""
     deadline = time.monotonic() + _LOCK_PATIENCE
     while not _locked(conn):
         if time.monotonic() > deadline:
@@ -150,7 +150,7 @@ def lock(conn: Connection) -> None:
 
 
 def _locked(conn: Connection) -> bool:
-    """Advisory locks are per database, so the same key must not be held in another either."""
+    """Take the lock. Advisory locks are per database, so no other database may hold the key."""
     with translated():
         taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
         others = conn.execute(
@@ -166,12 +166,12 @@ def _locked(conn: Connection) -> bool:
 
 
 def may_read_settings(conn: Connection) -> bool:
-    """Whether this role sees where values come from (pg_read_all_settings)."""
+    """Whether this role can see where values come from (pg_read_all_settings)."""
     return _one(conn, "SELECT pg_has_role('pg_read_all_settings', 'USAGE')") == (True,)
 
 
 def may_read_files(conn: Connection) -> bool:
-    """Whether this role may look into pg_file_settings."""
+    """Whether this role may read pg_file_settings."""
     return _one(
         conn,
         "SELECT has_table_privilege('pg_file_settings', 'SELECT')"
@@ -180,7 +180,7 @@ def may_read_files(conn: Connection) -> bool:
 
 
 def require_reload(conn: Connection) -> None:
-    """MissingPart unless this role may reload the configuration."""
+    """Raise MissingPart unless this role may reload the configuration."""
     allowed, role = _one(
         conn, "SELECT has_function_privilege('pg_reload_conf()', 'EXECUTE'), current_user"
     )
@@ -192,7 +192,7 @@ def require_reload(conn: Connection) -> None:
 
 
 def require_alter_system(conn: Connection, names: Sequence[str]) -> None:
-    """MissingPart unless this role may write all these with ALTER SYSTEM; Refused if nobody may."""
+    """Raise MissingPart unless this role may ALTER SYSTEM all of these; Refused if no one may."""
     superuser, role, allowed = _one(
         conn,
         "SELECT rolsuper, current_user, current_setting('allow_alter_system', true)"
@@ -214,7 +214,7 @@ def require_alter_system(conn: Connection, names: Sequence[str]) -> None:
 
 
 def _denied(conn: Connection, names: Sequence[str]) -> list[str]:
-    """Those that the role was not granted; before 15 only a superuser may change any."""
+    """The names not granted to the role; before 15 only a superuser may change any."""
     if conn.info.server_version < 150000:
         return list(names)
     with translated():
@@ -227,7 +227,7 @@ def _denied(conn: Connection, names: Sequence[str]) -> list[str]:
 
 
 def in_force(conn: Connection, names: Sequence[str]) -> dict[str, InForce]:
-    """The values in force for new sessions, by name. The session must be a new one."""
+    """The values in force for new sessions, by name. `conn` must be a new session."""
     with translated():
         rows = conn.execute(
             "SELECT name, setting, unit, vartype, context, boot_val, source, sourcefile,"
@@ -253,7 +253,7 @@ def _in_force(row: tuple[str, ...]) -> InForce:
 
 
 def file_lines(conn: Connection) -> tuple[Line, ...] | None:
-    """The configuration files as they are now, reloaded or not; None without the permission."""
+    """The configuration files as they are now, reloaded or not; None without permission."""
     if not may_read_files(conn):
         return None
     with translated():
@@ -277,7 +277,7 @@ def values_in(lines: Sequence[Line], file_name: str) -> dict[str, str]:
 
 
 def is_file(path: str | None, name: str) -> bool:
-    """Whether a path that the server gives is this file: named by its path, or by its last part."""
+    """Whether a path from the server is this file, given by its full path or its last part."""
     if path is None:
         return False
     if "/" in name:
@@ -286,7 +286,7 @@ def is_file(path: str | None, name: str) -> bool:
 
 
 def alter_system(conn: Connection, name: str, value: str | None) -> None:
-    """Write one entry into postgresql.auto.conf, or take it out; ApplyError if refused."""
+    """Write an entry to postgresql.auto.conf, or remove it; ApplyError if refused."""
     from psycopg import Error, OperationalError, sql
 
     if value is not None and name in LIST_QUOTED and not elements(value):
@@ -317,13 +317,13 @@ def _literals(name: str, value: str) -> sql.Composable:
 
 
 def reload(conn: Connection) -> None:
-    """Tell the server to read its files again. It does so a moment later."""
+    """Tell the server to reload its files, which it does a moment later."""
     with translated():
         conn.execute("SELECT pg_reload_conf()")
 
 
 def _one(conn: Connection, query: LiteralString) -> tuple[Any, ...]:
-    """The only row of a query that always gives one."""
+    """The only row of a query that always returns one."""
     with translated():
         row = conn.execute(query).fetchone()
     return row or ()

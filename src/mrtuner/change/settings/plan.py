@@ -1,6 +1,6 @@
-"""Which of the wanted settings to write to a server, and which to leave alone, and why.
+"""Which of the wanted settings to write to a server, which not, and why.
 
-Pure: a server as it was read goes in, a plan comes out.
+Pure: takes a server already read, returns a plan.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from mrtuner.change.settings.conf_file import number, same_value, with_unit
 from mrtuner.errors import BadValue
 from mrtuner.postgres.model import Override, Pending, Server, Setting
 
-#: A standby must not have less of these than its primary, or it stops replaying.
+#: A standby whose values of these are below its primary's stops replaying.
 #: Source: PostgreSQL documentation, Hot Standby, Administrator's Overview.
 STANDBY_FLOOR: Final = frozenset({
     "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
     "max_locks_per_transaction",
 })  # fmt: skip
 
-#: Parameters in which people keep passwords and keys. The journal keeps what is written, so these
-#: are left to their owner.
+#: Parameters in which people keep passwords and keys. The journal stores what is written, so these
+#: are left to the server's owner.
 SECRET: Final = frozenset({
     "archive_cleanup_command", "archive_command", "primary_conninfo", "recovery_end_command",
     "restore_command", "ssl_passphrase_command",
 })  # fmt: skip
 
-#: Origins that show a session's own value and hide the one that the files give.
+#: Origins that show a session's own value, hiding the one from the files.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A setting that is wanted: configuration text, to be read by the server."""
+    """A wanted setting: configuration text, to be parsed by the server."""
 
     name: str
     value: str
-    restart: bool = False  # what the advice thought; the server's own context decides
+    restart: bool = False  # what the advice assumed; the server's own context decides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class Step:
     name: str
     value: str
     before: str  # the value in force, as a person writes it: 128MB
-    in_force: str  # the same as pg_settings.setting: 16384
+    in_force: str  # the same value as in pg_settings.setting: 16384
     restart: bool  # takes effect only when the server restarts
     lowers: bool
-    notes: tuple[str, ...] = ()  # where it will not be in force all the same
+    notes: tuple[str, ...] = ()  # where it will still not be in force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A change that is no part of the plan and that the next restart puts into force with it."""
+    """A change outside the plan that the next restart will put into force as well."""
 
     name: str
     before: str  # in force
@@ -78,8 +78,8 @@ class Plan:
 
     steps: tuple[Step, ...]
     left_alone: tuple[LeftAlone, ...] = ()
-    refused: tuple[LeftAlone, ...] = ()  # unsafe here: with any of these nothing is applied
-    pending: tuple[Waiting, ...] = ()  # made before, by whomever
+    refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
+    pending: tuple[Waiting, ...] = ()  # made earlier, by anyone
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
     @property
@@ -94,7 +94,7 @@ class Plan:
 
 
 def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
-    """Judge every wanted setting against the server. BadValue when one is wanted twice."""
+    """Check every wanted setting against the server. BadValue if one is given twice."""
     _refuse_doubles(wanted)
     left: list[LeftAlone] = []
     refused: list[LeftAlone] = []
@@ -137,9 +137,9 @@ def _shown(wanted: Wanted) -> str:
 
 
 def _elsewhere(server: Server) -> str | None:
-    """How settings are changed here when a platform or an operator owns them.
+    """How settings are changed here if a platform or an operator manages them.
 
-    A server of one's own that forbids ALTER SYSTEM still takes an include file.
+    A self-managed server that forbids ALTER SYSTEM still accepts an include file.
     """
     platform = server.platform
     return None if platform.alter_system or platform.name == "self-managed" else platform.how

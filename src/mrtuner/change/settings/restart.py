@@ -1,4 +1,4 @@
-"""Restarting a server by its owner's own method, and waiting until it is back."""
+"""Restarting a server with its owner's own method, and waiting until it is back."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mrtuner.postgres.connect import connect
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: The owner's own words for the shell, or a function that returns when it is done.
+#: The owner's shell command, or a function that returns when the restart is done.
 Method = str | Callable[[], object]
 
-#: After a method that failed, the server gets this long to answer all the same [s].
+#: After a failed method, the server still gets this long to answer [s].
 _GRACE: Final = 3.0
 _PAUSE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """The owner's consent to restart, as the method to do it with; without one, never.
+    """The owner's consent to restart, given as the method to use; without one we never restart.
 
     `start` starts a stopped server, if the method does not. `patience` [s] is how long the
-    server may take to answer; recovery after a crash counts.
+    server may take to answer, including recovery after a crash.
     """
 
     run: Method | None = None
@@ -41,35 +41,35 @@ NEVER: Final = Restart()
 
 
 class NotBack(Exception):
-    """The server does not answer, and why."""
+    """The server does not answer; carries the reason."""
 
 
 class NotRestarted(Exception):
-    """The server answers but has not restarted, and why."""
+    """The server answers but has not restarted; carries the reason."""
 
 
 def restarted(dsn: str, method: Method, patience: float, before: str) -> Connection:
-    """Restart; a session with the server that has not started at `before`.
+    """Restart, and return a session with a server that did not start at `before`.
 
-    Raises NotBack when it does not answer in time, NotRestarted when it never went away.
+    Raises NotBack if it does not answer in time, NotRestarted if it never went down.
     """
     problem = _carry_out(method, patience)
     return _answering(dsn, before, patience, problem)
 
 
 def started(dsn: str, method: Method, patience: float) -> Connection:
-    """Start a server that is down; a session with it. Raises NotBack."""
+    """Start a server that is down and return a session with it. Raises NotBack."""
     problem = _carry_out(method, patience)
     return _answering(dsn, None, patience, problem)
 
 
 def answering(dsn: str, patience: float) -> Connection:
-    """A session as soon as the server answers, in case it is just starting. Raises NotBack."""
+    """Return a session as soon as the server, which may be starting, answers. Raises NotBack."""
     return _answering(dsn, None, patience, "")
 
 
 def _carry_out(method: Method, patience: float) -> str | None:
-    """Run it; None if it went well, else what went wrong."""
+    """Run the method; return None on success, else what went wrong."""
     if isinstance(method, str):
         return _shell(method, patience)
     try:
@@ -80,8 +80,8 @@ def _carry_out(method: Method, patience: float) -> str | None:
 
 
 def _shell(command: str, patience: float) -> str | None:
-    # A file, not a pipe: a server started by the command keeps its output open for ever.
-    # A session of its own, so that an interrupted apply does not cut a restart in half.
+    # A file, not a pipe: a server started by the command keeps its output open forever.
+    # A new session, so that interrupting apply does not stop a restart halfway.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             ["sh", "-c", command],
@@ -105,7 +105,7 @@ def _shell(command: str, patience: float) -> str | None:
 
 
 def _answering(dsn: str, before: str | None, patience: float, problem: str | None) -> Connection:
-    """Ask until a session comes about with a server that did not start at `before`."""
+    """Try until there is a session with a server that did not start at `before`."""
     now = time.monotonic()
     latest = now + patience
     enough = latest if problem is None else now + min(_GRACE, patience)
@@ -124,7 +124,7 @@ def _answering(dsn: str, before: str | None, patience: float, problem: str | Non
 
 
 def _session(dsn: str, before: str | None) -> Connection | None:
-    """A session, or None with a server that started at `before`."""
+    """Return a session, or None if the server still is the one that started at `before`."""
     conn = connect(dsn)
     try:
         if before is None or identify(conn).started != before:

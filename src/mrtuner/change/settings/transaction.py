@@ -1,10 +1,10 @@
 """One journalled change of a server's settings: forward to its target, or back to its start.
 
-ALTER SYSTEM changes only postgresql.auto.conf; nothing is in force until a reload or a restart
-reads it. With a restart there is no reload before it, so that all settings change at one
-moment; without one, a reload does the same for those that need none. What is in force is
-therefore the start or the target, unless somebody else reloads the server while the entries
-are being written; then the way back reloads once more.
+ALTER SYSTEM changes only postgresql.auto.conf; nothing takes effect until a reload or a restart
+reads it. If there is a restart, there is no reload before it, so that all settings change at the
+same moment; without one, a reload does the same for those that need no restart. What is in force
+is therefore the start or the target, unless someone else reloads the server while the entries
+are being written; reverting then needs one more reload.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from mrtuner.change.settings.restart import (
     restarted,
     started,
 )
-from mrtuner.change.transaction import Observer
-from mrtuner.change.transaction import Transaction as OneChange
+from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.postgres.connect import connect
 
@@ -43,13 +42,13 @@ if TYPE_CHECKING:
 
 Direction = Literal["after", "before"]
 
-#: A postmaster reads its files within moments of a reload; a busy machine needs longer [s].
+#: A postmaster reads its files moments after a reload; a busy machine needs longer [s].
 _RELOAD_PATIENCE: Final = 10.0
 _PAUSE: Final = 0.05
 
 
 @dataclass(slots=True)
-class Transaction(OneChange):
+class SettingsTransaction(Transaction):
     """A change of a server's settings, and the session that holds the server's lock."""
 
     dsn: str
@@ -78,12 +77,12 @@ class Transaction(OneChange):
         self._note(State.VERIFIED, "verified")
 
     def at_target(self) -> bool:
-        """Whether everything is in force as wanted, as far as one look can tell."""
+        """Whether all wanted values are in force, as far as a single check can tell."""
         with connect(self.dsn) as conn:
             return not self._problems(conn, "after", may_wait=not self.change.restarts)
 
     def back(self) -> tuple[str, ...]:
-        """Put everything back; the names that stay as they are until a restart."""
+        """Put everything back; return the names that keep our value until a restart."""
         waiting: tuple[str, ...] = ()
         try:
             waiting = self._back_over_sql(self._session())
@@ -95,18 +94,18 @@ class Transaction(OneChange):
         return waiting
 
     def as_before(self, waiting: Sequence[str]) -> str:
-        """The files are as they were; so is what is in force, but for what waits."""
+        """Report that the files, and the values in force except pending ones, are as before."""
         if waiting:
             return f"the files are as they were, but {', '.join(waiting)} only after a restart"
         return "all settings are as they were before"
 
     def close(self) -> None:
-        """End the session, and with it the lock."""
+        """Close the session, which releases the lock."""
         if self.conn is not None:
             self.conn.close()
 
     def _session(self) -> Connection:
-        """The session that we have, else a new one. Raises NotBack."""
+        """Return the open session, or a new one. Raises NotBack."""
         if self.conn is not None and _alive(self.conn):
             return self.conn
         self.close()
@@ -142,7 +141,7 @@ class Transaction(OneChange):
         return None
 
     def _restart(self) -> None:
-        """Restart by the owner's method and keep a session with the new server."""
+        """Restart with the owner's method and keep a session with the new server."""
         if self.how.run is None:
             raise ApplyError("no way to restart the server was given", None)
         before = live.identify(self._session()).started
@@ -151,10 +150,10 @@ class Transaction(OneChange):
         with suppress(MrTunerError):
             live.lock(self.conn)
 
-    # Looking.
+    # Checking.
 
     def _settled(self, direction: Direction, *, may_wait: bool) -> list[str]:
-        """What is still wrong when it should have come into force; each look is a new session."""
+        """What is still wrong when it should be in force; each check uses a new session."""
         deadline = time.monotonic() + _RELOAD_PATIENCE
         while True:
             with connect(self.dsn) as conn:
@@ -173,7 +172,7 @@ class Transaction(OneChange):
     def _problem(
         self, one: Entry, rows: Mapping[str, InForce], direction: Direction, may_wait: bool
     ) -> str | None:
-        """Why a parameter is not in force as this direction wants it."""
+        """Why a parameter does not have the value this direction wants; None if it does."""
         row = rows.get(one.name)
         if row is None:
             return f"the server no longer knows {one.name}"
@@ -198,9 +197,9 @@ class Transaction(OneChange):
         return row.gives(value)
 
     def _file_problems(self, conn: Connection, direction: Direction) -> list[str]:
-        """What in the files keeps the entries from their effect; nothing if we may not look."""
+        """What in the files keeps the entries from taking effect; empty if we may not read them."""
         if direction == "before" and self.change.method == "include file":
-            return []  # the whole file is back, and nobody knows whether it was ever read
+            return []  # the whole file is back, and it may never have been read
         lines = live.file_lines(conn)
         if lines is None:
             return []
@@ -226,7 +225,7 @@ class Transaction(OneChange):
             return f"{one.name} is overshadowed by {same_name[-1]}"
         return _line_problem(one, ours[-1], rows.get(one.name), value)
 
-    # The way back.
+    # Reverting.
 
     def _back_over_sql(self, conn: Connection) -> tuple[str, ...]:
         reload = self.change.state not in _NOTHING_IN_FORCE
@@ -246,7 +245,7 @@ class Transaction(OneChange):
         return ()
 
     def _to_put_back(self, conn: Connection) -> tuple[str, ...]:
-        """The names still to be put back. What somebody else has written since is left to them."""
+        """The names still to be put back. Values that someone else has written since are kept."""
         if self.change.method == "include file":
             return self._file_to_put_back()
         lines = live.file_lines(conn)
@@ -268,10 +267,10 @@ class Transaction(OneChange):
         return self.change.names
 
     def _off_start(self, *, or_pending: bool = False) -> tuple[str, ...]:
-        """The names whose start is not in force for new sessions.
+        """The names whose original value is not in force for new sessions.
 
-        pending_restart alone does not count: once the line that caused it is gone again, the
-        server forgets to clear the flag. It only tells that somebody has reloaded meanwhile.
+        pending_restart alone does not count: when the line that caused it is removed again, the
+        server does not clear the flag. It only shows that someone has reloaded meanwhile.
         """
         with connect(self.dsn) as conn:
             rows = live.in_force(conn, self.change.names)
@@ -286,7 +285,7 @@ class Transaction(OneChange):
         return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
 
     def _rescue(self, reason: str) -> None:
-        """Bring back a server that is down: its old file, then its owner's method."""
+        """Bring back a server that is down: restore its file, then use its owner's method."""
         if not self._reachable():
             raise ApplyError(f"the server is down: {reason}", self._by_hand())
         with self._step(State.REVERTING, f"put back {self._file()}"):
@@ -311,7 +310,7 @@ class Transaction(OneChange):
             ) from error
 
     def _reachable(self) -> bool:
-        """Whether the file is ours to replace while the server is down."""
+        """Whether we may replace the file while the server is down."""
         if not self.change.local:
             return False
         if self.change.method == "include file":
@@ -319,9 +318,9 @@ class Transaction(OneChange):
         return belongs_to(self._file().parent, self.change.system_identifier)
 
     def _old_text(self) -> str | None:
-        """The file with our entries as they were, whoever has changed others since.
+        """The file with our entries as they were, keeping others' changes since.
 
-        Entries are put back at its end: their order means nothing, since a name occurs once.
+        Entries are put back at its end: their order does not matter, since each name occurs once.
         """
         if self.change.method == "include file":
             return self.change.text_before
@@ -329,7 +328,7 @@ class Transaction(OneChange):
         return with_entries(read_text(self._file()) or "", before)
 
     def _by_hand(self) -> str:
-        """What the owner must write where, when we cannot reach the file."""
+        """What the owner must write, and where, if we cannot reach the file."""
         file = self.change.file or AUTO_CONF
         if self.change.method == "include file":
             return f"Put the previous {file} back, then start the server."
@@ -340,7 +339,7 @@ class Transaction(OneChange):
         return f"In {file} of its data directory {' and '.join(wanted)}, then start the server."
 
 
-#: Up to here no reload or restart of ours has been asked for.
+#: Up to these states, we have asked for no reload or restart.
 _NOTHING_IN_FORCE: Final = frozenset({State.PLANNED, State.WRITING, State.WRITTEN})
 _AGAIN: Final = "The journal remembers the change: run again to go on putting it back."
 
@@ -358,7 +357,7 @@ def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:
 def _line_problem(one: Entry, line: Line, row: InForce | None, value: str) -> str | None:
     if line.value != value and not (row and line.value and row.same(line.value, value)):
         return f"{one.name} is {line.value} in {line} instead of {value}"
-    if line.error and not one.restart:  # of a restart's, "could not be applied" says only that
+    if line.error and not one.restart:  # else the error only says that a restart is needed
         return f"the server cannot use {one.name} in {line}: {line.error}"
     return None
 

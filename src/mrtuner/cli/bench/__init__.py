@@ -21,8 +21,8 @@ command = Commands(
     \b
     Examples:
       mrtuner bench init > plan.toml
-      mrtuner bench run plan.toml -o run1
+      mrtuner bench run plan.toml --dir run1
       mrtuner bench report run1 --html run1.html
-      mrtuner bench compare --a a.conf --b b.conf --workload tpcb --scale 100 --clients 8
+      mrtuner bench compare --a a.conf --b b.conf --load tpcb --scale 100 --clients 8
     """,
 )

@@ -11,7 +11,7 @@ from mrtuner.cli import options, proving
 from mrtuner.cli.bench import running
 
 if TYPE_CHECKING:
-    from mrtuner.bench.grid.plan import GridPlan, Variant, Workload
+    from mrtuner.bench.plan.model import Plan, Variant, Workload
 
 _BUILTIN: Final = ("tpcb", "select", "simple-update")
 #: Sides that need no file.
@@ -32,7 +32,7 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 @click.option("--a", "first", required=True, metavar="SIDE", help="Baseline variant.")
 @click.option("--b", "second", required=True, metavar="SIDE", help="Candidate variant.")
 @click.option(
-    "--workload", default="tpcb", show_default=True, metavar="NAME",
+    "--load", "workload", default="tpcb", show_default=True, metavar="NAME",
     help=f"One of {', '.join(_BUILTIN)}, or a file of SQL for pgbench.",
 )  # fmt: skip
 @click.option(
@@ -84,8 +84,8 @@ def command(
     \b
     Examples:
       mrtuner bench compare --a a.conf --b b.conf
-      mrtuner bench compare --a default --b b.conf --workload select --scale 50
-      mrtuner bench compare --a a.conf --b b.conf --workload report.sql --delta 5%
+      mrtuner bench compare --a default --b b.conf --load select --scale 50
+      mrtuner bench compare --a a.conf --b b.conf --load report.sql --delta 5%
       mrtuner bench compare --a bare --b container
 
     A side is a file of settings as postgresql.conf has them (where the server lies and listens
@@ -95,12 +95,12 @@ def command(
     running.begin(ctx, _plan(given), output, server_bin, force, as_json)
 
 
-def _plan(given: dict[str, Any]) -> GridPlan:
-    from mrtuner.bench.grid.plan import GridPlan
+def _plan(given: dict[str, Any]) -> Plan:
+    from mrtuner.bench.plan.model import Plan
 
     same = ("blocks", "calibrate", "seconds", "warmup", "delta")
     seed = {} if given["seed"] is None else {"seed": given["seed"]}
-    return GridPlan(
+    return Plan(
         name="compare",
         workloads=(_workload(given["workload"]),),
         variants=sides(given["first"], given["second"]),
@@ -114,8 +114,8 @@ def _plan(given: dict[str, Any]) -> GridPlan:
 
 
 def _workload(name: str) -> Workload:
-    from mrtuner.bench.grid.plan import Script, Workload
-    from mrtuner.bench.grid.toml import text_of
+    from mrtuner.bench.plan.model import Script, Workload
+    from mrtuner.bench.plan.toml import text_of
 
     if name in _BUILTIN:
         return Workload(name=name, builtin=name)
@@ -132,8 +132,8 @@ def sides(first: str, second: str) -> tuple[Variant, Variant]:
 
 
 def _variant(name: str, side: str, over: dict[str, Any]) -> Variant:
-    from mrtuner.bench.grid.plan import Variant
-    from mrtuner.bench.grid.toml import text_of
+    from mrtuner.bench.plan.model import Variant
+    from mrtuner.bench.plan.toml import text_of
 
     known: dict[str, Any] | None = _WORDS.get(side)
     if known is None:

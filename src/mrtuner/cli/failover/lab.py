@@ -47,10 +47,7 @@ SCHEMA: Final = "mrtuner.failover.lab/1"
     "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
     help="Longest wait for a hang to end.",
 )  # fmt: skip
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write all pictures and figures as one HTML page.",
-)  # fmt: skip
+@options.html_option("Write all pictures and figures as one HTML page.")
 @options.server_bin_option
 @options.json_option
 @click.pass_context
@@ -64,7 +61,7 @@ def command(
     sysctls: tuple[str, ...],
     dns_ttl: float,
     watch: float,
-    report: Path | None,
+    html: Path | None,
     server_bin: Path | None,
     as_json: bool,
 ) -> None:
@@ -74,7 +71,7 @@ def command(
     Examples:
       mrtuner failover lab --list
       mrtuner failover lab --scenario silent-loss
-      mrtuner failover lab --scenario crash --scenario frozen --report lab.html
+      mrtuner failover lab --scenario crash --scenario frozen --html lab.html
       mrtuner failover lab --scenario address-move --client '' --sysctl tcp_retries2=5
       mrtuner failover lab                        stays open: break things by hand
 
@@ -92,11 +89,11 @@ def command(
         sysctls=dict(map(sysctl, sysctls)), ttl=dns_ttl, watch=watch, server_bin=server_bin,
     )  # fmt: skip
     if not scenarios:
-        if report is not None:
+        if html is not None:
             raise UsageError("nothing to report: no scenario is played", "Give --scenario NAME.")
         _stay_open(request, as_json)
         return
-    write = _writer(report)
+    write = _writer(html)
     outcomes = list(_played(request, scenarios, as_json))
     told = {"schema": SCHEMA, "scenarios": outcomes}
     if as_json:
@@ -106,16 +103,15 @@ def command(
         ctx.exit(exit_codes.FAILED)
 
 
-def _writer(report: Path | None) -> Callable[[Mapping[str, Any]], None]:
+def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
     """What writes the page; that it can is known before anything is played."""
-    needs.first(page=report)
-    if report is None:
+    needs.first(page=html)
+    if html is None:
         return lambda _: None
     from mrtuner.present import failover_lab
 
     def write(told: Mapping[str, Any]) -> None:
-        terminal.save(report, failover_lab.page(told))
-        terminal.print_note(f"written: {report}")
+        terminal.save_and_tell(html, failover_lab.page(told))
 
     return write
 

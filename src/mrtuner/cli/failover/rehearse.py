@@ -48,18 +48,16 @@ _PATIENT: Final = 30.0
 )  # fmt: skip
 @options.steady_option
 @click.option(
-    "--quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if nothing happens for this long.  [default: 2min; by hand: --for]",
+    "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
+    help="Stop if nothing has happened by then.  [default: 2min; with --trigger manual: --timeout]",
 )  # fmt: skip
 @click.option(
-    "--for", "whole", type=options.Duration(), default="10min", show_default=True, metavar="TIME",
-    help="Stop after this long, whatever happens.",
+    "--timeout", "whole", type=options.Duration(), default="10min", show_default=True,
+    metavar="TIME", help="Stop after this long, whatever happens.",
 )  # fmt: skip
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the report, with a time line, as one HTML file.",
-)  # fmt: skip
+@options.html_option("Write the report, with a time line, as one HTML page.")
+@options.check_option("a client waited longer than --within, or an acknowledged write was lost")
 @change.account_options
 @options.yes_option
 @options.json_option
@@ -71,7 +69,8 @@ def command(
     what: str,
     within: float | None,
     through: str | None,
-    report: Path | None,
+    html: Path | None,
+    check: bool,
     yes: bool,
     as_json: bool,
     **rest: Any,
@@ -81,19 +80,19 @@ def command(
     \b
     Examples:
       mrtuner failover rehearse "$DSN" --trigger rds:orders-test --within 20s
-      mrtuner failover rehearse "$DSN" --trigger patroni:http://db1:8008 --report rehearsal.html
+      mrtuner failover rehearse "$DSN" --trigger patroni:http://db1:8008 --html rehearsal.html
       mrtuner failover rehearse "$DSN" --trigger 'ssh db2 pg_ctl promote -D /data' --yes
       mrtuner failover rehearse "$DSN" --trigger manual --through "$POOL_DSN"
 
     Probes that do not wait for each other's answers read and write all the while: over new
     connections, over many that stay open, and with queries in flight. Each answer tells which
     server gave it; writes are counted in a table of our own, dropped at the end. A command is run
-    without a shell. Ends with 1 when nothing failed over, with 3 when a client waited longer than
-    --within or an acknowledged write was lost. Refused for what is tagged production.
+    without a shell. Ends with 1 when nothing failed over; --check ends with 3 when a client waited
+    longer than --within or an acknowledged write was lost. Refused for what is tagged production.
     """
     from mrtuner.rehearsal.run import rehearse
 
-    needs.first(page=report)
+    needs.first(page=html)
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()
@@ -117,10 +116,10 @@ def command(
     told = document(
         _judged(ways, runs), trigger=trigger.words, within=within, cautions=cautions
     )  # fmt: skip
-    _show(told, as_json, report)
+    _show(told, as_json, html)
     if not told["failed_over"]:
         ctx.exit(exit_codes.FAILED)
-    if not told["kept"]:
+    if check and not told["kept"]:
         ctx.exit(exit_codes.FOUND)
 
 
@@ -244,7 +243,7 @@ def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehears
     return [rehearsed(name, way, run) for (name, way), run in zip(ways.items(), runs, strict=True)]
 
 
-def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
+def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.failover_rehearsal import lines, page
 
     if as_json:
@@ -252,6 +251,5 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
     else:
         for line in lines(told):
             terminal.print_line(line)
-    if report is not None:
-        terminal.save(report, page(told))
-        terminal.print_note(f"written: {report}")
+    if html is not None:
+        terminal.save_and_tell(html, page(told))

@@ -18,7 +18,7 @@ SCHEMA: Final = "mrtuner.failover.settings/1"
     "stack",
     required=True,
     metavar="STACK",
-    help="Client stack to write settings for, from the list below.",
+    help="Client stack to write settings for, such as psycopg, pgjdbc or pgbouncer.",
 )
 @click.option(
     "--within", type=options.Duration(), required=True, metavar="TIME",

@@ -90,7 +90,7 @@ def command(
         outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
     lines = _compared(client, prepared, dsn, outcome, poll)
     undo = change.undo_command(instance, region, profile, reboot, journal)
-    undo = undo if outcome.did == "applied" else ""
+    undo = undo if outcome.result == "applied" else ""
     if as_json:
         terminal.document(_document(prepared, recovered, outcome, lines, undo))
     else:

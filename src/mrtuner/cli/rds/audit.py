@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, progress, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
@@ -31,7 +31,7 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
     "--workload", type=click.Choice(options.WORKLOADS), default="mixed", show_default=True,
     metavar="KIND", help="Workload of the servers; drift is measured against the advice for it.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with status 3 if something needs attention.")
+@options.check_option("something needs attention")
 @click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
@@ -169,7 +169,7 @@ def _summary(found: Fleet) -> Iterator[str]:
     yield ""
     regions = len({row.region for row in found.rows} | {done.region for done in found.surveyed})
     others = f"; {found.others} of other engines left out" if found.others else ""
-    yield f"{_count(len(found.rows), 'instance')} in {_count(regions, 'region')}{others}"
+    yield f"{plural(len(found.rows), 'instance')} in {plural(regions, 'region')}{others}"
     counts = Counter(finding for row in found.rows for finding in row.findings)
     for finding, text in _MEANING.items():
         if counts[_finding(finding)]:
@@ -203,10 +203,6 @@ def _reasons(texts: Iterable[str | None]) -> Iterator[str]:
         yield f"         {count} x {text}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class Tell(Protocol):
     """Hears of every event."""
 
@@ -215,48 +211,20 @@ class Tell(Protocol):
 
 @contextmanager
 def _shown(regions: int) -> Iterator[Tell]:
-    """Progress on stderr: a bar on a terminal, a line a region elsewhere."""
-    if terminal.animated(sys.stderr):
-        with _bar(regions) as tell:
-            yield tell
-    else:
-        yield _Lines(regions)
-
-
-@dataclass(slots=True)
-class _Lines:
-    regions: int
-    done: int = 0
-    instances: int = 0
-
-    def __call__(self, event: Event) -> None:
-        from mrtuner.rds.fleet.audit import Row
-
-        if isinstance(event, Row):
-            self.instances += 1
-            return
-        self.done += 1
-        terminal.print_note(
-            f"  [{self.done}/{self.regions}] {event.region}; {self.instances} instances so far"
-        )
-
-
-@contextmanager
-def _bar(regions: int) -> Iterator[Tell]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    """How many regions have answered, for as long as the block lasts."""
     from mrtuner.rds.fleet.audit import Row
 
-    columns = (TextColumn("regions"), BarColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("asking", total=regions)
-        instances = 0
+    with progress.bar() as shown:
+        done = instances = 0
 
         def tell(event: Event) -> None:
-            nonlocal instances
-            instances += isinstance(event, Row)
-            step = 0 if isinstance(event, Row) else 1
-            bar.update(task, advance=step, description=f"{instances} instances")
+            nonlocal done, instances
+            if isinstance(event, Row):
+                instances += 1
+            else:
+                done += 1
+                told = f"{event.region}; {instances} instances so far"
+                shown.line(f"[{done}/{regions}] {told}")
+            shown.move(done, regions, f"{instances} instances")
 
         yield tell

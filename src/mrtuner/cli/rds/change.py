@@ -52,7 +52,7 @@ connections_option = click.option(
     "--connections",
     type=options.CONNECTIONS,
     metavar="N",
-    help="Sessions of applications; what the server reserves comes on top.",
+    help="Number of application sessions; what the server reserves comes on top.",
 )
 
 
@@ -69,7 +69,7 @@ dsn_option = click.option(
     "--dsn",
     metavar="DSN",
     callback=named,
-    help="Connect to the instance, if DSN is proved to lead to it, and compare what it runs.",
+    help="Connect with DSN and compare what the server runs; it has to lead to the instance.",
 )
 poll_option = click.option(
     "--poll",
@@ -172,15 +172,15 @@ def clean_up(
 
     with telling(poll) as told:
         outcome = recover(client, instance, book, reboot=reboot, pace=told.pace, at=told.at)
-    change.talk_recovered(outcome)
+    change.print_recovered(outcome)
     return outcome
 
 
 def say(outcome: Outcome, reboot: Reboot) -> None:
     """What became of it, on stdout; what waits, on stderr."""
-    if outcome.did == "nothing":
+    if outcome.result == "nothing":
         terminal.print_line("nothing to change")
-    elif outcome.did == "rebooted":
+    elif outcome.result == "rebooted":
         terminal.print_line(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
     else:
         terminal.print_line(f"{change.verified(outcome, 'parameter')} in group {outcome.group}")

@@ -25,7 +25,7 @@ SCHEMA: Final = "mrtuner.rds.diff/1"
 @change.workload_option
 @change.connections_option
 @click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
-@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
+@options.check_option("there is something to do")
 @change.account_options
 @options.json_option
 @click.pass_context

@@ -49,15 +49,20 @@ _WIDE: Final = 140
 @click.option("--all-classes", is_flag=True, help="Show a table of every class of the engine.")
 @click.option("--vcpus", type=click.IntRange(1), metavar="N", help="Value of DBInstanceVCPU.")
 @click.option(
-    "--storage", type=click.IntRange(1), metavar="GIB", help="Value of AllocatedStorage, in GiB."
-)
+    "--allocated-storage", "storage", type=click.IntRange(1), metavar="GIB",
+    help="Value of AllocatedStorage, in GiB.",
+)  # fmt: skip
 @click.option(
     "--engine", type=click.Choice(_ENGINES), default="postgres", show_default=True,
     help="Engine whose classes and memory to use; Aurora withholds less.",
 )  # fmt: skip
 @click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
+@options.check_option("the value is out of the parameter's range or makes no sense")
 @options.json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     formula: str,
     parameter: str | None,
     class_name: str | None,
@@ -68,6 +73,7 @@ def command(
     storage: int | None,
     engine: str,
     major: int | None,
+    check: bool,
     as_json: bool,
 ) -> None:
     """What a parameter group's formula gives: the number, its size, and whether it can be meant.
@@ -82,7 +88,7 @@ def command(
       rdstune evaluate '{DBInstanceClassMemory/16384}' --dsn postgresql://me@instance/app
 
     AWS does not publish DBInstanceClassMemory: on a class it is estimated, and the answer has
-    bounds. Ends with 3 when the value is out of the parameter's range or makes no sense.
+    bounds. --check ends with 3 when the value is out of the parameter's range or makes no sense.
     """
     major = major or _newest()
     known = _parameter(parameter, major)
@@ -91,12 +97,14 @@ def command(
     for option, value in (("--class", class_name), ("--vcpus", vcpus)):
         _exclusive({"--all-classes": all_classes or None, option: value})
     if all_classes:
-        _every_class(formula, known, family, engine, storage, as_json)
+        found = _every_class(formula, known, family, engine, storage, as_json)
     else:
         machine = _machine(
             class_name, memory, options.warn_of_password(dsn), engine, vcpus, storage
         )
-        _one(formula, known, family, machine, engine, as_json)
+        found = [_one(formula, known, family, machine, engine, as_json)]
+    if check and any(each.problems for each in found):
+        ctx.exit(exit_codes.FOUND)
 
 
 def _newest() -> int:
@@ -170,7 +178,7 @@ def _one(
     machine: Machine,
     engine: str,
     as_json: bool,
-) -> None:
+) -> Evaluation:
     from mrtuner.present.text import entries
     from mrtuner.rds.group.evaluate import evaluate
 
@@ -181,7 +189,7 @@ def _one(
         terminal.print_line(_title(found))
         for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
             terminal.print_line(line)
-    _end([found])
+    return found
 
 
 def _every_class(
@@ -191,7 +199,7 @@ def _every_class(
     engine: str,
     storage: int | None,
     as_json: bool,
-) -> None:
+) -> list[Evaluation]:
     from mrtuner.catalog.classes import instance_classes
     from mrtuner.formula.class_memory import class_memory
     from mrtuner.rds.group.evaluate import Machine, evaluate
@@ -207,12 +215,7 @@ def _every_class(
     else:
         terminal.print_line(_title(found[0]))
         _print_table(found)
-    _end(found)
-
-
-def _end(found: list[Evaluation]) -> None:
-    if any(each.problems for each in found):
-        click.get_current_context().exit(exit_codes.FOUND)
+    return found
 
 
 def _title(found: Evaluation) -> str:

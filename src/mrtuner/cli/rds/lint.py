@@ -36,6 +36,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 )  # fmt: skip
 @click.option("--smallest", metavar="CLASS", help="Check the values on this class and larger ones.")
 @click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
+@options.check_option("there is an error or a warning")
 @change.account_options
 @options.json_option
 @click.pass_context
@@ -47,6 +48,7 @@ def command(
     class_names: tuple[str, ...],
     smallest: str | None,
     cluster: bool,
+    check: bool,
     region: str | None,
     profile: str | None,
     as_json: bool,
@@ -55,6 +57,7 @@ def command(
 
     \b
     Examples:
+      rdstune lint --check *.tf                      in a pipeline
       rdstune lint main.tf                           aws_db_parameter_group in Terraform
       rdstune lint template.yaml                     AWS::RDS::DBParameterGroup
       rdstune lint app-pg17                          a group in AWS
@@ -62,8 +65,8 @@ def command(
       aws rds describe-db-parameters --db-parameter-group-name app-pg17 \\
           | rdstune lint - --family postgres17
 
-    Every value is tried on every class of the family's engine. Ends with 3 when there is an
-    error or a warning, with 0 when there is none.
+    Every value is tried on every class of the family's engine. --check ends with 3 when there is
+    an error or a warning, as a pipeline needs it.
     """
     groups = [
         group
@@ -75,7 +78,7 @@ def command(
         terminal.document(_document(found))
     else:
         _print(found)
-    if any(finding.to_be_mended for _, findings in found for finding in findings):
+    if check and any(finding.to_be_mended for _, findings in found for finding in findings):
         ctx.exit(exit_codes.FOUND)
 
 

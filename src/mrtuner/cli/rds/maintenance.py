@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import exit_codes, needs, options, terminal
-from mrtuner.cli.group import Command
+from mrtuner.cli.group import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
@@ -22,72 +22,36 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "mrtuner.rds.maintenance/1"
 
-_REHEARSE: Final = "rehearse"
 #: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
 _AT_ONCE: Final = 120.0
 _QUEUED: Final = 1800.0
 
 
-class _Maintenance(click.Group):
-    """A list by default, `rehearse` when that is the first word."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Whatever is neither the other command nor a call for help is the list's."""
-        if args[:1] != [_REHEARSE] and not {"-h", "--help"} & set(args):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Both ways of calling it."""
-        formatter.write_usage(ctx.command_path, "[INSTANCE]... [OPTIONS]")
-        formatter.write_usage(ctx.command_path, "rehearse INSTANCE --dsn DSN [OPTIONS]")
-
-
-@click.group("maintenance", cls=_Maintenance)
-def command() -> None:
-    """What waits to be done to instances, when, and what clients will see of it.
-
-    \b
-    Examples:
-      rdstune maintenance orders-db
-      rdstune maintenance --all --timezone Europe/Vienna
-      rdstune maintenance --all --stagger-by app     so that one app's instances take turns
-      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
-
-    \b
-    Options of the list:
-      --all              Every PostgreSQL instance of the region.
-      --timezone ZONE    Show times there, such as Europe/Vienna.
-                         [default: this machine's]
-      --stagger-by TAG   Instances with one value of this tag belong together,
-                         like a cluster's, or a primary and its replicas.
-      --gap TIME         Between two windows of one group.  [default: 30min]
-      --check            End with 3 when something waits or windows are too near.
-      --region, --profile, --json
-    """
-
-
-@command.command("list", cls=Command, hidden=True)
-@click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
+@options.command("maintenance")
+@click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=offer_verbs)
 @click.option(
     "--all", "everything", is_flag=True, help="Include every PostgreSQL instance of the region."
 )
-@click.option("--timezone", metavar="ZONE", help="Time zone to show times in.")
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    help="Time zone to show times in, such as Europe/Vienna.  [default: this machine's]",
+)
 @click.option(
     "--stagger-by",
     "tag",
     metavar="TAG",
-    help="Tag whose value groups the instances that take turns.",
+    help="Instances with one value of this tag take turns, like those of a cluster.",
 )
 @click.option(
     "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
     help="Time between two windows of one group.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with status 3 if there is something to do.")
+@options.check_option("something waits or windows are too near")
 @change.account_options
 @options.json_option
 @click.pass_context
-def upcoming(
+def command(
     ctx: click.Context,
     /,
     instances: tuple[str, ...],
@@ -100,7 +64,15 @@ def upcoming(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    """What waits, as lines or as JSON."""
+    """What waits to be done to instances, when, and what clients will see of it.
+
+    \b
+    Examples:
+      rdstune maintenance orders-db
+      rdstune maintenance --all --timezone Europe/Vienna
+      rdstune maintenance --all --stagger-by app     so that one app's instances take turns
+      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
+    """
     from mrtuner.aws.session import Account, client
     from mrtuner.rds.fleet.maintenance import survey
     from mrtuner.rds.fleet.windows import zone_named
@@ -179,7 +151,7 @@ def _lines(
 # The rehearsal.
 
 
-@command.command(_REHEARSE, cls=Command)
+@command.verb("rehearse")
 @click.argument("instance")
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
@@ -204,18 +176,15 @@ def _lines(
 )  # fmt: skip
 @options.steady_option
 @click.option(
-    "--quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if nothing goes away for this long.  [default: 2min; with --apply 30min]",
+    "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
+    help="Stop if nothing has gone away by then.  [default: 2min; with --apply 30min]",
 )  # fmt: skip
 @click.option(
     "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
     help="Pause between two rehearsals.",
 )  # fmt: skip
 @click.option("--no-write", is_flag=True, help="Probe with reads only, as for replicas.")
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the report, with a time line, as one HTML file.",
-)  # fmt: skip
+@options.html_option("Write the report, with a time line, as one HTML page.")
 @change.account_options
 @options.yes_option
 @options.json_option
@@ -225,7 +194,7 @@ def rehearse(
     /,
     instance: str,
     dsn: str,
-    report: Path | None,
+    html: Path | None,
     region: str | None,
     profile: str | None,
     yes: bool,
@@ -238,7 +207,7 @@ def rehearse(
     Examples:
       rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
       rdstune maintenance rehearse orders-test --dsn "$DSN" --failover --times 3 --yes
-      rdstune maintenance rehearse orders-test --dsn "$DSN" --report rehearsal.html
+      rdstune maintenance rehearse orders-test --dsn "$DSN" --html rehearsal.html
       rdstune maintenance rehearse orders-test --dsn "$DSN" --apply system-update
 
     Probes that do not wait for each other's answers read and write all the while: over new
@@ -249,7 +218,7 @@ def rehearse(
     from mrtuner.rds.fleet import rehearsal
 
     options.warn_of_password(dsn)
-    needs.first("boto3", page=report)
+    needs.first("boto3", page=html)
     aws = client("rds", Account(region, profile))
     drawn = rehearsal.plan(
         aws, instance,
@@ -264,7 +233,7 @@ def rehearse(
             schedule=_schedule(rest), patience=_patience(rest), tell=terminal.print_note,
         )  # fmt: skip
     told = _told(aws, drawn, runs, cautions)
-    _show(told, as_json, report)
+    _show(told, as_json, html)
     if not all(run.settled and run.observation.went_away for run in runs):
         ctx.exit(exit_codes.FAILED)
 
@@ -318,7 +287,7 @@ def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -
     return document(drawn, runs, endpoint=endpoint, aws=real, cautions=cautions)
 
 
-def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
+def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.rds_rehearsal import lines, page
 
     if as_json:
@@ -326,6 +295,5 @@ def _show(told: dict[str, Any], as_json: bool, report: Path | None) -> None:
     else:
         for line in lines(told):
             terminal.print_line(line)
-    if report is not None:
-        terminal.save(report, page(told))
-        terminal.print_note(f"written: {report}")
+    if html is not None:
+        terminal.save_and_tell(html, page(told))

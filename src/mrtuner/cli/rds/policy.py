@@ -23,10 +23,11 @@ from mrtuner.cli import options, terminal
 )  # fmt: skip
 @click.option("--group", default="*", metavar="NAME", help="Allow this parameter group only.")
 @click.option(
-    "--from", "source", default="*", metavar="REGION", help="Region that snapshots are copied from."
-)
+    "--from-region", "source", default="*", metavar="REGION",
+    help="Region that snapshots are copied from.",
+)  # fmt: skip
 @click.option(
-    "--to",
+    "--to-region",
     "destination",
     default="*",
     metavar="REGION",
@@ -57,7 +58,8 @@ def command(
     Examples:
       rdstune policy audit
       rdstune policy apply --region eu-west-1 --account 123456789012 --instance shop
-      rdstune policy snapshots copy --from eu-west-1 --to eu-central-1 --without=--kms-key
+      rdstune policy snapshots copy --from-region eu-west-1 --to-region eu-central-1 \\
+          --without=--kms-key
       rdstune policy diff > policy.json
 
     What is not narrowed down is a star. Notes on single actions go to stderr.

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, terminal
+from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.formats.groups import GroupLine
     from mrtuner.rds.group.derive import Design
 
-SCHEMA: Final = "mrtuner.rds.render/1"
-FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
+SCHEMA: Final = "mrtuner.rds.render/2"
+FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
 
 
 @options.command("render")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), required=True, metavar="FORMAT",
-    help=f"One of {', '.join(FORMATS)}.",
-)  # fmt: skip
+@options.format_option(FORMATS)
 @options.group_options
 @click.option("--name", metavar="NAME", help="Name of the group.  [default: mrtuner-FAMILY]")
 @click.option("--description", metavar="TEXT", help="Description of the group.")
@@ -30,12 +28,9 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli")
     help="A DB cluster parameter group or one of instances.  [default: cluster for Aurora]",
 )  # fmt: skip
 @options.json_option
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write to this file instead of stdout.",
-)  # fmt: skip
+@options.output_option
 def command(
-    form: str,
+    form: str | None,
     family_name: str,
     class_name: str,
     workload: str | None,
@@ -57,13 +52,16 @@ def command(
       rdstune render --format cloudformation --class db.m7g.large --family postgres16
       rdstune render --format cdk --class db.r7g.large --family aurora-postgresql16
       rdstune render --format aws-cli --class db.t4g.medium --family postgres17 | sh
+      rdstune render --json --class db.r6g.xlarge --family postgres17 -o group.json
 
     CDK and Pulumi are written in Python. CloudFormation and CDK have no place for an apply
     method: dynamic parameters change at once, static ones at the next reboot.
     """
-    from mrtuner.formats.groups import render_group
     from mrtuner.rds.group.derive import design
 
+    form = options.one_format(form, as_json, default="")
+    if not form:
+        raise UsageError("render needs a format", f"Say --format {FORMATS[0]}, for example.")
     made = design(
         family_name=family_name,
         class_name=class_name,
@@ -74,14 +72,20 @@ def command(
     )
     name = name or f"mrtuner-{family_name}"
     cluster = made.question.aurora if cluster is None else cluster
-    text = render_group(
-        form, _lines(made), name=name, family=family_name, description=description or _asked(made),
+    terminal.deliver(_written(made, form, name, description or _asked(made), cluster), output)
+
+
+def _written(made: Design, form: str, name: str, description: str, cluster: bool) -> str:
+    from mrtuner.formats.groups import render_group
+    from mrtuner.formats.parameter_group import checked_name
+
+    if form == "json":
+        head = {"schema": SCHEMA, "name": checked_name(name), "cluster": cluster}
+        return terminal.as_json(head | _settings(made))
+    return render_group(
+        form, _lines(made), name=name, family=made.family.name, description=description,
         cluster=cluster, notes=_notes(made),
     )  # fmt: skip
-    if as_json:
-        head = {"schema": SCHEMA, "format": form, "name": name, "cluster": cluster}
-        text = terminal.as_json(head | _settings(made) | {"text": text})
-    _deliver(text, output)
 
 
 def _lines(made: Design) -> list[GroupLine]:
@@ -125,11 +129,3 @@ def _settings(made: Design) -> dict[str, Any]:
             for one in made.settings
         ],
     }
-
-
-def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        terminal.save(output, text)
-        terminal.print_note(f"written: {output}")

@@ -18,17 +18,13 @@ if TYPE_CHECKING:
 @options.command("show")
 @options.group_options
 @click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write an HTML page with the group, every class and a picture.",
-)
-@click.option(
-    "--check", is_flag=True, help="Exit with status 3 if the values do not fit on some class."
-)
+@options.html_option("Write an HTML page with the group, every class and a picture.")
+@options.check_option("the values do not fit on some class")
 @options.json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     family_name: str,
     class_name: str,
     workload: str | None,
@@ -36,7 +32,7 @@ def command(
     storage: str | None,
     smallest: str | None,
     all_classes: bool,
-    report: Path | None,
+    html: Path | None,
     check: bool,
     as_json: bool,
 ) -> None:
@@ -50,7 +46,7 @@ def command(
       rdstune show --class db.r6g.xlarge --family postgres17 --workload oltp --connections 200
       rdstune show --class db.t4g.medium --family postgres16 --connections 50 --all-classes
       rdstune show --class db.r7g.large --family aurora-postgresql16 --json
-      rdstune show --class db.r6g.xlarge --family postgres17 --report group.html
+      rdstune show --class db.r6g.xlarge --family postgres17 --html group.html
     """
     from mrtuner.rds.group.derive import design
     from mrtuner.rds.group.sizes import on_class, sizes
@@ -65,15 +61,15 @@ def command(
     )
     here = on_class(made.values, made.question, made.instance_class)
     everywhere = sizes(made.values, made.question)
-    if report is not None:
+    if html is not None:
         from mrtuner.present.parameter_group import page
 
-        terminal.save(report, page(made, here, everywhere))
+        terminal.save(html, page(made, here, everywhere))
     _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
-    if report is not None:
-        terminal.print_note(f"the page is {report}")
+    if html is not None:
+        terminal.print_note(f"the page is {html}")
     if check and not all(size.holds for size in everywhere):
-        raise SystemExit(exit_codes.FOUND)
+        ctx.exit(exit_codes.FOUND)
 
 
 def _show(

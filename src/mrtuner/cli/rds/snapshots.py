@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli import exit_codes, options, progress, terminal
 from mrtuner.cli.group import Command
 
 if TYPE_CHECKING:
@@ -23,14 +22,18 @@ def command() -> None:
 
     \b
     Examples:
-      rdstune snapshots copy --from eu-west-1 --to eu-central-1
+      rdstune snapshots copy --from-region eu-west-1 --to-region eu-central-1
       rdstune snapshots template > snapshots.yaml
     """
 
 
 @command.command("copy", cls=Command, short_help="Copy the newest snapshot of each instance.")
-@click.option("--from", "source", required=True, metavar="REGION", help="Region of the snapshots.")
-@click.option("--to", "destination", required=True, metavar="REGION", help="Region to copy to.")
+@click.option(
+    "--from-region", "source", required=True, metavar="REGION", help="Region of the snapshots."
+)
+@click.option(
+    "--to-region", "destination", required=True, metavar="REGION", help="Region to copy to."
+)
 @click.option(
     "--kms-key", metavar="KEY",
     help="Key of the destination that encrypts the copies: id, ARN or alias. Encrypted "
@@ -72,9 +75,11 @@ def copy(
 
     \b
     Examples:
-      rdstune snapshots copy --from eu-west-1 --to eu-central-1
-      rdstune snapshots copy --from eu-west-1 --to eu-central-1 --kms-key alias/copies --keep 7
-      rdstune snapshots copy --from eu-west-1 --to eu-central-1 --instance shop --no-wait
+      rdstune snapshots copy --from-region eu-west-1 --to-region eu-central-1
+      rdstune snapshots copy --from-region eu-west-1 --to-region eu-central-1 \\
+          --kms-key alias/copies --keep 7
+      rdstune snapshots copy --from-region eu-west-1 --to-region eu-central-1 \\
+          --instance shop --no-wait
 
     Run it as often as you like, twice at once too: a copy that is there is not made again. One
     snapshot that fails does not keep the others; the exit code is 1 then.
@@ -101,10 +106,7 @@ def copy(
 
 
 @command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write to this file instead of stdout.",
-)  # fmt: skip
+@options.output_option
 def template(output: Path | None) -> None:
     """The CloudFormation (SAM) template of a Lambda function that copies on a schedule.
 
@@ -118,11 +120,7 @@ def template(output: Path | None) -> None:
     """
     from mrtuner.rds.lambda_handler import template as text
 
-    if output is None:
-        click.echo(text(), nl=False)
-    else:
-        terminal.save(output, text())
-        terminal.print_note(f"written: {output}")
+    terminal.deliver(text(), output)
 
 
 def _print(report: Report) -> None:
@@ -151,40 +149,13 @@ def _names(copied: Copy) -> str:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Progress], None]]:
-    """How far the copies are, for as long as the block lasts: a bar, or a line when it changes."""
-    if terminal.animated(sys.stderr):
-        with _bar() as tell:
-            yield tell
-    else:
-        yield _said()
+    """How far the copies are, for as long as the block lasts."""
+    with progress.bar() as shown:
 
-
-def _said() -> Callable[[Progress], None]:
-    last = ""
-
-    def tell(progress: Progress) -> None:
-        nonlocal last
-        line = f"{progress.done} of {progress.of} done, {len(progress.moving)} under way"
-        if line != last:
-            terminal.print_note(line)
-            last = line
-
-    return tell
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("copies"), BarColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("asking", total=None)
-
-        def tell(progress: Progress) -> None:
-            part = progress.done + sum(progress.moving.values()) / 100
-            what = f"{progress.done} of {progress.of}, {len(progress.moving)} under way"
-            bar.update(task, completed=part, total=progress.of or 1, description=what)
+        def tell(copies: Progress) -> None:
+            part = copies.done + sum(copies.moving.values()) / 100
+            said = f"{copies.done} of {copies.of} done, {len(copies.moving)} under way"
+            shown.move(part, copies.of or 1, said)
+            shown.line(said)
 
         yield tell

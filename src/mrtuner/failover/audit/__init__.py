@@ -1,1 +1,1 @@
-"""What is really in force on live connections, at the server, and in between."""
+"""Settings really in force: on live connections, at the server, and in between."""

@@ -1,7 +1,7 @@
-"""What is really in force: on live connections, at the server, and in between.
+"""Settings really in force: on live connections, at the server, and in between.
 
-Judged by the sockets' own options, not by what a file says. A finding is a hang longer than asked,
-or a server that keeps backends whose clients have gone.
+Judged by the sockets' own options, not by files. A finding is a hang longer than the bound, or
+a server that keeps backends whose clients are gone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ORIGIN: Final = dict.fromkeys(("keepalives", "keepalives_idle", "tcp_user_timeo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """One connection and what a silent server would do to it."""
+    """One connection, and what a silent server would do to it."""
 
     connection: Connection
-    cases: tuple[Prediction, ...]  # idle and in flight; empty when the options are unknown
+    cases: tuple[Prediction, ...]  # idle and in flight; empty if the options are unknown
     findings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             **self.connection.to_dict(),
             "cases": [case.to_dict() for case in self.cases],
@@ -48,20 +48,20 @@ class Audited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Everything that was looked at."""
+    """Everything that was examined."""
 
     within: float
     connections: tuple[Audited, ...]
     server: Mapping[str, str]  # its settings; empty without a session
-    findings: tuple[str, ...]  # of the server, and of what stands in between
+    findings: tuple[str, ...]  # about the server, and about what is in between
 
     @property
     def found(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether there is anything to fix."""
         return bool(self.findings) or any(one.findings for one in self.connections)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "within": self.within,
             "connections": [one.to_dict() for one in self.connections],
@@ -78,7 +78,7 @@ def audit(
     server: Mapping[str, str] | None = None,
     between: str | None = None,
 ) -> Audit:
-    """Judge them; `server`: its settings in base units, `between`: who answers in its place."""
+    """Judge them. `server`: its settings in base units; `between`: what answers in its place."""
     settings = server or {}
     return Audit(
         within=within,
@@ -89,7 +89,7 @@ def audit(
 
 
 def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
-    """One connection."""
+    """Judge one connection."""
     seen = connection.options
     if seen is None:
         return Audited(connection=connection, cases=(), findings=tuple(_unread(connection)))
@@ -100,7 +100,7 @@ def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
 
 
 def client_of(seen: Options) -> Client:
-    """The client that a socket's options are of."""
+    """The client that has a socket's options."""
     return Client(
         driver=driver("libpq"),
         connect_timeout=None,
@@ -120,7 +120,7 @@ def _too_long(cases: Iterable[Prediction], within: float) -> Iterator[str]:
 
 
 def _unread(connection: Connection) -> Iterator[str]:
-    """What can be said without the socket: only that a query in flight hangs for ever."""
+    """What is known without the socket: only whether a query in flight hangs forever."""
     if connection.timer is None:
         yield f"{Case.FLIGHT.words}: for ever, no keepalive timer is armed"
 
@@ -134,7 +134,7 @@ def _between(name: str | None) -> Iterator[str]:
 
 
 def _server(settings: Mapping[str, str]) -> Iterator[str]:
-    """Backends of clients that vanished hold locks and slots of max_connections."""
+    """Report that vanished clients' backends stay, with locks and slots of max_connections."""
     if not settings:
         return
     if settings.get("client_connection_check_interval") == "0":
@@ -143,7 +143,7 @@ def _server(settings: Mapping[str, str]) -> Iterator[str]:
             "have hung up"
         )
     unbounded = settings.get("tcp_user_timeout") == "0"
-    # 0 stands for a Unix socket there; over TCP it tells what is in force
+    # 0 means a Unix socket here; over TCP the value is the one in force
     if int(settings.get("tcp_keepalives_idle", "0")) > _IDLE and unbounded:
         yield (
             f"tcp_keepalives_idle = {settings['tcp_keepalives_idle']} s at the server: backends "
@@ -151,5 +151,5 @@ def _server(settings: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-#: A backend without its client may stay so long [s].
+#: The longest that a backend without its client may remain [s].
 _IDLE: Final = 300

@@ -1,8 +1,8 @@
-"""Connections that are open now: whose they are, and what is in force on each.
+"""The open connections: which process owns each, and the options in force on it.
 
-Options are read from the socket itself: a descriptor of another process is copied with
-pidfd_getfd (Linux 5.6), which takes the right to trace that process: its own user, or root. Where
-that right is missing, `ss -o` still tells whether a keepalive timer runs.
+Options are read from the socket itself: another process's descriptor is duplicated with
+pidfd_getfd (Linux 5.6), which requires permission to trace that process: the same user, or root.
+Without that permission, `ss -o` still shows whether a keepalive timer is running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.failover.sockets import Options, options
 
-#: The same number on every architecture. Source: asm-generic/unistd.h.
+#: The number is the same on every architecture. Source: asm-generic/unistd.h.
 _PIDFD_GETFD: Final = 438
 _ROW: Final = re.compile(r"\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s*(?P<rest>.*)")
 _USER: Final = re.compile(r'\("(?P<name>[^"]*)",pid=(?P<pid>\d+),fd=(?P<fd>\d+)\)')
@@ -26,17 +26,17 @@ _TIMER: Final = re.compile(r"timer:\((?P<kind>\w+),(?P<left>[^,]*),")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One established TCP connection, seen from this machine."""
+    """One established TCP connection, as seen from this machine."""
 
     local: str
     peer: str
-    process: str | None = None  # None: somebody else's
+    process: str | None = None  # None: another user's
     pid: int | None = None
-    timer: str | None = None  # what ss says is armed: keepalive, on (data unacknowledged), …
-    options: Options | None = None  # None: they may not be read
+    timer: str | None = None  # the armed timer, from ss: keepalive, on (data unacknowledged), …
+    options: Options | None = None  # None: we may not read them
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "local": self.local,
             "peer": self.peer,
@@ -48,12 +48,12 @@ class Connection:
 
 
 def to_port(port: int) -> tuple[Connection, ...]:
-    """Every connection from here to that port, anywhere."""
+    """Every connection from here to this port, on any host."""
     return _established(f"dport = :{port}")
 
 
 def of_process(pid: int) -> tuple[Connection, ...]:
-    """Every TCP connection of one process; MrTunerError when there is no such process."""
+    """Every TCP connection of one process; MrTunerError if there is no such process."""
     if not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - no path of ours
         raise MrTunerError(f"there is no process {pid}", "pgrep -a NAME lists them.")
     return tuple(one for one in _established() if one.pid == pid)
@@ -71,7 +71,7 @@ def _established(*condition: str) -> tuple[Connection, ...]:
 
 
 def parsed(row: str) -> Iterator[Connection]:
-    """One row of ``ss -HOtnpo state established``: one connection, its owner if known.
+    """Parse one row of ``ss -HOtnpo state established``: a connection, and its owner if known.
 
     >>> row = '0 0 10.0.0.1:40000 10.0.0.2:5432 timer:(keepalive,2min,0)'
     >>> [one.timer for one in parsed(row)]
@@ -92,7 +92,7 @@ def parsed(row: str) -> Iterator[Connection]:
 
 
 def _options(pid: int, fd: int) -> Options | None:
-    """None when the process has gone or may not be looked into."""
+    """The options, or None if the process is gone or we may not inspect it."""
     if pid == os.getpid():
         return options(fd)
     try:
@@ -106,7 +106,7 @@ def _options(pid: int, fd: int) -> Options | None:
 
 
 def _copied(pid: int, fd: int) -> int:
-    """A copy of another process's descriptor."""
+    """Duplicate another process's descriptor."""
     import ctypes
 
     process = os.pidfd_open(pid)

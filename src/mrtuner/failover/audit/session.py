@@ -1,4 +1,4 @@
-"""A session of ours, to see what a connection string and its server really put into force."""
+"""Our own session, to see what a connection string and its server really put into force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS: Final[LiteralString] = "SELECT name, setting FROM pg_settings WHERE n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One connection, its server's settings in base units, and who stands in between."""
+    """One connection, its server's settings in base units, and what is in between."""
 
     connection: Connection
     settings: Mapping[str, str]
@@ -29,17 +29,17 @@ class Seen:
 
 
 def met(dsn: str) -> tuple[Options, str | None]:
-    """The options of a connection of ours, and who answers in the server's place."""
+    """Return the options of a connection of ours, and what answers in the server's place."""
     refuse_local(parameters_of(dsn))
     with connect(dsn, through_pooler=True) as session, translated():
         return options(session.fileno()), between(session)
 
 
 def look(dsn: str) -> Seen:
-    """Connect and ask. UsageError for a Unix socket; ConnectError where there is no session.
+    """Connect and query. UsageError for a Unix socket; ConnectError if there is no session.
 
-    A login alone proves nothing, for a pooler accepts it with the database dead: what is asked
-    here is answered by the server itself.
+    A login alone proves nothing, since a pooler accepts it even if the database is dead; the
+    server itself has to answer these queries.
     """
     from mrtuner.failover.audit.check import SERVER
 
@@ -60,10 +60,10 @@ def look(dsn: str) -> Seen:
 
 
 def between(session: Session) -> str | None:
-    """Who answers in the server's place, if somebody does.
+    """What answers in the server's place, or None.
 
-    A server tells its backend's process id at log-in; a pooler has to make one up. A proxy comes
-    to the server from a port of its own, and so may address translation.
+    A server reports its backend's process id at login; a pooler has to make one up. A proxy
+    connects to the server from another port than ours; so may address translation.
     """
     row = session.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
     pid, port = row or (None, None)
@@ -74,7 +74,7 @@ def between(session: Session) -> str | None:
 
 
 def _own_port(session: Session) -> int:
-    """Of our end of the connection."""
+    """The port at our end of the connection."""
     with socket.socket(fileno=os.dup(session.fileno())) as ours:
         port: int = ours.getsockname()[1]
         return port

@@ -1,1 +1,1 @@
-"""A primary, a standby and a client on this machine, to break in every way a failover can begin."""
+"""A primary, a standby and a client on this machine, to break in every way a failover can start."""

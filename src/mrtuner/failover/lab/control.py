@@ -1,6 +1,6 @@
-"""The outside of the lab: starts the stage in its namespaces, and talks with it.
+"""The outside of the lab: starts the stage in its namespaces and talks to it.
 
-The stage ends with its stdin, so nothing is left of it whatever becomes of us.
+The stage ends when its stdin does, so it leaves nothing behind, whatever happens to us.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _PATIENCE: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is wanted of the lab. Durations are seconds."""
+    """What the lab should do. Durations are in seconds."""
 
-    scenario: str | None = None  # None: it stays open for commands
-    within: float = 10.0  # for which the clients are set, unless `parameters` are given
+    scenario: str | None = None  # None: stay open for commands
+    within: float = 10.0  # the bound the clients are configured for, unless `parameters` are given
     parameters: Mapping[str, str] | None = None  # libpq's
-    sysctls: Mapping[str, int] = field(default_factory=dict)  # of the client's namespace
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # in the client's namespace
     ttl: float = 5.0
     watch: float = 180.0
     server_bin: Path | None = None
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the request as one line."""
         return json.dumps(
             {
                 "scenario": self.scenario,
@@ -52,7 +52,7 @@ class Request:
 
 
 def sysctl(text: str) -> tuple[str, int]:
-    """``tcp_retries2=5`` or ``net.ipv4.tcp_retries2=5``; UsageError for anything else.
+    """Parse ``tcp_retries2=5`` or ``net.ipv4.tcp_retries2=5``; UsageError for anything else.
 
     >>> sysctl("tcp_retries2=5")
     ('net.ipv4.tcp_retries2', 5)
@@ -64,13 +64,13 @@ def sysctl(text: str) -> tuple[str, int]:
     return f"net.ipv4.{short}", int(value)
 
 
-#: Where the clients connect to is the lab's own affair.
+#: The lab itself decides where the clients connect to.
 _OURS: Final = frozenset({"host", "hostaddr", "port", "user", "password", "dbname", "service",
                           "passfile", "servicefile"})  # fmt: skip
 
 
 def parameters(text: str) -> dict[str, str]:
-    """libpq's parameters of the lab's clients; UsageError for those that the lab sets itself.
+    """Return libpq parameters for the lab's clients; UsageError for those that the lab sets.
 
     >>> parameters("connect_timeout=3 keepalives=0")
     {'connect_timeout': '3', 'keepalives': '0'}
@@ -81,12 +81,12 @@ def parameters(text: str) -> dict[str, str]:
             f"{', '.join(taken)} cannot be given: the lab has servers of its own",
             "Give limits only, such as connect_timeout=3.",
         )
-    configured("psycopg", {"host": "lab", **given})  # raises what a value is wrong with
+    configured("psycopg", {"host": "lab", **given})  # raises the error for an invalid value
     return {name: str(value) for name, value in given.items()}
 
 
 class Session(AbstractContextManager["Session"]):
-    """A stage at work; MissingPart, in one sentence, where the kernel does not let us."""
+    """A running stage; MissingPart, in one sentence, if the kernel does not permit it."""
 
     def __init__(self, request: Request) -> None:
         require()
@@ -94,7 +94,7 @@ class Session(AbstractContextManager["Session"]):
         self._process = subprocess.Popen(
             enter(python("mrtuner.failover.lab.stage")),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,  # Ctrl-C is ours alone
+            start_new_session=True,  # only we receive Ctrl-C
             env={name: text for name, text in os.environ.items() if not name.startswith("PG")},
         )  # fmt: skip
         self._say(request.to_json())
@@ -105,15 +105,15 @@ class Session(AbstractContextManager["Session"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()  # and --kill-child ends the first process, and so all of them
+        self._process.kill()  # --kill-child then ends the first process, and with it all others
         self._process.communicate()
 
     def command(self, line: str) -> None:
-        """Hand over one line."""
+        """Send one line."""
         self._say(line.strip())
 
     def events(self) -> Iterator[tuple[str, Any]]:
-        """What the stage tells, as it comes; its errors are raised here."""
+        """Yield the stage's reports as they come; its errors are raised here."""
         assert self._process.stdout is not None  # noqa: S101  # we asked for a pipe
         for line in self._process.stdout:
             ((what, content),) = json.loads(line).items()
@@ -135,7 +135,7 @@ class Session(AbstractContextManager["Session"]):
         return MissingPart(f"the lab ended by itself: {last}", "Run it with --debug, report that.")
 
     def first(self) -> int | None:
-        """The process id by which others enter the client's namespaces; None: it is gone."""
+        """The process id through which to enter the client's namespaces; None: it is gone."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         try:
             return int(children.read_text().split()[0])
@@ -144,7 +144,7 @@ class Session(AbstractContextManager["Session"]):
 
 
 def _require_all() -> None:
-    """MissingPart where some of the other namespaces cannot be made; some containers forbid it."""
+    """Raise MissingPart if some of the other namespaces cannot be made, as in some containers."""
     tried = subprocess.run(enter(["true"]), capture_output=True, text=True, check=False)
     if tried.returncode:
         said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
@@ -155,7 +155,7 @@ def _require_all() -> None:
 
 
 def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:
-    """Play one scenario; the outcome's document."""
+    """Play one scenario; return the outcome's document."""
     with Session(request) as session:
         for what, content in session.events():
             if what == "result":
@@ -166,6 +166,6 @@ def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _error(name: str, message: str, hint: str) -> MrTunerError:
-    """As it was raised over there."""
+    """Rebuild an error raised by the stage."""
     made: MrTunerError = getattr(errors, name, MrTunerError)(message, hint)
     return made

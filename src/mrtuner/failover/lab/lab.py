@@ -50,16 +50,16 @@ class Lab(AbstractContextManager["Lab"]):
         return dict(zip("ab", servers, strict=True))
 
     def dsns(self) -> dict[str, str]:
-        """Every way for a client, by what it is."""
+        """Every way for a client to connect, by name."""
         a, b = (self._machine(name).address for name in "ab")
         hosts = {"a": a, "b": b, "both, read-write": f"{a},{b}", "address": MOVING, "name": NAME}
         return {what: dsn(host) for what, host in hosts.items()}
 
     def await_leader(self, name: str) -> None:
-        """Until that server takes writes; who manages the servers has it elected."""
+        """Wait until that server accepts writes; a manager, if any, has it elected."""
         raise NotImplementedError
 
-    # What can be done to it: the lab's own commands.
+    # The lab's own commands; `explained` prints their docstrings.
 
     def silence(self, name: str) -> None:
         """The machine loses its power: nothing answers any more."""
@@ -106,7 +106,7 @@ class Lab(AbstractContextManager["Lab"]):
         self.resolver.switch(self._machine(name).address)
 
     def do(self, line: str) -> None:
-        """One command as a person types it; UsageError for one that there is not."""
+        """Run one command as a person types it; UsageError if it does not exist."""
         verb, *arguments = line.split()
         method = _verbs(self).get(verb)
         if method is None or len(arguments) != (verb not in _ALONE):
@@ -133,17 +133,17 @@ def _verbs(lab: Lab) -> dict[str, Callable[..., None]]:
 
 
 def usage() -> Iterator[str]:
-    """The commands."""
+    """Yield the commands."""
     yield from (verb if verb in _ALONE else f"{verb} a|b" for verb in _VERBS)
 
 
 def explained() -> Iterator[tuple[str, str]]:
-    """The commands with what they do."""
+    """Yield the commands with what they do."""
     for verb, shown in zip(_VERBS, usage(), strict=True):
         yield shown, str(getattr(Lab, verb).__doc__)
 
 
 def dsn(host: str) -> str:
-    """A connection string to this host, or to one of several that takes writes."""
+    """Return a connection string to this host, or to the one of several that accepts writes."""
     several = " target_session_attrs=read-write" if "," in host else ""
     return f"host={host} port={PORT} user={SUPERUSER} dbname=postgres{several}"

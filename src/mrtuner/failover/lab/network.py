@@ -4,9 +4,9 @@
                                ── 10.77.3.2 machine b …
     the address that moves, 10.77.9.9, leads to one of them
 
-Whoever calls is the client, and root of user, network, mount and process namespaces of its own
-(`enter`): when its process ends, however it does, the kernel ends all the others and takes the
-links and the memory that the data directories lie in.
+The calling process is the client, and root of its own user, network, mount and process namespaces
+(`enter`): when it ends, in any way, the kernel ends all the other processes and removes the links
+and the memory that contains the data directories.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mrtuner.failover.namespaces import CLIENT, Peer, address, hint, ip, within
 
 #: The address that a failover moves.
 MOVING: Final = "10.77.9.9"
-#: In memory, and in a mount namespace of ours: gone with the last process.
-SCRATCH: Final = Path("/dev/shm/lab")  # noqa: S108  # nobody else sees it
+#: In memory, and in our own mount namespace: gone with the last process.
+SCRATCH: Final = Path("/dev/shm/lab")  # noqa: S108  # no one else sees it
 _SIZE: Final = "1g"
-#: Everything of a server runs as this user of a namespace within ours: PostgreSQL takes no root.
+#: A server's processes run as this user of a nested namespace: PostgreSQL refuses root.
 _USER: Final = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 
 
@@ -40,20 +40,20 @@ def enter(command: Sequence[str]) -> list[str]:
 
 
 def prepare() -> None:
-    """Loopback and scratch memory, once inside."""
+    """Set up loopback and scratch memory, from inside."""
     ip("link", "set", "lo", "up")
     _mount("-t", "tmpfs", "-o", f"size={_SIZE},mode=1777", "tmpfs", str(SCRATCH.parent))
     SCRATCH.mkdir()
 
 
 class Machine:
-    """A server's machine: a network namespace with what runs in it."""
+    """A server's machine: a network namespace and the processes in it."""
 
     def __init__(self, name: str, at: str, peer: int) -> None:
         self.name = name
         self.address = at
         self._peer = peer
-        self.link = f"to-{name}"  # the router's end
+        self.link = f"to-{name}"  # the router's end of the link
         self.directory = SCRATCH / name
         self.directory.mkdir()
 
@@ -65,7 +65,7 @@ class Machine:
         )  # fmt: skip
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a program here to its end, as the unprivileged user."""
+        """Run a program here until it ends, as the unprivileged user."""
         return subprocess.run(
             self._inside(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             check=False, cwd=self.directory, env=_environment(),
@@ -76,7 +76,7 @@ class Machine:
         return [*entered, *as_user(command)]
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it to every process of this machine."""
+        """Send a signal to every process of this machine."""
         for pid in self._processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -100,7 +100,7 @@ def _environment() -> dict[str, str]:
 
 
 class Site(AbstractContextManager["Site"]):
-    """The links and machines, up while the block runs; all loss is made in the router."""
+    """The links and machines, up while the block runs; all packet loss happens in the router."""
 
     def __init__(self, names: Sequence[str] = ("a", "b")) -> None:
         self._names = names
@@ -152,7 +152,7 @@ class Site(AbstractContextManager["Site"]):
         return machine
 
     def silence(self, machine: Machine) -> None:
-        """Drop every packet to and from it, and tell nobody."""
+        """Drop every packet to and from it, without telling either side."""
         self._drop("iif", machine.link)
         self._drop("to", machine.address)
 
@@ -162,7 +162,7 @@ class Site(AbstractContextManager["Site"]):
         self._pass("to", machine.address)
 
     def cut(self, one: Machine, other: Machine) -> None:
-        """Drop every packet between two of them; the client goes on seeing both."""
+        """Drop every packet between two machines; the client still sees both."""
         self._drop("from", one.address, "to", other.address)
         self._drop("from", other.address, "to", one.address)
 
@@ -182,17 +182,17 @@ class Site(AbstractContextManager["Site"]):
             self._lost.remove(what)
 
     def move_address(self, machine: Machine) -> None:
-        """Lead the moving address to this machine."""
+        """Route the moving address to this machine."""
         ip("route", "replace", f"{MOVING}/32", "via", machine.address, inside=self._router)
 
 
 def as_user(command: Sequence[str | Path]) -> list[str]:
-    """The command line that runs a command as an unprivileged user of a namespace within ours."""
+    """The command line that runs a command as an unprivileged user in a nested namespace."""
     return [*_USER, *map(str, command)]
 
 
 def mount_over(path: str, text: str) -> None:
-    """Show the client this text in a file's place; nothing where there is no such file."""
+    """Show the client this text in place of a file, if there is such a file."""
     if not Path(path).exists():
         return
     copy = SCRATCH / Path(path).name

@@ -1,4 +1,4 @@
-"""What a scenario showed: each case predicted and measured, and what the probes saw."""
+"""What a scenario showed: each case as predicted and measured, and what the probes saw."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mrtuner.failover.predict.timer_wheel import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One case: the band predicted [s] (None: for ever), and each hang (None: it hung on)."""
+    """One case: the predicted band [s] (None: forever), and each hang (None: it did not end)."""
 
     label: str
     predicted: Span | None
     decided_by: str
     measured: tuple[float | None, ...]
     slack: float = SLACK
-    watched: float = 0.0  # s, for how long those that hung on were looked at
+    watched: float = 0.0  # s, how long hangs that did not end were watched
 
     @property
     def fits(self) -> bool | None:
-        """Whether all lie in the band or `slack` beside it; None when nobody waited so long."""
+        """Whether all are in the band or within `slack` of it; None if not watched long enough."""
         if self.predicted is None:
             return all(hang is None for hang in self.measured)
         ended = [hang for hang in self.measured if hang is not None]
@@ -32,7 +32,7 @@ class Row:
         return all(self.predicted.covers(hang, slack=self.slack) for hang in ended)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "case": self.label,
             "predicted": None if self.predicted is None else self.predicted.to_dict(),
@@ -45,7 +45,7 @@ class Row:
 
 
 def union(spans: Sequence[Span | None]) -> Span | None:
-    """The band that holds them all; None as soon as one is without end."""
+    """Return the band that contains them all; None if any is endless."""
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return None
@@ -60,7 +60,7 @@ class Seen:
     outage: float | None  # s, the longest time without a good answer; None: it did not end
     failed: int
     late: int  # answered after more than a second
-    stale: int  # answered by the old primary after the new one was there
+    stale: int  # answered by the old primary when there was a new one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +71,21 @@ class Outcome:
     words: str
     release: str
     hz: int
-    parameters: Mapping[str, str]  # libpq's, of every client
+    parameters: Mapping[str, str]  # of every client (libpq)
     sysctls: Mapping[str, int]  # of the clients' namespace
     rows: tuple[Row, ...]
     seen: tuple[Seen, ...]
     acknowledged: int  # writes
-    lost: int  # of these, not there at the end
+    lost: int  # acknowledged, but missing at the end
     fenced: float | None = None  # s from the fault until the old primary was killed
 
     @property
     def fits(self) -> bool:
-        """Whether nothing measured lies outside its band."""
+        """Whether nothing measured is outside its band."""
         return all(row.fits is not False for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "scenario": self.scenario,
             "words": self.words,
@@ -114,7 +114,7 @@ _VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """An outcome's document for people."""
+    """Yield an outcome's document as readable lines."""
     from mrtuner.tables import aligned
 
     yield f"{told['scenario']}: {told['words']}"
@@ -132,7 +132,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def limits(told: Mapping[str, Any]) -> str:
-    """What the clients had set."""
+    """The clients' settings."""
     given = (f"{name}={value}" for part in ("parameters", "sysctls")
              for name, value in told[part].items())  # fmt: skip
     return " ".join(given) or "nothing set"
@@ -142,7 +142,7 @@ _HEAD: Final = ("probes", "without an answer", "failed", "late", "answered by th
 
 
 def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    """A case's document as a table has it: case, predicted, measured, verdict, what decides."""
+    """A case's row in the table: case, predicted, measured, verdict, what decides."""
     band = told["predicted"]
     return (
         told["case"],
@@ -154,7 +154,7 @@ def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def measured(hangs: Sequence[float | None], watched: float) -> str:
-    """``9.03 to 9.21 s (3)``, ``over 20 s (3)``."""
+    """Format as ``9.03 to 9.21 s (3)``, ``over 20 s (3)``."""
     ended = [hang for hang in hangs if hang is not None]
     if not ended:
         return f"over {watched:.0f} s ({len(hangs)})"

@@ -1,4 +1,4 @@
-"""A cluster that Patroni manages: machines a and b, and c, which only votes.
+"""A cluster managed by Patroni: machines a and b, and c, which only votes.
 
 Patroni's own Raft holds the leader key, so no other service is needed.
 """
@@ -21,20 +21,20 @@ from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, Server
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.postgres.cluster import SUPERUSER
 
-#: The shortest that Patroni takes [s].
+#: The shortest TTL that Patroni accepts [s].
 TTL: Final = 20
 LOOP_WAIT: Final = 1
 _RETRY_TIMEOUT: Final = 3
 _REST: Final = 8008
 _RAFT: Final = 2222
 _PATIENCE: Final = 90.0
-#: The user's proxy does not lead into our namespaces.
+#: The user's proxy cannot reach our namespaces.
 _DIRECT: Final = build_opener(ProxyHandler({}))
 _VOTER: Final = "from patroni.raft_controller import main; main()"
 
 
 def require() -> None:
-    """MissingPart where Patroni or the Raft it uses is not installed."""
+    """Raise MissingPart if Patroni or the Raft library it uses is not installed."""
     for module, package in (("patroni", "patroni"), ("pysyncobj", "pysyncobj")):
         if find_spec(module) is None:
             raise MissingPart(
@@ -44,16 +44,17 @@ def require() -> None:
 
 
 def election() -> Span:
-    """From the loss of the leader to the next one [s].
+    """The time from the loss of the leader to the election of the next [s].
 
-    Its key lives for the TTL from the last renewal, which is up to one loop old; the others look
-    once a loop, ask one another, and promote. Source: Patroni's documentation of ttl, loop_wait.
+    The leader's key lives for the TTL after its last renewal, which is up to one loop old; the
+    others check once per loop, ask one another, and promote. Source: Patroni's documentation of
+    ttl, loop_wait.
     """
     return Span(TTL - LOOP_WAIT, TTL + LOOP_WAIT, TTL + 2 * LOOP_WAIT + _RETRY_TIMEOUT)
 
 
 class PatroniLab(Lab):
-    """The same lab, with a leader that is elected."""
+    """The same lab, with an elected leader."""
 
     names = ("a", "b", "c")
 
@@ -66,7 +67,7 @@ class PatroniLab(Lab):
         return {name: Server(machines[name], self._binaries) for name in "ab"}
 
     def await_leader(self, name: str) -> None:
-        """Until that machine's server leads."""
+        """Wait until that machine's server is the leader."""
         self._await(name, "primary")
 
     def _start(self, machine: Machine, members: list[Machine]) -> None:

@@ -1,4 +1,4 @@
-"""PgBouncer between the clients and the address that moves, set as `settings` advises."""
+"""PgBouncer between the clients and the moving address, configured as `settings` advises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE: Final = 20.0
 
 
 def program() -> str:
-    """The path of PgBouncer; MissingPart where it is not installed."""
+    """The path of PgBouncer; MissingPart if it is not installed."""
     found = which("pgbouncer") or which("pgbouncer", path="/usr/sbin")
     if found is None:
         raise MissingPart("the program pgbouncer is not there", "Install the package pgbouncer.")

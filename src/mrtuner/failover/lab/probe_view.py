@@ -1,7 +1,7 @@
-"""What the open-loop probes of a scenario saw, old primary and new told apart.
+"""What the open-loop probes of a scenario saw, with the old and new primary distinguished.
 
-The old one is whoever answered first; a server is known by its start time, whatever its address.
-Times are of the probes' own clock.
+The old one is the first that answered; a server is identified by its start time, whatever its
+address. Times are from the probes' own clock.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def seen(observed: Observation, kind: Kind, takeover: float) -> Seen:
 
 
 def stale(observed: Observation, takeover: float) -> Iterator[Attempt]:
-    """Answers of the old primary to what was asked after the takeover."""
+    """Answers of the old primary to queries sent after the takeover."""
     for each, new in _answers(observed):
         if each.sent > takeover and not new:
             yield each
 
 
 def first_by_new(observed: Observation) -> float | None:
-    """When the new primary first answered; None: it never did."""
+    """When the new primary first answered; None: never."""
     return min((each.ended for each, new in _answers(observed) if new), default=None)
 
 
 def _answers(observed: Observation) -> Iterator[tuple[Attempt, bool]]:
-    """Every answer, and whether it is the new primary's."""
+    """Every answer, and whether it came from the new primary."""
     for each in observed.attempts:
         if each.answered and each.server is not None:
             yield each, each.server.started != observed.servers[0].started

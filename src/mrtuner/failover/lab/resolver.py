@@ -1,7 +1,7 @@
-"""A caching resolver for one name, so that a name's time to live counts as it does elsewhere.
+"""A caching resolver for one name, so that its time to live matters as it does elsewhere.
 
-It goes on giving what it has cached until that is older than the TTL, then looks again: what the
-resolver of a cloud's network does, and what a client of it sees after a switch. Wire format:
+It keeps returning a cached address until that is older than the TTL, then looks again: as the
+resolver of a cloud's network does, and as its clients see it after a switch. Wire format:
 RFC 1035, section 4.
 """
 
@@ -22,7 +22,7 @@ _SAME: Final = 0xC00C
 
 
 class Resolver:
-    """Answers queries on 127.0.0.1:53 in threads of its own until the process ends."""
+    """Answers queries on 127.0.0.1:53 in its own threads until the process ends."""
 
     def __init__(self, address: str, ttl: float) -> None:
         self.ttl = ttl
@@ -31,7 +31,7 @@ class Resolver:
         self._lock = threading.Lock()
 
     def start(self, port: int = 53) -> int:
-        """Listen; the port, for whoever asked for a free one with 0."""
+        """Listen on `port`, or on any free one for 0; return the port."""
         listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         listening.bind(("127.0.0.1", port))
         threading.Thread(target=self._serve, args=(listening,), daemon=True).start()
@@ -39,12 +39,12 @@ class Resolver:
         return bound
 
     def switch(self, address: str) -> None:
-        """Let the name lead elsewhere; who asks hears of it when the cache is too old."""
+        """Point the name elsewhere; clients see it when their cached address is too old."""
         with self._lock:
             self._record = address
 
     def look(self) -> tuple[str, float]:
-        """The address, and for how long it may be kept [s]."""
+        """The address, and how long it may be cached [s]."""
         with self._lock:
             now = time.monotonic()
             if now >= self._until:
@@ -57,7 +57,7 @@ class Resolver:
             listening.sendto(self.answer(query), client)
 
     def answer(self, query: bytes) -> bytes:
-        """The reply to a query of one question."""
+        """Return the reply to a query with one question."""
         end = query.index(b"\0", 12) + 5
         question, (kind,) = query[12:end], struct.unpack(">H", query[end - 4 : end - 2])
         known = question[:-4].lower() == _labels(NAME)

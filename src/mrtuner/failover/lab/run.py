@@ -1,4 +1,4 @@
-"""One scenario from its beginning to its outcome."""
+"""One scenario from start to outcome."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from mrtuner.rehearsal.observation import Observation
 from mrtuner.rehearsal.probes import Probes, Schedule
 
 _INTERVAL: Final = 0.2
-#: What probes find out is known to one interval [s].
+#: What probes find out is accurate to one interval [s].
 _COARSE: Final = 0.3
 _STEADY: Final = 1.0
-#: Any probe gives up after this [s]: later than the clients' own limits do.
+#: A probe gives up after this [s], later than the clients' own limits.
 _PATIENCE: Final = 30.0
-#: How long an endless hang is looked at, at least, and any beyond its band [s].
+#: Minimum time to watch an endless hang; and how long to watch any beyond its band [s].
 _LEAST: Final = 5.0
 _BEYOND: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """How a scenario is to be played."""
+    """How to play a scenario."""
 
     parameters: Mapping[str, str]  # libpq's, of every client
-    sysctls: Mapping[str, int] = field(default_factory=dict)  # of the clients' namespace
-    within: float = 10.0  # s, for which a pooler is set
-    ttl: float = 5.0  # s, of the name
-    watch: float = 180.0  # s after which a hang is not waited for any longer
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # in the clients' namespace
+    within: float = 10.0  # s, the bound a pooler is configured for
+    ttl: float = 5.0  # s, of the DNS name
+    watch: float = 180.0  # s, after which to stop waiting for a hang
 
 
 @dataclass(slots=True)
 class Play:
-    """A scenario under way. Moments are of time.monotonic(); `seen_…` of the probes' clock."""
+    """A scenario in progress. Times are from time.monotonic(); `seen_…` from the probes' clock."""
 
     lab: Lab
     one: Scenario
@@ -58,7 +58,7 @@ class Play:
     seen_end: float = field(init=False, default=0.0)
 
     def run(self) -> Outcome:
-        """Break it, wait, and put what was measured beside what was predicted."""
+        """Break it, wait, and compare what was measured with what was predicted."""
         trials = Trials(self._dsns())
         schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
         with Probes(self._dsn(self.one.observers), schedule) as probes:
@@ -66,7 +66,7 @@ class Play:
             self._break(trials, probes)
             trials.wait(self._until(trials.attempts))
             self.end = time.monotonic()
-            rows = tuple(self._rows(trials.attempts))  # fencing ends what hangs still
+            rows = tuple(self._rows(trials.attempts))  # fencing ends the remaining hangs
             self._fence()
             self.seen_end = probes.now()
             self._wait_for_answers(probes)
@@ -74,7 +74,7 @@ class Play:
         return self._outcome(rows, observed)
 
     def _dsns(self) -> Iterator[str]:
-        """One for each client; a pool of its own where there are pools."""
+        """One connection string per client; each has its own pool if there are pools."""
         if self.one.entrance != POOLER:
             return repeat(self._dsn(self.one.entrance))
         pooler.start(self.wishes.within)
@@ -114,7 +114,7 @@ class Play:
             self.one.fence(self.lab)
 
     def _wait_for_answers(self, probes: Probes) -> None:
-        """Until every kind of probe that was sent after the end has been answered."""
+        """Wait until each kind of probe has been answered after the end."""
         self.talk("waiting until the probes are answered again")
         last = time.monotonic() + _PATIENCE
         while time.monotonic() < last:
@@ -169,7 +169,7 @@ class Play:
         )
 
     def _more(self, observed: Observation) -> Iterator[Row]:
-        """What only some scenarios have."""
+        """Rows that only some scenarios have."""
         if self.one.entrance == "name":
             yield self._name_row(observed)
         if self.one.manager is not None:

@@ -1,6 +1,6 @@
-"""The scenarios: what breaks, who takes over when, and what is predicted for it.
+"""The scenarios: what breaks, what takes over when, and what is predicted.
 
-A prediction is asked for each single attempt, for it depends on when that began.
+There is a prediction for each single attempt, since it depends on when the attempt began.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ POOLER: Final = "pooler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One attempt's situation, and when the fault and the takeover came after its beginning."""
+    """One attempt's situation, and when the fault and the takeover came, counted from its start."""
 
     situation: Situation
-    within: float  # s, for which a pooler is set
-    fault: float  # s; 0 when it began after the fault
+    within: float  # s, the bound a pooler is configured for
+    fault: float  # s; 0 if it began after the fault
     takeover: float  # s
 
 
@@ -34,7 +34,7 @@ Expected = Callable[[Case, Moment], Prediction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One way for a primary to go, seen by clients that come in through `entrance`."""
+    """One way for a primary to fail, as seen by clients that connect through `entrance`."""
 
     name: str
     words: str
@@ -43,17 +43,17 @@ class Scenario:
     expected: Expected
     entrance: str = "a"  # one of Lab.dsns(), or POOLER
     observers: str = "both, read-write"
-    manager: str | None = None  # who elects the primary
-    late: bool = False  # whether the takeover comes when nobody hangs any more
+    manager: str | None = None  # what elects the primary
+    late: bool = False  # whether the takeover comes after all hangs have ended
     cases: tuple[Case, ...] = (Case.CONNECT, Case.IDLE, Case.FLIGHT)
     #: Seconds from the fault to the takeover.
     after: float = 3.0
-    #: What ends the old primary at last, where the fault has not.
+    #: What finally stops the old primary, if the fault has not.
     fence: Callable[[Lab], None] | None = None
 
 
 def _silent(case: Case, moment: Moment) -> Prediction:
-    """Nobody answers any more."""
+    """The address is silent."""
     return _BY_CASE[case](moment.situation)
 
 
@@ -65,7 +65,7 @@ _BY_CASE: Final[Mapping[Case, Callable[[Situation], Prediction]]] = {
 
 
 def _at_once(case: Case, moment: Moment) -> Prediction:
-    """The machine's kernel says so itself."""
+    """The machine's kernel refuses or resets immediately."""
     return Prediction(
         case=case,
         span=Span.exactly(moment.fault),
@@ -75,7 +75,7 @@ def _at_once(case: Case, moment: Moment) -> Prediction:
 
 
 def _frozen(case: Case, moment: Moment) -> Prediction:
-    """TCP is well, so only the client's own limits count."""
+    """TCP works, so only the client's own limits count."""
     found = predict.frozen(moment.situation)
     limit = moment.situation.client.connect_timeout
     if case is not Case.CONNECT or limit is None:
@@ -85,7 +85,7 @@ def _frozen(case: Case, moment: Moment) -> Prediction:
 
 
 def _moved(case: Case, moment: Moment) -> Prediction:
-    """Silent until the address leads elsewhere, which the kernel finds at its next timer."""
+    """Silent until the address is moved, which the kernel finds out at its next timer."""
     found = _silent(
         case, replace(moment, situation=replace(moment.situation, away=moment.takeover))
     )
@@ -95,13 +95,13 @@ def _moved(case: Case, moment: Moment) -> Prediction:
 
 
 def _as_ever(case: Case, _moment: Moment) -> Prediction:
-    """The old primary goes on as if nothing had happened."""
+    """The old primary continues as if nothing had happened."""
     words = "the old primary knows of nothing and answers"
     return Prediction(case=case, span=Span.exactly(0.0), decided_by=words, steps=())
 
 
 def _pooled(case: Case, moment: Moment) -> Prediction:
-    """PgBouncer's limits; its client has none. It looks at those that wait thrice a second."""
+    """PgBouncer's limits; its client has none. It checks waiting clients three times a second."""
     now = moment.situation
     advised = settings("pgbouncer", moment.within, now.kernel, now.path).cases
     found = next(each for each in advised if each.case is case)
@@ -110,7 +110,7 @@ def _pooled(case: Case, moment: Moment) -> Prediction:
     return replace(found, span=found.span.plus(_LOOK))
 
 
-#: How late a pooler's limit may count [s]. Source: PgBouncer's janitor.c, full_maint_period.
+#: How late a pooler's limit may take effect [s]. Source: PgBouncer's janitor.c, full_maint_period.
 _LOOK: Final = Span(0.0, 1 / 6, 1 / 3)
 
 
@@ -174,7 +174,7 @@ SCENARIOS: Final = {
 
 
 def scenario(name: str) -> Scenario:
-    """One by name."""
+    """Return a scenario by name."""
     if name not in SCENARIOS:
         raise BadValue(f"no scenario {name!r}", f"There are {', '.join(SCENARIOS)}.")
     return SCENARIOS[name]

@@ -15,7 +15,7 @@ from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 PORT: Final = 5432
 _PATIENCE: Final = 60.0
-#: Small and quick: nothing here outlives the lab, so nothing is made durable.
+#: Small and fast: nothing outlives the lab, so nothing needs to be durable.
 SETTINGS: Final = {
     "listen_addresses": "*",
     "fsync": "off",
@@ -26,7 +26,7 @@ SETTINGS: Final = {
     "wal_sender_timeout": "5s",
     "wal_receiver_timeout": "5s",
 }
-#: Who can reach it is in namespaces of ours.
+#: Only processes in our own namespaces can reach it.
 ACCESS: Final = (
     "local all all trust",
     "host all all 10.77.0.0/16 trust",
@@ -49,11 +49,11 @@ class Server:
 
     @property
     def dsn(self) -> str:
-        """Its own address."""
+        """A connection string to its own address."""
         return f"host={self.machine.address} port={PORT} user={SUPERUSER} dbname=postgres"
 
     def create(self) -> None:
-        """Make an empty primary."""
+        """Create an empty primary."""
         self._run("initdb", "-D", self.data, "-U", SUPERUSER, "-E", "UTF8", "--locale=C",
                   "--no-sync", "--auth=trust", "--wal-segsize=1")  # fmt: skip
         (self.data / "pg_hba.conf").write_text("".join(f"{line}\n" for line in ACCESS))
@@ -62,14 +62,14 @@ class Server:
             file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
 
     def follow(self, primary: Server) -> None:
-        """Make a standby that streams from `primary`."""
+        """Create a standby that streams from `primary`."""
         self._run("pg_basebackup", "-D", self.data, "-d", primary.dsn, "-R", "-X", "stream",
                   "-c", "fast", "--no-sync")  # fmt: skip
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
 
     def start(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it accepts connections."""
         with (self.machine.directory / "log").open("ab") as log:
             program = self._binaries.program("postgres")
             self._process = self.machine.start([program, "-D", self.data], log)
@@ -83,7 +83,7 @@ class Server:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Whether a query over its own address is answered."""
+        """Whether a query to its own address is answered."""
         import psycopg
 
         with suppress(psycopg.Error), psycopg.connect(self.dsn, connect_timeout=2):
@@ -91,11 +91,11 @@ class Server:
         return False
 
     def promote(self) -> None:
-        """Make it a primary, and wait until it is."""
+        """Make it a primary, and wait until it is one."""
         self._run("pg_ctl", "promote", "-w", "-D", self.data)
 
     def streams_to(self, standby: Server) -> bool:
-        """Whether that standby has everything and is being sent more."""
+        """Whether that standby is up to date and streaming."""
         import psycopg
 
         query = (
@@ -108,15 +108,15 @@ class Server:
         return False
 
     def crash(self) -> None:
-        """Kill every process; the machine's kernel lives on and refuses or resets."""
+        """Kill every process; the machine's kernel survives and refuses or resets."""
         self.machine.signal(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop every process; the machine's kernel goes on acknowledging."""
+        """Stop every process; the machine's kernel keeps acknowledging."""
         self.machine.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen one go on."""
+        """Resume a frozen server."""
         self.machine.signal(signal.SIGCONT)
 
     def _run(self, program: str, *arguments: str | Path) -> None:

@@ -1,8 +1,8 @@
-"""The inside of the lab: first process of namespaces of its own, run by `session`.
+"""The inside of the lab: the first process of its own namespaces, run by `session`.
 
 `python -m mrtuner.failover.lab.stage` reads one request, a line of JSON, from stdin, and writes
 lines of JSON: `talk`, then `result`, or `error`. Further lines of stdin are the lab's commands.
-When stdin ends it ends, and the kernel ends everything that it started.
+When stdin ends it exits, and the kernel ends everything that it started.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mrtuner.postgres.cluster import find_binaries
 
 
 def main() -> None:
-    """One request; what goes wrong is handed to whoever asked."""
+    """Handle one request; errors are passed to the caller."""
     import psycopg
 
     request = json.loads(sys.stdin.readline())
@@ -46,7 +46,7 @@ def main() -> None:
     except psycopg.Error as error:
         said = str(error).strip().partition("\n")[0]
         _tell(error=["ConnectError", said, "Look at what --client sets."])
-    os._exit(0)  # threads of clients that hang for ever are not waited for
+    os._exit(0)  # do not wait for threads of clients that hang forever
 
 
 def _end_with_stdin() -> None:
@@ -78,7 +78,7 @@ def _play(request: Mapping[str, Any]) -> None:
 
 
 def _wishes(request: Mapping[str, Any]) -> Wishes:
-    """The client's parameters as asked, or those that bound its hangs within the time asked."""
+    """The client's parameters as requested, or those that keep its hangs within the bound."""
     parameters = request["parameters"]
     if parameters is None:
         limits = settings("psycopg", request["within"], local(), NetworkPath()).bounds
@@ -90,7 +90,7 @@ def _wishes(request: Mapping[str, Any]) -> Wishes:
 
 
 def _open(request: Mapping[str, Any]) -> None:
-    """Stay, and do what the lines of stdin say."""
+    """Stay open and execute the lines of stdin."""
     with Lab(_binaries(request), ttl=request["ttl"]) as lab:
         _tell(ready=lab.dsns())
         for line in sys.stdin:

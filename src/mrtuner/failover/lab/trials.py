@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-#: How often each case is tried, and how far apart [s]: no multiple of the timer wheel's steps.
+#: How often each case is tried, and at what distance [s]: no multiple of the timer wheel's steps.
 TIMES: Final = 3
 _APART: Final = 0.037
 _LONG: Final = "SELECT pg_sleep(86400)"
-#: Until a query has surely been acknowledged [s]: an acknowledgement may wait for 40 ms.
+#: After this a query has surely been acknowledged [s]: an acknowledgement may wait for 40 ms.
 _ACKNOWLEDGED: Final = 0.2
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One client; times are of time.monotonic()."""
+    """One client; times are from time.monotonic()."""
 
     case: Case
     path: Path
     began: float = 0.0
-    ended: float | None = None  # None: it hangs still
-    said: str = ""  # the error; empty when it was answered
+    ended: float | None = None  # None: it still hangs
+    said: str = ""  # the error; empty if it was answered
 
     @property
     def seconds(self) -> float | None:
@@ -43,7 +43,7 @@ class Attempt:
 
 
 class Trials:
-    """Connections proven open before the fault, and what is asked of them."""
+    """Connections proved open before the fault, and the queries sent over them."""
 
     def __init__(self, dsns: Iterator[str], times: int = TIMES) -> None:
         self._dsns = dsns
@@ -60,7 +60,7 @@ class Trials:
         time.sleep(_ACKNOWLEDGED)
 
     def after(self) -> None:
-        """Ask over the idle connections, and make new ones."""
+        """Query over the idle connections, and open new ones."""
         for place, conn in enumerate(self._idle):
             asking = partial(conn.execute, "SELECT 1")
             self._start(Case.IDLE, place * _APART, _path(conn), asking)
@@ -68,7 +68,7 @@ class Trials:
             self._start(Case.CONNECT, place * _APART, self._path, self._asked_anew)
 
     def wait(self, until: float) -> None:
-        """Until all have ended, or that moment of time.monotonic() has come."""
+        """Wait until all have ended or time.monotonic() reaches `until`."""
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
@@ -103,6 +103,6 @@ def _timed(attempt: Attempt, after: float, call: Callable[[], object]) -> None:
 
 
 def _path(conn: Connection) -> Path:
-    """As its socket has it now."""
+    """The path according to its socket now."""
     seen = options(conn.fileno())
     return Path(rtt=seen.rtt, rto=seen.rto)

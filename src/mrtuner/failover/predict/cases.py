@@ -1,6 +1,6 @@
-"""How long a failover hangs a client: five cases, each with what decides it and why.
+"""How long a client hangs in a failover: five cases, each with what decides it and why.
 
-A pure function of the settings in force. What it knows of the kernel was measured: some 200 hangs
+A pure function of the settings in force. Its model of the kernel was measured: some 200 hangs
 on Linux 6.18, all within 0.03 s of the bands given here.
 """
 
@@ -27,9 +27,9 @@ from mrtuner.failover.predict.timer_trace import (
 )
 from mrtuner.failover.predict.timer_wheel import Span
 
-#: What libpq's own login and the kernel's scheduling may add [s]; measured, at most 0.03.
+#: What libpq's own login and the kernel's scheduling may add [s]; at most 0.03 when measured.
 SLACK: Final = 0.1
-#: A shorter round trip [s] does not show in a hang.
+#: A shorter round trip [s] has no visible effect on a hang.
 _FAR: Final = 0.01
 
 
@@ -44,7 +44,7 @@ class Case(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """A description for display."""
         return _WORDS[self]
 
 
@@ -59,7 +59,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One case. `span` [s] from the client's own action; None: for ever."""
+    """One case. `span` [s] starts at the client's own action; None: forever."""
 
     case: Case
     span: Span | None
@@ -69,7 +69,7 @@ class Prediction:
     noticed: Span | None = None  # [s], if the address answers again after a given time
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "case": str(self.case),
             "words": self.case.words,
@@ -83,16 +83,16 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A client, its kernel, and its way to the server."""
+    """A client, its kernel, and its path to the server."""
 
     kernel: Kernel
     client: Client
     path: Path
-    away: float | None = None  # s after which the address answers again
+    away: float | None = None  # s, after which the address answers again
 
 
 def predict(situation: Situation) -> tuple[Prediction, ...]:
-    """All five cases, in their order."""
+    """Return all five cases, in order."""
     return (
         connecting(situation),
         idle(situation),
@@ -103,7 +103,7 @@ def predict(situation: Situation) -> tuple[Prediction, ...]:
 
 
 def connecting(now: Situation) -> Prediction:
-    """Case 1: nobody answers the SYN."""
+    """Case 1: the SYN is not answered."""
     client, kernel = now.client, now.kernel
     trace = Connecting(kernel=kernel, user_timeout=client.user_timeout)
     span = hang(trace, kernel)
@@ -159,7 +159,7 @@ def _connect_traps(now: Situation) -> Iterator[str]:
 
 
 def idle(now: Situation) -> Prediction:
-    """Case 2: the query goes out and is never acknowledged."""
+    """Case 2: the query is sent but never acknowledged."""
     client, kernel = now.client, now.kernel
     trace = Unacknowledged(kernel=kernel, path=now.path, user_timeout=client.user_timeout)
     span = hang(trace, kernel)
@@ -199,7 +199,7 @@ def _idle_traps(now: Situation) -> Iterator[str]:
 
 
 def same_hang(now: Situation, retries: int) -> list[int]:
-    """Neighbours among values of tcp_retries2 that make no difference on this path."""
+    """Neighbouring values of tcp_retries2 that make no difference on this path."""
     if len(now.path.first_rtos(now.kernel)) > 1:
         return []  # it depends on the age of the connection
     spans = {
@@ -214,7 +214,7 @@ def same_hang(now: Situation, retries: int) -> list[int]:
 
 
 def in_flight(now: Situation) -> Prediction:
-    """Case 3: the query was acknowledged, its answer never comes."""
+    """Case 3: the query was acknowledged, but its answer never comes."""
     client, kernel = now.client, now.kernel
     keepalive = client.keepalive(kernel)
     if keepalive is None:
@@ -277,7 +277,7 @@ def _keepalive_source(now: Situation, keepalive: Keepalive) -> str:
 
 
 def frozen(now: Situation) -> Prediction:
-    """Case 4: the process stands still, its kernel acknowledges everything."""
+    """Case 4: the process is stopped, but its kernel acknowledges everything."""
     client = now.client
     login = "for ever" if client.connect_timeout is None else f"{client.connect_timeout:g} s"
     endless = Prediction(
@@ -316,7 +316,7 @@ def stale(now: Situation) -> Prediction:
 
 
 def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
-    """A limit of the client on each answer ends what the kernel would let go on."""
+    """Apply the client's limit on each answer, which ends what the kernel would let continue."""
     limit = client.read_timeout
     if limit is None or (predicted.span is not None and predicted.span.high <= limit):
         return predicted
@@ -330,11 +330,11 @@ def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
 
 
 def _with_return(predicted: Prediction, now: Situation, trace: Trace) -> Prediction:
-    """When it notices that the address answers again, if it is to."""
+    """Add when it notices that the address answers again, if that time is given."""
     client = now.client
     again = predicted.case is Case.CONNECT and (client.pool_wait or client.addresses > 1)
     if now.away is None or predicted.span is None or again:
-        return predicted  # a new attempt starts its timers anew
+        return predicted  # a new attempt restarts its timers
     found = noticed(trace, now.kernel, now.away).at_most(predicted.span)
     return replace(predicted, noticed=found)
 
@@ -344,7 +344,7 @@ def _user_timeout(client: Client) -> str:
 
 
 def said(span: Span | None) -> str:
-    """For people: ``45.4 to 47.4 s``, ``15 min 38 s``.
+    """Format for display: ``45.4 to 47.4 s``, ``15 min 38 s``.
 
     >>> said(Span(45.36, 46.4, 47.41)), said(Span.exactly(3)), said(None)
     ('45.4 to 47.4 s', '3.0 s', 'for ever')

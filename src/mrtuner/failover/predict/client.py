@@ -1,4 +1,4 @@
-"""What a client has set: its driver's defaults, its connection string, or a live socket's."""
+"""A client's settings: its driver's defaults, its connection string, or a live socket's."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Keepalive
 
-#: target_session_attrs under which libpq passes a read-only server over.
+#: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})
-#: Since this major libpq takes connect_timeout=1 as it stands; psycopg and older ones make it 2.
+#: From this major on libpq uses connect_timeout=1 as it is; psycopg and older ones make it 2.
 _ONE_SECOND = 18
 
-#: The most that Linux takes for each; the least is 1. Source: tcp.h, MAX_TCP_KEEPIDLE and others.
+#: Linux's maximum for each; the minimum is 1. Source: tcp.h, MAX_TCP_KEEPIDLE and others.
 _KEEPALIVE: Final = {
     "keepalives_idle": 32_767, "keepalives_interval": 32_767, "keepalives_count": 127,
 }  # fmt: skip
@@ -29,27 +29,27 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """The limits in force for one connection. Seconds but for `user_timeout`; None: no limit."""
+    """The limits in force for one connection, in seconds except `user_timeout`; None: no limit."""
 
     driver: Driver
     connect_timeout: float | None
     keepalives: bool
-    idle: int | None = None  # None: the kernel's
+    idle: int | None = None  # None: the kernel's default
     interval: int | None = None
     count: int | None = None
-    user_timeout: int = 0  # ms, as it arrives at the socket
+    user_timeout: int = 0  # ms, as passed to the socket
     read_timeout: float | None = None
     pool_wait: float | None = None
     addresses: int = 1
-    read_write: bool = False  # whether a read-only server is refused at connecting
+    read_write: bool = False  # whether it refuses a read-only server when connecting
     dns_ttl: float = 5.0
-    #: Settings that are written down and have no effect, with the reason.
+    #: Settings that were given but have no effect, with the reason.
     ignored: tuple[str, ...] = ()
-    #: Where a value comes from that is not the driver's default.
+    #: Where each value that is not the driver's default comes from.
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def keepalive(self, kernel: Kernel) -> Keepalive | None:
-        """The socket's keepalive, gaps filled by the kernel; None when it is off."""
+        """The socket's keepalive, with gaps filled from the kernel; None if it is off."""
         if not self.keepalives:
             return None
         return Keepalive(
@@ -59,11 +59,11 @@ class Client:
         )
 
     def said(self, name: str, value: object) -> str:
-        """``connect_timeout = 3 (connection string)``."""
+        """Format as ``connect_timeout = 3 (connection string)``."""
         return f"{name} = {value} ({self.origin.get(name, f'default of {self.driver.title}')})"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "name": self.driver.name,
             "evidence": self.driver.evidence,
@@ -83,7 +83,7 @@ class Client:
 
 
 def defaults(name: str) -> Client:
-    """A client of this driver with nothing configured."""
+    """A client of this driver, with nothing configured."""
     known = driver(name)
     return Client(
         driver=known,
@@ -99,8 +99,8 @@ def defaults(name: str) -> Client:
 def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> Client:
     """A client of this driver with libpq's parameters; `libpq` is the library's major version.
 
-    UsageError for a Unix socket, which no network can cut, and for a driver that does not take
-    libpq's parameters; BadValue for what libpq or the kernel refuses.
+    UsageError for a Unix socket, which no network outage affects, and for a driver that does not
+    accept libpq's parameters; BadValue for what libpq or the kernel refuses.
     """
     base = defaults(name)
     if not base.driver.sets_libpq:
@@ -128,13 +128,13 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
 
 
 def parameters_of(dsn: str) -> dict[str, Any]:
-    """libpq's parameters in a connection string; UsageError when it cannot be read."""
+    """Return libpq's parameters in a connection string; UsageError if it cannot be parsed."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
     try:
         return dict(conninfo_to_dict(dsn))
-    except psycopg.Error:  # its words may quote a piece of a password
+    except psycopg.Error:  # its message may quote part of a password
         raise UsageError(
             "cannot read the connection string",
             "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD.",
@@ -142,7 +142,7 @@ def parameters_of(dsn: str) -> dict[str, Any]:
 
 
 def refuse_local(parameters: Mapping[str, Any]) -> None:
-    """UsageError for a connection that does not cross a network."""
+    """Raise UsageError for a connection that does not cross a network."""
     host = str(parameters.get("host") or parameters.get("hostaddr") or "")
     if not host or host.startswith(("/", "@")):
         raise UsageError(
@@ -152,7 +152,7 @@ def refuse_local(parameters: Mapping[str, Any]) -> None:
 
 
 def whole(parameters: Mapping[str, Any], name: str) -> int | None:
-    """A parameter as a whole number; BadValue when it is none."""
+    """Return a parameter as a whole number; BadValue if it is not one."""
     value = parameters.get(name)
     text = "" if value is None else str(value).strip()
     if not text:
@@ -166,10 +166,10 @@ def whole(parameters: Mapping[str, Any], name: str) -> int | None:
 
 
 def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | None:
-    """One of the keepalive's numbers; None: the kernel's.
+    """One of the keepalive's numbers; None: the kernel's default.
 
-    libpq hands it to the kernel as it is. That refuses 0, whatever libpq's manual says of it, and
-    then no connection comes about. Source: fe-connect.c (setKeepalivesIdle), tcp.c (keepidle).
+    libpq passes it to the kernel unchanged. The kernel refuses 0, whatever libpq's manual says, and
+    then the connection fails. Source: fe-connect.c (setKeepalivesIdle), tcp.c (keepidle).
     """
     asked = whole(parameters, name)
     if asked is None or not on:
@@ -183,7 +183,7 @@ def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | N
 
 
 def _connect_timeout(parameters: Mapping[str, Any], base: Client, libpq: int) -> float | None:
-    """0 means no limit of its own; below 2 s not every library does what it is told."""
+    """The time-out in force: 0 means no limit; below 2 s not every library obeys."""
     asked = whole(parameters, "connect_timeout")
     if asked is None:
         return base.connect_timeout

@@ -1,4 +1,4 @@
-"""The kernel's TCP settings in force: what decides how long a client waits for a dead server."""
+"""The kernel's TCP settings in force, which decide how long a client waits for a dead server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Final
 from mrtuner.catalog.timers import kernel_defaults
 from mrtuner.errors import BadValue, MissingPart, UsageError
 
-#: Since when [version] something is so. Source: the kernel's own history.
-WHEEL: Final = (4, 8)  # timers fire late, by level of the wheel
-CLAMPED: Final = (4, 19)  # the last timer is cut to what is left of TCP_USER_TIMEOUT
+#: The version in which each behaviour was introduced. Source: the kernel's own history.
+WHEEL: Final = (4, 8)  # timers fire late, depending on their level of the wheel
+CLAMPED: Final = (4, 19)  # the last timer is cut to the rest of TCP_USER_TIMEOUT
 LINEAR: Final = (6, 5)  # tcp_syn_linear_timeouts
 
-#: Of Debian's and Ubuntu's kernels up to 2024; Fedora's and newer ones have 1000.
+#: HZ of Debian's and Ubuntu's kernels up to 2024; Fedora's and newer ones have 1000.
 ASSUMED_HZ: Final = 250
 
 _ROOT: Final = Path("/proc/sys/net/ipv4")
 _PREFIX: Final = "net.ipv4."
 _ASSIGNMENT: Final = re.compile(r"-?\s*(?P<name>[\w./-]+)\s*=\s*(?P<value>.*?)\s*")
-#: What the kernel itself takes; outside of it nothing could be in force.
+#: What the kernel itself accepts; no other value can be in force.
 _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "tcp_retries2": (0, 255),
     "tcp_syn_retries": (1, 127),
@@ -40,7 +40,7 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """One network namespace of one kernel. Names are those of sysctl, units as there."""
+    """One network namespace of one kernel. Names and units are those of sysctl."""
 
     hz: int = ASSUMED_HZ
     release: tuple[int, int] = (6, 12)
@@ -68,30 +68,30 @@ class Kernel:
 
     @property
     def wheel(self) -> bool:
-        """Whether timers go through the wheel that makes them late."""
+        """Whether timers use the wheel that makes them late."""
         return self.release >= WHEEL
 
     @property
     def linear(self) -> int:
-        """SYNs that are sent again at even gaps before these grow."""
+        """SYNs that are resent at even intervals before the intervals grow."""
         return self.tcp_syn_linear_timeouts if self.release >= LINEAR else 0
 
     @property
     def tail_loss_probe(self) -> bool:
-        """Whether a probe goes out before the first timeout that counts."""
+        """Whether a probe is sent before the first timeout that counts."""
         return self.tcp_early_retrans in {3, 4}
 
     def jiffies(self, seconds: float) -> int:
-        """Rounded up, as the kernel does; what is a whole number but for its last bits, is one."""
+        """Round seconds up to jiffies, as the kernel does, ignoring floating-point error."""
         count = seconds * self.hz
         return round(count) if abs(count - round(count)) < 1e-6 else int(count) + 1
 
     def said(self, name: str) -> str:
-        """``tcp_retries2 = 15 (kernel default)``."""
+        """Format as ``tcp_retries2 = 15 (kernel default)``."""
         return f"{name} = {getattr(self, name)} ({self.origin.get(name, 'kernel default')})"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "hz": self.hz,
             "release": ".".join(map(str, self.release)),
@@ -101,9 +101,9 @@ class Kernel:
 
 
 def local(root: Path = _ROOT) -> Kernel:
-    """This machine's kernel and the settings of this process's network namespace.
+    """Return this machine's kernel, with the settings of this process's network namespace.
 
-    MissingPart anywhere but on Linux.
+    MissingPart on anything but Linux.
     """
     if platform.system() != "Linux" or not root.is_dir():
         raise MissingPart(
@@ -120,11 +120,11 @@ def _present(root: Path) -> list[str]:
 
 
 def local_hz() -> int:
-    """Ticks a second: the coarse clock moves once a tick."""
+    """Ticks per second: the coarse clock advances once per tick."""
     return round(1 / time.clock_getres(_COARSE))
 
 
-#: CLOCK_MONOTONIC_COARSE, which the time module does not name. Source: linux/time.h.
+#: CLOCK_MONOTONIC_COARSE, which the time module does not define. Source: linux/time.h.
 _COARSE: Final = 6
 
 
@@ -138,10 +138,10 @@ def _release(text: str) -> tuple[int, int]:
 def from_text(
     text: str, source: str, *, hz: int = ASSUMED_HZ, release: str | None = None
 ) -> Kernel:
-    """Settings as ``sysctl -a`` prints them or sysctl.conf holds them; the rest is default.
+    """Parse settings as printed by ``sysctl -a`` or written in sysctl.conf; the rest is default.
 
-    A listing that ``kernel.osrelease`` is part of tells the version too. UsageError when nothing
-    of TCP is in it: an empty prediction base would look like a checked one.
+    A listing that includes ``kernel.osrelease`` gives the version too. UsageError if it contains
+    nothing about TCP: a prediction from nothing would look like a checked one.
     """
     values = dict(_assignments(text))
     found = {

@@ -1,9 +1,9 @@
-"""The way to the server, and what its round trip makes of the kernel's first timeout.
+"""The path to the server, and how its round trip affects the kernel's first timeout.
 
-The timeout is SRTT + max(rto_min, 4 x RTTVAR). One sample, the handshake, makes RTTVAR half of it:
-a fresh connection waits three round trips. With each further round trip of an even path a quarter
-of what is above SRTT + rto_min goes. On one of 140 ms that is 420 ms, again 420, then 400, 385 and
-so on to 340; below 100 ms it is the same at any age. Source: net/ipv4/tcp_input.c
+The timeout is SRTT + max(rto_min, 4 x RTTVAR). A single sample, the handshake, makes RTTVAR half of
+it: a fresh connection waits three round trips. Each further round trip of an even path removes a
+quarter of what is above SRTT + rto_min. At 140 ms that gives 420 ms, again 420, then 400, 385 and
+so on down to 340; below 100 ms it is the same at any age. Source: net/ipv4/tcp_input.c
 (tcp_rtt_estimator, tcp_set_rto) of 6.12; measured on 6.18.
 """
 
@@ -15,42 +15,43 @@ from typing import Any, Final
 
 from mrtuner.failover.predict.kernel import Kernel
 
-#: A round trip told or seen once is not the smoothed one of another connection: so much beside it.
+#: How much another connection's smoothed round trip may differ from one given or seen once.
 TOLERANCE: Final = 0.05
-#: TCP_DELACK_MIN and TCP_DELACK_MAX [s]: a Linux server without an answer at hand acknowledges so
-#: late, in between after its own round trip. Source: tcp_send_delayed_ack.
+#: TCP_DELACK_MIN and TCP_DELACK_MAX [s]: a Linux server with no answer ready delays its
+#: acknowledgement by one of these, or by its own round trip between them. Source:
+#: tcp_send_delayed_ack.
 DELAYED: Final = (0.04, 0.2)
-#: TCP_TIMEOUT_MIN_US [s]: what a probe waits beside two round trips. Source: 6.7, tcp.h.
+#: TCP_TIMEOUT_MIN_US [s]: what a probe waits in addition to two round trips. Source: 6.7, tcp.h.
 _PROBE: Final = 0.002
-#: A path may become so much slower at another hour, or as fast as one within a machine [s].
+#: At another time a path may be this many times slower, or as fast as one within a machine [s].
 _SLOWER: Final = 2
 _FASTEST: Final = 0.00005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """The way to the server."""
+    """The path to the server."""
 
     rtt: float = 0.0005  # s, smoothed round trip
-    rto: float | None = None  # s, tcpi_rto of a live connection; None: worked out from rtt
-    same: bool = True  # whether `rto` is of the very connection that is asked about
-    most: float | None = None  # s, any round trip up to that; None: as it is
+    rto: float | None = None  # s, tcpi_rto of a live connection; None: computed from rtt
+    same: bool = True  # whether `rto` is from the connection in question
+    most: float | None = None  # s, for any round trip up to this; None: as it is
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {"rtt": self.rtt, "rto": self.rto}
 
     def at_its_worst(self) -> Path:
-        """With all that a promise has to hold for.
+        """The path in every state in which a promise has to hold.
 
-        A path may be slower or faster than it was. And a server that takes longer than 40 ms for
-        every answer acknowledges late, which the kernel takes for part of the round trip.
+        It may be slower or faster than it was. And a server that takes longer than 40 ms for every
+        answer acknowledges late, which the kernel counts as part of the round trip.
         """
         return replace(self, rto=None, most=_SLOWER * self.rtt + DELAYED[0])
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smoothed round trip: at least, at most [s]."""
+        """The smoothed round trip: minimum, maximum [s]."""
         if self.rto is not None and self.same:
             return self.rtt, self.rtt
         most = (1 + TOLERANCE) * self.rtt
@@ -59,7 +60,7 @@ class Path:
         return (1 - TOLERANCE) * self.rtt, most
 
     def first_rtos(self, kernel: Kernel) -> range:
-        """First retransmission timeouts that a connection may have [jiffies]."""
+        """The first retransmission timeouts that a connection may have [jiffies]."""
         seen = () if self.rto is None else (round(self.rto * kernel.hz),)
         if seen and self.same:
             return range(seen[0], seen[0] + 1)
@@ -70,33 +71,33 @@ class Path:
         return range(min((old, *seen)), max((fresh, *seen)) + 1)
 
     def exactly(self, rto: int, kernel: Kernel, *, late: bool) -> Path:
-        """One of them, with the longest or the shortest round trip that goes with it."""
+        """The path with one of these timeouts, and the longest or shortest matching round trip."""
         low, high = self.bounds
         seconds = rto / kernel.hz
         longest = min(high, max(low, seconds - rto_min(kernel)))
         return Path(rtt=longest if late else low, rto=seconds)
 
     def probe(self, kernel: Kernel, *, several: bool) -> int:
-        """How long the tail loss probe waits [jiffies]: longer where one segment is out.
+        """How long the tail loss probe waits [jiffies]: longer if only one segment is in flight.
 
-        Its acknowledgement may be delayed, that of the second one not.
+        The acknowledgement of one segment may be delayed, that of a second one is not.
         """
         wait = kernel.jiffies(2 * self.rtt + (_PROBE if several else rto_min(kernel)))
         return min(wait, self.first_rtos(kernel)[-1])
 
     def acknowledged(self) -> tuple[float, float]:
-        """After which a living server has acknowledged a query that it works on [s]."""
+        """The earliest and latest time at which a live server acknowledges a running query [s]."""
         low, high = self.bounds
         return low, high + max(DELAYED[0], min(high, DELAYED[1]))
 
 
 def rto_min(kernel: Kernel) -> float:
-    """Least retransmission timeout beside the round trip [s], in whole ticks."""
+    """The least retransmission timeout in addition to the round trip [s], in whole ticks."""
     return kernel.jiffies(kernel.tcp_rto_min_us / 1e6) / kernel.hz
 
 
 def said(path: Path, kernel: Kernel) -> Iterator[str]:
-    """For people: the first timeout, and the probe before it, with what they come from."""
+    """Describe the first timeout, the probe before it, and where they come from."""
     rtos = path.first_rtos(kernel)
     ticks = f"in ticks of {1000 / kernel.hz:g} ms"
     yield f"first RTO {_milliseconds(rtos[0], rtos[-1], kernel)}: {_source(path, kernel)}, {ticks}"
@@ -114,7 +115,7 @@ def said(path: Path, kernel: Kernel) -> Iterator[str]:
 
 
 def _milliseconds(low: int, high: int, kernel: Kernel) -> str:
-    """Of jiffies: ``204 ms``, ``340 to 420 ms``."""
+    """Format jiffies as ``204 ms``, ``340 to 420 ms``."""
     first, last = (jiffies / kernel.hz * 1000 for jiffies in (low, high))
     return f"{last:g} ms" if low == high else f"{first:g} to {last:g} ms"
 

@@ -1,7 +1,7 @@
-"""What the kernel's timers do with a peer that went silent, timer by timer.
+"""What the kernel's timers do when a peer goes silent, timer by timer.
 
-A trace is the list of jiffies at which the kernel acts, the last of them the moment at which it
-gives the connection up and the client's call returns. Sources: net/ipv4/tcp_timer.c
+A trace is the list of jiffies at which the kernel acts; at the last of them it gives up the
+connection and the client's call returns. Sources: net/ipv4/tcp_timer.c
 (tcp_write_timeout, retransmits_timed_out, tcp_model_timeout, tcp_clamp_rto_to_user_timeout,
 tcp_keepalive_timer) and tcp_output.c (tcp_schedule_loss_probe, tcp_send_delayed_ack) of 6.12;
 measured on 6.18.
@@ -24,13 +24,13 @@ __all__ = [
     "keeps", "model", "noticed",
 ]  # fmt: skip
 
-#: TCP_RTO_MIN [s]: the model always counts with it, whatever the real timeout is.
+#: TCP_RTO_MIN [s]: the model always uses it, whatever the real timeout.
 _MODEL: Final = 0.2
 #: TCP_TIMEOUT_INIT [s]: the first SYN's timeout.
 _SYN: Final = 1.0
-#: However many variants there are, each is tried at so many phases of the wheel.
+#: However many variants there are, each is tried at this many phases of the wheel.
 _LEAST_PHASES: Final = 16
-#: First timeouts that are tried where each shows nearly the same.
+#: How many first timeouts are tried if all give nearly the same result.
 _ENOUGH: Final = 64
 
 
@@ -44,24 +44,24 @@ class Keepalive:
 
 
 class Trace(Protocol):
-    """A way to wait: yields the jiffies at which the kernel acts; the last one gives up."""
+    """A way to wait: yields the jiffies at which the kernel acts; at the last one it gives up."""
 
     @property
     def longest(self) -> int:
-        """No timer in it is longer [jiffies]."""
+        """An upper bound on its timers [jiffies]."""
 
     def variants(self) -> Sequence[Trace]:
-        """What it may turn out to be, as far as the path leaves that open."""
+        """The possible forms of it, as far as the path leaves them open."""
 
     def run(self, start: int) -> Iterator[int]:
-        """From a call of the client at jiffy `start`."""
+        """Yield jiffies, starting with the client's call at jiffy `start`."""
 
     def __hash__(self) -> int:
-        """Frozen: equal traces hang equally long."""
+        """Traces are frozen; equal ones hang equally long."""
 
 
 def model(kernel: Kernel, retries: int, base: float = _MODEL) -> float:
-    """What the kernel takes so many retries to last [s]: doublings of `base` up to the cap.
+    """The time that the kernel assumes for `retries` [s]: doublings of `base` up to the cap.
 
     >>> round(model(Kernel(), 15), 1), round(model(Kernel(), 5), 1)
     (924.6, 12.6)
@@ -80,11 +80,11 @@ class Unacknowledged:
     kernel: Kernel
     path: Path
     user_timeout: int = 0  # ms; 0: tcp_retries2 decides
-    several: bool | None = None  # segments of the request; None: one or several
+    several: bool | None = None  # whether the request has several segments; None: unknown
 
     @property
     def limit(self) -> float:
-        """From the first retransmission that counts to the end [s]."""
+        """The time from the first retransmission that counts to the end [s]."""
         if self.user_timeout:
             return self.user_timeout / 1000
         return model(self.kernel, self.kernel.tcp_retries2)
@@ -96,10 +96,10 @@ class Unacknowledged:
                    self.kernel.jiffies(self.limit) + 1)  # fmt: skip
 
     def variants(self) -> Sequence[Unacknowledged]:
-        """Every first timeout that the path allows, with a request of one and of several segments.
+        """Every first timeout that the path allows, with requests of one and of several segments.
 
-        With a user timeout the hang grows with the first timeout, but for how late the last timer
-        is: a part of them is enough.
+        With a user timeout the hang grows with the first timeout, apart from the last timer's
+        lateness, so trying some of them is enough.
         """
         rtos = self.path.first_rtos(self.kernel)
         if self.user_timeout and self.kernel.release >= CLAMPED and len(rtos) > _ENOUGH:
@@ -113,7 +113,7 @@ class Unacknowledged:
         )  # fmt: skip
 
     def run(self, start: int) -> Iterator[int]:
-        """The tail loss probe, then timeouts that double; of one variant."""
+        """The tail loss probe, then timeouts that double, for one variant."""
         kernel, rto = self.kernel, self.path.first_rtos(self.kernel)[-1]
         now = start
         if kernel.tail_loss_probe:
@@ -133,7 +133,7 @@ class Unacknowledged:
 
 
 def clamped(kernel: Kernel, user_timeout: int, rto: int, elapsed: int) -> int:
-    """The timeout, cut to what is left of the user timeout [ms] where the kernel does that."""
+    """The timeout, cut to the rest of the user timeout [ms] if the kernel does that."""
     if not user_timeout or kernel.release < CLAMPED:
         return rto
     left = user_timeout * kernel.hz / 1000 - elapsed
@@ -142,14 +142,14 @@ def clamped(kernel: Kernel, user_timeout: int, rto: int, elapsed: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connecting:
-    """SYNs that nobody answers: case 1."""
+    """SYNs that are not answered: case 1."""
 
     kernel: Kernel
     user_timeout: int = 0  # ms
 
     @property
     def limit(self) -> float:
-        """From the first SYN to the end [s]."""
+        """The time from the first SYN to the end [s]."""
         if self.user_timeout:
             return self.user_timeout / 1000
         return model(self.kernel, self.kernel.tcp_syn_retries, _SYN)
@@ -161,11 +161,11 @@ class Connecting:
                    self.kernel.jiffies(self.limit) + 1)  # fmt: skip
 
     def variants(self) -> Sequence[Connecting]:
-        """This alone: nothing is known of the path yet."""
+        """Only this one: nothing is known about the path yet."""
         return (self,)
 
     def run(self, start: int) -> Iterator[int]:
-        """Even gaps first, then ones that double."""
+        """Even intervals first, then doubling ones."""
         kernel = self.kernel
         rto, cap = kernel.jiffies(_SYN), kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
         now, sent = fires(start, rto, wheel=kernel.wheel), 0
@@ -179,7 +179,7 @@ class Connecting:
             yield now
 
     def _over(self, sent: int, elapsed: int) -> bool:
-        """Retries used up, or the time that the model gives them; never before the first."""
+        """Whether the retries or the model's time for them are used up; never before the first."""
         if sent >= self.kernel.tcp_syn_retries + self.kernel.linear:
             return True
         return sent > 0 and elapsed / self.kernel.hz >= self.limit
@@ -187,21 +187,21 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Everything was acknowledged and the answer does not come: case 3, with keepalive."""
+    """Everything was acknowledged but the answer does not come: case 3, with keepalive."""
 
     kernel: Kernel
     keepalive: Keepalive
-    user_timeout: int = 0  # ms; takes the place of the count
+    user_timeout: int = 0  # ms; replaces the count
     path: Path | None = None  # None: counted from the acknowledgement
     acknowledged: int = 0  # jiffies from the query to its acknowledgement, the last sign of life
 
     @property
     def longest(self) -> int:
-        """The idle time or the interval."""
+        """The longer of the idle time and the interval."""
         return self.kernel.jiffies(max(self.keepalive.idle, self.keepalive.interval))
 
     def variants(self) -> Sequence[Waiting]:
-        """With the soonest and the latest acknowledgement."""
+        """With the earliest and the latest acknowledgement."""
         if self.path is None:
             return (self,)
         soon, late = self.path.acknowledged()
@@ -209,7 +209,7 @@ class Waiting:
         return tuple(replace(self, path=None, acknowledged=jiffies) for jiffies in whole)
 
     def run(self, start: int) -> Iterator[int]:
-        """The idle time, then a probe an interval."""
+        """The idle time, then one probe per interval."""
         kernel, start = self.kernel, start + self.acknowledged
         now, probes = fires(start, kernel.jiffies(self.keepalive.idle), wheel=kernel.wheel), 0
         yield now
@@ -232,7 +232,7 @@ def hang(trace: Trace, kernel: Kernel) -> Span:
 
 
 def keeps(trace: Trace, kernel: Kernel, limit: float) -> bool:
-    """Whether no variant of it hangs longer [s]; quicker to say no than `hang`."""
+    """Whether no variant of it hangs longer than `limit` [s]; faster than `hang` if not."""
     variants = trace.variants()
     spans = (_over_phases(one, len(variants), kernel, _last) for one in reversed(variants))
     return all(span.high <= limit for span in spans)
@@ -246,7 +246,7 @@ def _last(one: Trace, start: int) -> int:
 def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
     """When the client notices [s] if the address answers again after `away` s.
 
-    The kernel asks at its next timer, and is answered; it may have given up before.
+    The kernel tries again at its next timer, and is answered, unless it has given up before.
     """
     gone = kernel.jiffies(away)
 
@@ -261,7 +261,7 @@ def noticed(trace: Trace, kernel: Kernel, away: float) -> Span:
 
 
 def _over_variants(trace: Trace, kernel: Kernel, end: Callable[[Trace, int], int]) -> Span:
-    """The span over all that chance decides: the path's part, and the phase of the wheel."""
+    """The span over everything that is left to chance: the path's part, and the wheel's phase."""
     variants = trace.variants()
     return Span.over(_over_phases(one, len(variants), kernel, end) for one in variants)
 

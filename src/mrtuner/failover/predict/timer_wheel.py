@@ -2,8 +2,8 @@
 
 Since 4.8 a timer waits in one of nine levels of 64 buckets, each level eight times coarser than
 the one below, and fires at the end of its bucket: never early, late by up to one granule. A timer
-of 16 s is up to 0.26 s late at HZ 250, one of two hours up to 131 s. Nothing moves it to a finer
-level later on. Source: kernel/time/timer.c, calc_index() and calc_wheel_index() (6.12).
+of 16 s is up to 0.26 s late at HZ 250, one of two hours up to 131 s. It is never moved to a finer
+level later. Source: kernel/time/timer.c, calc_index() and calc_wheel_index() (6.12).
 
 Times are integers of jiffies, 1/HZ s.
 """
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from statistics import median, median_high
 from typing import Any, Final
 
-#: A timer of fewer jiffies than this waits in the finest level.
+#: Timers of fewer jiffies than this wait in the finest level.
 _FINEST: Final = 63
 _DEEPEST: Final = 8
-#: More phases than this give no other band, only take longer.
+#: With more phases than this the band stays the same, and only the computation takes longer.
 PHASES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A duration that depends on chance: at least, typically, at most [s]."""
+    """A duration that depends on chance: minimum, typical, maximum [s]."""
 
     low: float
     mid: float
@@ -32,12 +32,12 @@ class Span:
 
     @classmethod
     def exactly(cls, seconds: float) -> Span:
-        """No chance in it."""
+        """Return the span of a fixed duration."""
         return cls(seconds, seconds, seconds)
 
     @classmethod
     def over(cls, spans: Iterable[Span]) -> Span:
-        """The span that holds them all; typical is the middle one of them."""
+        """Return the span that contains them all; typical is the middle one of them."""
         every = list(spans)
         return cls(
             min(one.low for one in every),
@@ -46,23 +46,23 @@ class Span:
         )
 
     def plus(self, other: Span) -> Span:
-        """One after the other."""
+        """Return the span of one after the other."""
         return Span(self.low + other.low, self.mid + other.mid, self.high + other.high)
 
     def times(self, count: int) -> Span:
-        """So many of them, one after the other."""
+        """Return the span of `count` of them, one after the other."""
         return Span(self.low * count, self.mid * count, self.high * count)
 
     def at_most(self, other: Span) -> Span:
-        """Whichever of the two ends first."""
+        """Return the span of whichever ends first."""
         return Span(min(self.low, other.low), min(self.mid, other.mid), min(self.high, other.high))
 
     def covers(self, seconds: float, *, slack: float = 0.0) -> bool:
-        """Whether a measured duration lies inside, or at most `slack` beside it."""
+        """Whether a measured duration is inside, or outside by at most `slack`."""
         return self.low - slack <= seconds <= self.high + slack
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, to the millisecond."""
+        """Return plain data for JSON, to the millisecond."""
         return {"low": round(self.low, 3), "mid": round(self.mid, 3), "high": round(self.high, 3)}
 
 
@@ -75,7 +75,7 @@ def granule(delay: int) -> int:
 
 
 def fires(now: int, delay: int, *, wheel: bool = True) -> int:
-    """The jiffy at which a timer armed at `now` fires; without the wheel (before 4.8) on time.
+    """Return the jiffy at which a timer armed at `now` fires; on time if no wheel (before 4.8).
 
     >>> fires(1000, 51), fires(1000, 102)
     (1052, 1104)
@@ -87,11 +87,11 @@ def fires(now: int, delay: int, *, wheel: bool = True) -> int:
 
 
 def over_phases(end: Callable[[int], int], *, longest: int, hz: int, phases: int = PHASES) -> Span:
-    """The span of ``end(start) - start`` over every start that the wheel can tell apart.
+    """Return the span of ``end(start) - start`` over every start that the wheel distinguishes.
 
-    `longest` is the longest timer in it. Who starts a timer does so between two ticks: the low
-    end is one jiffy less than the shortest run counted from the tick before. Starts that are left
-    out, for the sake of time, widen the span by the distance between two that are not.
+    `longest` is the longest timer in it. A timer is started between two ticks, so the lower end is
+    one jiffy less than the shortest run counted from the tick before. Starts that are skipped, to
+    save time, widen the span by the distance between two that are not.
     """
     period = granule(longest)
     stride = max(1, period // phases) | 1  # odd, so that the fine levels see every phase too

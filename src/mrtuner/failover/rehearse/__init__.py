@@ -1,1 +1,1 @@
-"""A rehearsed failover: what sets it off, who took over, what clients met."""
+"""A rehearsed failover: what sets it off, what took over, what clients experienced."""

@@ -1,4 +1,4 @@
-"""What the resolver answers while a server moves: a source of marks for the time line."""
+"""What the resolver answers while a server moves: a source of marks for the timeline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from mrtuner.rehearsal.run import News
 
-_EVERY: Final = 1.0  # s, between two questions
+_EVERY: Final = 1.0  # s, between two queries
 
 
 class Names:
-    """Asks for the addresses of names in a thread of its own: a resolver may hang as well."""
+    """Looks up names in its own thread, since a resolver may hang as well."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -31,7 +31,7 @@ class Names:
         self._stop.set()
 
     def news(self) -> Iterator[News]:
-        """Every answer that differs from the one before."""
+        """Yield every answer that differs from the one before."""
         while True:
             try:
                 yield self._heard.get_nowait()
@@ -48,7 +48,7 @@ class Names:
 
 
 def addresses(name: str) -> str:
-    """The addresses behind a name, or why there are none."""
+    """The addresses of a name, or why there are none."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""How long a client really waited in each case, beside what was predicted for it.
+"""How long a client really waited in each case, compared with the prediction.
 
 A hang is one client's wait for one answer or error. It is not how long the server was away: a
-client that is told at once asks again.
+client that gets an error immediately tries again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Any, Final
 from mrtuner.failover.predict.cases import Case, Prediction
 from mrtuner.rehearsal.observation import Attempt, Kind, Observation
 
-#: The cases that probes tell apart. Whether a server is frozen they cannot know, only how long
-#: its clients waited; a stale one is counted elsewhere.
+#: The cases that probes can distinguish. They cannot know whether a server is frozen, only how long
+#: its clients waited; stale servers are counted elsewhere.
 MEASURED: Final = (Case.CONNECT, Case.IDLE, Case.FLIGHT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """The longest wait of a case."""
+    """The longest wait in a case."""
 
     case: Case
-    longest: float | None  # s; None: no client of this kind met the outage
+    longest: float | None  # s; None: no client of this kind experienced the outage
     at_least: bool = False  # it was we who gave up
-    met: int = 0  # attempts that ended with an error or late
-    predicted: Prediction | None = None  # if the server vanishes without a word
+    met: int = 0  # attempts that ended late or with an error
+    predicted: Prediction | None = None  # if the server vanishes silently
 
     def within(self, limit: float) -> bool | None:
-        """Whether no client waited longer; None where none met the outage."""
+        """Whether no client waited longer than `limit`; None if none experienced the outage."""
         return None if self.longest is None else self.longest <= limit and not self.at_least
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "case": str(self.case),
             "words": self.case.words,
@@ -47,7 +47,7 @@ class Hang:
 def hangs(
     seen: Observation, since: float, predictions: Iterable[Prediction] = ()
 ) -> tuple[Hang, ...]:
-    """Of attempts that ended after `since` [s]; the probes' own schedule plays no part."""
+    """Hangs of attempts that ended after `since` [s]; the probes' own schedule does not matter."""
     known = {one.case: one for one in predictions}
     return tuple(_hang(case, seen.attempts, since, known.get(case)) for case in MEASURED)
 
@@ -63,7 +63,7 @@ def _hang(
 
 
 def _waits(case: Case, attempts: Iterable[Attempt]) -> Iterator[tuple[float, bool]]:
-    """Seconds that each of them waited in this case, and whether we ended it."""
+    """Seconds that each attempt waited in this case, and whether we ended it."""
     for one in attempts:
         if _case(one) is case:
             start = one.sent if case is Case.CONNECT or one.asked is None else one.asked
@@ -79,6 +79,6 @@ def _case(one: Attempt) -> Case:
 
 
 def longest(found: Sequence[Hang]) -> Hang | None:
-    """The worst of them."""
+    """Return the worst of them, or None."""
     met = [one for one in found if one.longest is not None]
     return max(met, key=lambda one: one.longest or 0.0, default=None)

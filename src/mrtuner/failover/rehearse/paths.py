@@ -1,6 +1,6 @@
-"""The ways by which clients reach a server: what is there, what is allowed, what to expect.
+"""The ways in which clients reach a server: what is there, what is allowed, what to expect.
 
-Looked at before anything starts, over one session of ours each.
+Checked before anything starts, over one session of ours per way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mrtuner.postgres.connect import connect, translated
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: The probes are psycopg's, so its defaults hold where the string says nothing.
+#: The probes use psycopg, so its defaults apply where the string says nothing.
 _DRIVER: Final = "psycopg"
 _FACTS: Final[LiteralString] = """
 SELECT current_database(), pg_is_in_recovery(),
@@ -34,20 +34,20 @@ SELECT current_database(), pg_is_in_recovery(),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPath:
-    """A connection string and what is at its end."""
+    """A connection string and what it leads to."""
 
     dsn: str = field(repr=False)
     place: str  # host:port/database; no user, no secret
     parameters: Mapping[str, Any] = field(repr=False)
-    between: str | None  # who answers in the server's place
+    between: str | None  # what answers in the server's place
     standby: bool
-    may_create: bool  # a schema for the ledger
-    free: int  # connections that the server would still take
+    may_create: bool  # whether it may create a schema for the ledger
+    free: int  # connections that the server would still accept
     predictions: tuple[Prediction, ...]  # for this very client, if the server vanishes
     unpredicted: str | None = None  # why there are none
 
     def require(self, *, writes: bool, sessions: int) -> None:
-        """UsageError for a standby or too many sessions, MrTunerError where it may not write."""
+        """Raise UsageError for a standby or too many sessions, MrTunerError if it may not write."""
         if writes and self.standby:
             raise UsageError(
                 f"{self.place} is a standby, so nothing can be written there",
@@ -66,9 +66,10 @@ class ClientPath:
 
 
 def look(dsn: str) -> ClientPath:
-    """Connect and ask. UsageError for a string that cannot be read, ConnectError without a session.
+    """Connect and query. UsageError for an invalid string, ConnectError without a session.
 
-    A login alone proves nothing, for a pooler accepts it with the database dead; a query does.
+    A login alone proves nothing, since a pooler accepts it even if the database is dead; a query
+    does.
     """
     parameters = parameters_of(dsn)
     with connect(dsn, through_pooler=True) as session, translated():

@@ -1,4 +1,4 @@
-"""Patroni as a trigger: a switchover by its REST API, its members and history as marks.
+"""Patroni as a trigger: a switchover through its REST API, with members and history as marks.
 
 Source: Patroni's documentation of the REST API (GET /cluster, GET /history, POST /switchover).
 """
@@ -17,12 +17,12 @@ from mrtuner.rehearsal.run import News
 
 _LEADERS: Final = frozenset({"leader", "master"})  # master: before Patroni 4
 _WELL: Final = frozenset({"running", "streaming"})
-_PATIENCE: Final = 5.0  # s, for an answer to a question
+_PATIENCE: Final = 5.0  # s, for an answer to a query
 _SWITCHING: Final = 60.0  # s: POST /switchover answers when it is done
 
 
 class Patroni:
-    """One cluster, by the REST API of any of its members."""
+    """One cluster, through the REST API of any of its members."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -38,18 +38,18 @@ class Patroni:
 
     @property
     def words(self) -> str:
-        """What Patroni is asked for."""
+        """What Patroni is asked to do."""
         return f"Patroni at {self.url}, switchover"
 
     @property
     def over(self) -> bool:
-        """Whether there is a leader, and every member is well."""
+        """Whether there is a leader and every member is healthy."""
         return any(role.startswith("leader") for role in self._roles.values()) and all(
             role.rpartition(" ")[2] in _WELL for role in self._roles.values()
         )
 
     def check(self) -> None:
-        """ConnectError; Refused for production; MrTunerError with nobody to switch over to."""
+        """Raise ConnectError; Refused for production; MrTunerError without a switchover target."""
         members = self._members()
         _refuse_production(members)
         if not self._leader(members):
@@ -63,12 +63,12 @@ class Patroni:
         self._past = len(self._history())
 
     def fire(self) -> None:
-        """Ask for a switchover to whichever replica Patroni thinks best."""
+        """Request a switchover to whichever replica Patroni prefers."""
         leader = self._leader(self._members())
         self._call("/switchover", {"leader": leader}, patience=_SWITCHING)
 
     def news(self) -> Iterator[News]:
-        """Members whose role or state changed, and new lines of the history."""
+        """Yield members whose role or state changed, and new lines of the history."""
         roles = _roles(self._members())
         for name, role in roles.items():
             if role != self._roles.get(name):
@@ -95,7 +95,7 @@ class Patroni:
     def _call(
         self, path: str, body: Mapping[str, Any] | None = None, *, patience: float = _PATIENCE
     ) -> Any:
-        """What it answers, as JSON where it is JSON. ConnectError without its answer."""
+        """Return the answer, parsed if it is JSON. ConnectError if there is no answer."""
         from urllib.error import HTTPError, URLError
         from urllib.request import Request, urlopen
 
@@ -135,7 +135,7 @@ def _refuse_production(members: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _roles(members: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """``leader running``, ``replica streaming``."""
+    """Each member's role and state: ``leader running``, ``replica streaming``."""
     return {
         name: f"{'leader' if one.get('role') in _LEADERS else one.get('role')} {one.get('state')}"
         for name, one in members.items()
@@ -143,7 +143,7 @@ def _roles(members: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _promotion(line: list[Any]) -> News:
-    """A line of the history: timeline, LSN, reason, moment, new leader."""
+    """Convert a line of the history: timeline, LSN, reason, moment, new leader."""
     timeline, _lsn, reason, *rest = line
     at = datetime.fromisoformat(str(rest[0])) if rest else None
     leader = f", {rest[1]} leads" if len(rest) > 1 else ""

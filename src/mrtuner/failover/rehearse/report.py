@@ -12,13 +12,14 @@ from mrtuner.failover.rehearse.takeover import Outcome, Stale, outcome, stale
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind
 from mrtuner.rehearsal.run import Run
+from mrtuner.wording import first_upper, plural
 
 SCHEMA: Final = "mrtuner.failover.rehearsal/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsed:
-    """One way to the server and everything that its clients met."""
+    """One way to the server and everything that its clients experienced."""
 
     name: str  # direct, pool
     way: ClientPath
@@ -30,30 +31,30 @@ class Rehearsed:
 
     @property
     def failed_over(self) -> bool:
-        """Whether there is something to judge: another server, or the same one anew, serves."""
+        """Whether there is something to judge: a new server, or the same one restarted, serves."""
         return self.outcome in {Outcome.MOVED, Outcome.RESTARTED} and self.run.settled
 
     @property
     def lost(self) -> int:
-        """Acknowledged writes that are not there."""
+        """The number of acknowledged writes that are missing."""
         ledger = self.run.observation.ledger
         return 0 if ledger is None else len(ledger.lost)
 
     @property
     def uncounted(self) -> bool:
-        """Whether writes were sent and nobody could count them afterwards."""
+        """Whether writes were sent that could not be counted afterwards."""
         seen = self.run.observation
         return seen.ledger is None and any(kind.writes for kind in seen.kinds)
 
     def kept(self, within: float | None) -> bool:
-        """Whether no client waited longer than that, and every write is there, once."""
+        """Whether no client waited longer than `within`, and every write is there exactly once."""
         slow = within is not None and any(one.within(within) is False for one in self.hangs)
         ledger = self.run.observation.ledger
         astray = ledger is not None and bool(ledger.lost or ledger.duplicated)
         return not slow and not astray and not self.uncounted and not self.stale.writes
 
     def to_dict(self, within: float | None) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "way": self.name,
             "place": self.way.place,
@@ -86,7 +87,7 @@ def rehearsed(name: str, way: ClientPath, run: Run) -> Rehearsed:
 
 
 def moments(one: Rehearsed) -> dict[str, float | None]:
-    """The turning points [s], from the trigger on; None: it did not happen."""
+    """The turning points [s], counted from the trigger; None: it did not happen."""
     asked, attempts = one.run.asked, one.run.observation.attempts
     fresh = [client for client in one.clients if not client.kind.held]
     failures = [client.first_failure for client in one.clients if client.first_failure is not None]
@@ -107,14 +108,14 @@ def moments(one: Rehearsed) -> dict[str, float | None]:
 
 
 def headline(one: Rehearsed, within: float | None) -> str:
-    """The sentence that decides."""
+    """The decisive sentence."""
     if not one.failed_over:
         return _outcome(one)
     return (*_lost(one), *_old_writes(one), *_waited(one, within))[0]
 
 
 def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
-    """Sentences: whether it failed over, how long for, and whether that kept to the bound."""
+    """Sentences: whether it failed over, how long that took, and whether it kept to the bound."""
     yield _outcome(one)
     if one.outcome is Outcome.NOTHING:
         return
@@ -140,13 +141,13 @@ def _outcome(one: Rehearsed) -> str:
 
 
 def _away(one: Rehearsed) -> Iterator[str]:
-    """How long clients with new connections went without answers: that needs no patience."""
+    """How long new connections went without answers, which does not depend on a timeout of ours."""
     fresh = [client for client in one.clients if client.kind in {Kind.READ, Kind.WRITE}]
     worst = max(fresh, key=lambda client: _length(client.most), default=None)
     if worst is None:
         yield "No new connection failed."
     elif worst.most is None:
-        yield f"{_upper(worst.kind.words)}: no answer any more until the probes ended."
+        yield f"{first_upper(worst.kind.words)}: no answer any more until the probes ended."
     else:
         yield (
             f"New connections were without answers for {worst.least:.1f} to {worst.most:.1f} s "
@@ -200,13 +201,13 @@ def _old_writes(one: Rehearsed) -> Iterator[str]:
 def _astray(one: Rehearsed) -> Iterator[str]:
     found = one.stale
     if found.reads:
-        yield f"Another than the new primary still answered {_times(found.reads, 'read')}."
+        yield f"Another than the new primary still answered {plural(found.reads, 'read')}."
     if found.refused:
-        yield f"A read-only server refused {_times(found.refused, 'write')}."
+        yield f"A read-only server refused {plural(found.refused, 'write')}."
 
 
 def limits(found: Sequence[Rehearsed]) -> Iterator[str]:
-    """What must not be read out of it."""
+    """What must not be concluded from it."""
     yield (
         "--within bounds how long one client waits for one answer or error, as `failover settings` "
         "does; how long the database is away is another matter."
@@ -228,17 +229,17 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
     seen = one.run.observation
     if one.way.between:
         yield (
-            f"{_upper(one.name)}: {one.way.between} stands in between, so predictions are for the "
-            "way to it, not for its own connections to the server."
+            f"{first_upper(one.name)}: {one.way.between} stands in between, so predictions are for"
+            " the way to it, not for its own connections to the server."
         )
     if one.way.unpredicted:
-        yield f"{_upper(one.name)}: no prediction, for {one.way.unpredicted}."
+        yield f"{first_upper(one.name)}: no prediction, for {one.way.unpredicted}."
     if seen.lag > seen.interval:
         yield f"This machine sent probes up to {seen.lag:.1f} s late: figures are blurred."
     if seen.skipped:
         yield (
-            f"{_upper(one.name)}: {seen.skipped} probes were left out because as many as allowed "
-            "were still without an answer (--connections)."
+            f"{first_upper(one.name)}: {seen.skipped} probes were left out because as many as"
+            " allowed were still without an answer (--connections)."
         )
     if seen.left_behind:
         yield f"The schema {seen.left_behind} could not be dropped: drop it yourself."
@@ -251,7 +252,7 @@ def document(
     within: float | None,
     cautions: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The whole rehearsal as one JSON document, from which its page is made."""
+    """Return the whole rehearsal as one JSON document, from which its page is made."""
     return {
         "schema": SCHEMA,
         "trigger": trigger,
@@ -270,14 +271,6 @@ def _length(most: float | None) -> float:
 
 def _writes(number: int) -> str:
     return "1 write was" if number == 1 else f"{number} writes were"
-
-
-def _times(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -1,6 +1,6 @@
-"""Whether another server took over, and who still asked the old one.
+"""Whether another server took over, and which clients still used the old one.
 
-Every answer carries who gave it. A promoted standby keeps its start time but not its timeline; a
+Every answer identifies its server. A promoted standby keeps its start time but not its timeline; a
 restarted primary has a new start time at its old address.
 """
 
@@ -15,25 +15,25 @@ from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation,
 
 
 class Outcome(StrEnum):
-    """What the rehearsal brought about, as far as clients could see it."""
+    """What the rehearsal caused, as far as clients could see."""
 
     MOVED = "moved"  # another server is the primary
-    RESTARTED = "restarted"  # the same one, started anew
-    INTERRUPTED = "interrupted"  # the same one, never gone, yet clients were without answers
+    RESTARTED = "restarted"  # the same one, restarted
+    INTERRUPTED = "interrupted"  # the same one, never gone, but clients were without answers
     NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """Clients that were led to the old or a read-only server after the new primary had answered."""
+    """Clients led to the old or a read-only server after the new primary had answered."""
 
     reads: int  # answered there
     writes: int  # acknowledged there
-    refused: int  # writes refused as read-only, whenever after the trigger
-    until: float | None  # when the last of them ended [s], in seconds since the probes began
+    refused: int  # writes refused as read-only, at any time after the trigger
+    until: float | None  # when the last of them ended, in seconds since the probes began
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "reads": self.reads,
             "writes": self.writes,
@@ -43,7 +43,7 @@ class Stale:
 
 
 def outcome(seen: Observation, asked: float) -> Outcome:
-    """By the servers that answered before and after `asked` [s]."""
+    """Decide by the servers that answered before and after `asked` [s]."""
     primaries = _primaries(seen, before=asked)
     new = _new_primary(seen, asked)
     if new is None or new.server is None:
@@ -55,7 +55,7 @@ def outcome(seen: Observation, asked: float) -> Outcome:
 
 
 def stale(seen: Observation, asked: float) -> Stale:
-    """What was asked of the wrong server after `asked` [s]."""
+    """What was sent to the wrong server after `asked` [s]."""
     wrong = list(_wrong(seen, asked))
     refused = [one for one in seen.attempts if one.ended >= asked and one.sqlstate == READ_ONLY]
     return Stale(
@@ -67,7 +67,7 @@ def stale(seen: Observation, asked: float) -> Stale:
 
 
 def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
-    """Sent after the new primary had answered, answered by another; not where that is usual."""
+    """Attempts after the new primary's first answer that another server answered unusually."""
     new = _new_primary(seen, asked)
     if new is None or new.server is None:
         return
@@ -86,7 +86,7 @@ def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[Kind]:
 
 
 def _new_primary(seen: Observation, asked: float) -> Attempt | None:
-    """The first answer after `asked` by a primary that had not been one before."""
+    """The first answer after `asked` from a primary that was not one before."""
     before = {_who(one) for one in _primaries(seen, before=asked)}
     after = (
         one

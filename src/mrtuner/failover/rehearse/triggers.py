@@ -1,4 +1,4 @@
-"""What sets a failover off where no cloud does it: a command of yours, or your own hand."""
+"""What sets off a failover outside a cloud: a command of yours, or you yourself."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import IO, Final
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.rehearsal.run import News
 
-#: Lines of a command's output that are worth a place on the time line.
+#: How many lines of a command's output the timeline shows.
 _LINES: Final = 5
 
 
 class Command:
-    """A command line of the user's, run by no shell; what it prints last goes on the line.
+    """A command line of the user's, run without a shell; the timeline shows its last output.
 
-    It runs with an empty stdin while clients are probed, and is ended when it is still running at
-    the end of the block.
+    It runs with an empty stdin while clients are probed, and is terminated if it is still running
+    at the end of the block.
     """
 
     def __init__(self, line: str) -> None:
@@ -49,7 +49,7 @@ class Command:
 
     @property
     def words(self) -> str:
-        """The program alone: its arguments may hold what is nobody's business."""
+        """Only the program's name: its arguments may be confidential."""
         return f"run {Path(self.arguments[0]).name}"
 
     @property
@@ -58,7 +58,7 @@ class Command:
         return self._child is not None and self._child.poll() is not None
 
     def check(self) -> None:
-        """UsageError when there is no such program."""
+        """Raise UsageError if there is no such program."""
         if shutil.which(self.arguments[0]) is None:
             raise UsageError(
                 f"no program {self.arguments[0]!r} to run",
@@ -66,7 +66,7 @@ class Command:
             )
 
     def fire(self) -> None:
-        """Start it; MrTunerError when that fails after all."""
+        """Start it; MrTunerError if that fails after all."""
         try:
             self._child = subprocess.Popen(
                 self.arguments, stdin=subprocess.DEVNULL, stdout=self._output,
@@ -78,7 +78,7 @@ class Command:
             ) from error
 
     def news(self) -> Iterator[News]:
-        """Once it has ended: how, and its last words."""
+        """Once it has ended, yield its result and last output."""
         if not self.over or self._told or self._child is None:
             return
         self._told = True
@@ -90,7 +90,7 @@ class Command:
 
 
 class Manual:
-    """Somebody sets it off by hand; `ask` tells that it is time."""
+    """The user sets it off; `ask` says when."""
 
     words = "you do it, by hand"
     over = True
@@ -99,12 +99,12 @@ class Manual:
         self._ask = ask
 
     def check(self) -> None:
-        """There is nothing to check."""
+        """Check nothing."""
 
     def fire(self) -> None:
-        """Say that it is time."""
+        """Tell the user that it is time."""
         self._ask("now make it fail over; the clock runs from here")
 
     def news(self) -> Iterator[News]:
-        """None: whoever does it knows."""
+        """Return no news: the user knows what happens."""
         yield from ()

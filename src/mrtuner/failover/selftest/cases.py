@@ -1,7 +1,7 @@
-"""What is held against a kernel: settings of the client, each under one of the first three cases.
+"""What is compared with a kernel: client settings, each in one of the first three cases.
 
 A batch shares the sysctls of one client's network namespace. SHORT takes seconds; the batches of
-WHOLE run at once, side by side, and take as long as the longest hang in them.
+WHOLE run in parallel, and take as long as the longest hang in them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mrtuner.failover.predict.timer_trace import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One setting of one case."""
+    """One setting in one case."""
 
     case: int
     setting: str
@@ -31,7 +31,7 @@ class Plan:
     keepalive: Keepalive | None = None
 
     def trace(self, kernel: Kernel, path: Path) -> Trace:
-        """What is expected."""
+        """The expected trace."""
         if self.case == 1:
             return Connecting(kernel=kernel, user_timeout=self.user_timeout)
         if self.case == 3 and self.keepalive is not None:
@@ -41,10 +41,10 @@ class Plan:
             )  # fmt: skip
         return Unacknowledged(
             kernel=kernel, path=path, user_timeout=self.user_timeout, several=False
-        )  # the stage asks in one segment
+        )  # the stage sends one segment
 
     def to_dict(self) -> dict[str, Any]:
-        """For the stage."""
+        """Return plain data for the stage."""
         keepalive = self.keepalive
         return {
             "case": self.case,
@@ -55,7 +55,7 @@ class Plan:
 
 
 def plan(told: Mapping[str, Any]) -> Plan:
-    """As `to_dict` wrote it."""
+    """Rebuild a plan from `to_dict`."""
     numbers = told["keepalive"]
     keepalive = numbers and Keepalive(idle=numbers[0], interval=numbers[1], count=numbers[2])
     return Plan(**{**told, "keepalive": keepalive})
@@ -63,14 +63,14 @@ def plan(told: Mapping[str, Any]) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Plans of one client's kernel settings; `limit` [s] is longer than any hang in it."""
+    """Plans that share a client's kernel settings; `limit` [s] is longer than any hang in it."""
 
     plans: tuple[Plan, ...]
-    sysctls: Mapping[str, int] = field(default_factory=dict)  # below net.ipv4
+    sysctls: Mapping[str, int] = field(default_factory=dict)  # under net.ipv4
     limit: float = 60.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For the stage."""
+        """Return plain data for the stage."""
         return {
             "plans": [each.to_dict() for each in self.plans],
             "sysctls": dict(self.sysctls),
@@ -94,7 +94,7 @@ def _answer(idle: int, interval: int, count: int, user_timeout: int = 0) -> Plan
     return Plan(case=3, setting=text, keepalive=keepalive, user_timeout=user_timeout)
 
 
-#: 3 s for a SYN, 6.7 s for data at HZ 250.
+#: Takes 3 s for a SYN, 6.7 s for data at HZ 250.
 SHORT: Final = Batch(
     sysctls={"tcp_syn_retries": 1, "tcp_retries2": 3},
     plans=(

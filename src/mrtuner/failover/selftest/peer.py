@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Final
 
 PORT: Final = 5432
-#: Whoever sends this is answered the same: the connection is open.
+#: Echoed to the sender, to show that the connection is open.
 HELLO: Final = b"?"
 
 
 def main() -> None:
-    """Accept everybody, answer HELLO, acknowledge the rest by having it read."""
+    """Accept everyone, echo HELLO, and acknowledge the rest by reading it."""
     with selectors.DefaultSelector() as selector, socket.create_server(("", PORT)) as listening:
         selector.register(listening, selectors.EVENT_READ)
         selector.register(sys.stdin, selectors.EVENT_READ)
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _serve(selector: selectors.BaseSelector, ready: object, listening: socket.socket) -> bool:
-    """One event; false when it is time to go."""
+    """Handle one event; return False when it is time to exit."""
     if ready is listening:
         selector.register(listening.accept()[0], selectors.EVENT_READ)
     elif isinstance(ready, socket.socket):

@@ -1,7 +1,7 @@
-"""Predicted against measured on this very kernel, without root: in seconds, or the whole grid.
+"""Predicted compared with measured on this very kernel, without root: in seconds, or the full grid.
 
-Short limits are set in namespaces of our own; nothing of the machine's changes. Every trial runs
-several times at once, at different phases of the kernel's timer wheel.
+Short limits are set in our own namespaces; nothing on the machine changes. Every trial runs
+several times in parallel, at different phases of the kernel's timer wheel.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mrtuner.failover.predict.cases import SLACK
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.selftest.cases import SHORT, Batch
 
-#: For what a batch needs beside its longest hang [s].
+#: What a batch needs in addition to its longest hang [s].
 _PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One setting: the band predicted, and the hangs measured [s]."""
+    """One setting: the predicted band, and the measured hangs [s]."""
 
     case: int
     setting: str
@@ -36,11 +36,11 @@ class Trial:
 
     @property
     def fits(self) -> bool:
-        """Whether every hang lies in the band, or beside it by no more than SLACK."""
+        """Whether every hang is in the band, or outside by no more than SLACK."""
         return all(self.predicted.covers(hang, slack=SLACK) for hang in self.measured)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "case": self.case,
             "setting": self.setting,
@@ -56,7 +56,7 @@ class SelfTest:
 
     release: str
     hz: int
-    rto: float  # s, of a connection to the other namespace
+    rto: float  # s, for a connection to the other namespace
     trials: tuple[Trial, ...]
 
     @property
@@ -65,7 +65,7 @@ class SelfTest:
         return all(trial.fits for trial in self.trials)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "release": self.release,
             "hz": self.hz,
@@ -75,7 +75,7 @@ class SelfTest:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the results as readable lines."""
         from mrtuner.tables import aligned
 
         yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
@@ -91,9 +91,9 @@ def _row(trial: Trial) -> tuple[str, ...]:
 
 
 def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
-    """Do it, all batches at once. MissingPart where the kernel does not let us.
+    """Run all batches in parallel. MissingPart if the kernel does not permit it.
 
-    Whatever ends it before its time, Ctrl-C for one, ends the namespaces at once.
+    Any interruption, such as Ctrl-C, ends the namespaces immediately.
     """
     require()
     with ExitStack() as stack, ThreadPoolExecutor(len(batches)) as pool:
@@ -102,14 +102,14 @@ def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
             parts = [read(document) for document in pool.map(_Stage.measured, stages)]
         except BaseException:
             for stage in stages:
-                stage.kill()  # their threads wait for them, and the pool for its threads
+                stage.kill()  # its threads wait for the stages, and the pool for its threads
             raise
     trials = sorted((trial for part in parts for trial in part.trials), key=lambda one: one.case)
     return replace(parts[0], trials=tuple(trials))
 
 
 class _Stage(AbstractContextManager["_Stage"]):
-    """One batch in namespaces of its own, which go with the process."""
+    """One batch in its own namespaces, which end with the process."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -128,11 +128,11 @@ class _Stage(AbstractContextManager["_Stage"]):
         self._child.wait()
 
     def kill(self) -> None:
-        """At once: unshare takes what runs inside along."""
+        """Kill it at once: unshare ends what runs inside as well."""
         self._child.kill()
 
     def measured(self) -> dict[str, Any]:
-        """What the stage wrote."""
+        """Return what the stage wrote."""
         stdout, stderr = self._child.communicate(
             json.dumps(self._batch.to_dict()), timeout=self._batch.limit + _PATIENCE
         )
@@ -148,7 +148,7 @@ def _failed(stderr: str) -> MrTunerError:
 
 
 def read(document: Mapping[str, Any]) -> SelfTest:
-    """What the stage wrote."""
+    """Read what the stage wrote."""
     trials = tuple(
         Trial(
             case=row["case"],

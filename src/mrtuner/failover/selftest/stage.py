@@ -24,7 +24,7 @@ from mrtuner.failover.selftest.cases import Plan, plan
 from mrtuner.failover.selftest.peer import HELLO, PORT
 from mrtuner.failover.sockets import options
 
-#: How often each trial runs, and how far apart [s]: no multiple of the wheel's steps.
+#: How often each trial runs, and at what distance [s]: no multiple of the wheel's steps.
 _TIMES: Final = 4
 _APART: Final = 0.037
 
@@ -64,7 +64,7 @@ def _started(
     opened: list[tuple[Plan, list[socket.socket]]],
     plans: list[Plan],
 ) -> Iterator[tuple[Plan, list[Future[float]]]]:
-    """Questions that are to be acknowledged go out first, then silence, then the others."""
+    """Send the queries to be acknowledged first, then go silent, then send the others."""
     for each, socks in opened:
         if each.case == 3:
             phases = enumerate(socks)
@@ -82,7 +82,7 @@ def _started(
 
 
 def _opened(one: Plan) -> socket.socket:
-    """A connection proven open."""
+    """Open a connection that is proved open."""
     sock = _socket(one)
     for _ in range(200):
         try:
@@ -110,7 +110,7 @@ def _socket(one: Plan) -> socket.socket:
 
 
 def _asked(sock: socket.socket, after: float = 0.0) -> float:
-    """How long a question on an open connection hangs [s]."""
+    """Return how long a query on an open connection hangs [s]."""
     time.sleep(after)
     with sock:
         began = time.monotonic()
@@ -119,7 +119,7 @@ def _asked(sock: socket.socket, after: float = 0.0) -> float:
 
 
 def _connected(one: Plan, after: float) -> float:
-    """How long a new connection hangs [s]."""
+    """Return how long a new connection hangs [s]."""
     time.sleep(after)
     with _socket(one) as sock:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Settings for one stack: a file or snippet, what each case then lasts, and what it costs."""
+"""Settings for one stack: a file or snippet, how long each case then lasts, and the costs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mrtuner.failover.settings.stacks import STACKS, Stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What to set, and what it gives."""
+    """What to set, and the result."""
 
     stack: Stack
     bounds: Bounds
     text: str
-    sysctl: str  # empty where the driver sets everything itself
+    sysctl: str  # empty if the driver sets everything itself
     cases: tuple[Prediction, ...]
     costs: tuple[str, ...]
     unbounded: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
             "stack": self.stack.name,
             "within": self.bounds.within,
@@ -52,12 +52,11 @@ def settings(
     hosts: int = 1,
     longest_query: float | None = None,
 ) -> Settings:
-    """Settings that bound every case that can be, within so many seconds.
+    """Return settings that keep every case that can be bounded within `within` seconds.
 
-    What a case is said to last at most holds for a path twice as slow, too, and for a fresh
-    connection.
+    The maximum given for a case also holds for a path twice as slow, and for a fresh connection.
 
-    BadValue for an unknown stack; Refused, with the reason, for what cannot be had.
+    BadValue for an unknown stack; Refused, with the reason, for what is impossible.
     """
     stack = stack_of(name)
     limits = bounds(
@@ -85,7 +84,7 @@ def settings(
 
 
 def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
-    """The kernel as the file for sysctl makes it."""
+    """The kernel with the sysctl file applied."""
     for name, value in limits.sysctls().items():
         if value == 0:
             raise Refused(
@@ -96,7 +95,7 @@ def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
 
 
 def stack_of(name: str) -> Stack:
-    """One stack by name."""
+    """Return a stack by name."""
     if name not in STACKS:
         raise BadValue(f"no stack {name!r}", f"Known are {', '.join(STACKS)}.")
     return STACKS[name]
@@ -132,7 +131,7 @@ def _keepalive(stack: Stack, limits: Bounds) -> Keepalive | None:
 
 
 def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
-    """With the time of the pool's new attempts, which its caller waits for as well."""
+    """Add the time of the pool's new attempts, for which the caller waits as well."""
     found_dead = case.case in {Case.IDLE, Case.FROZEN}
     if not (stack.attempts and found_dead and case.span):
         return case
@@ -142,7 +141,7 @@ def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
 
 
 def _check(cases: tuple[Prediction, ...], within: float) -> None:
-    """Nothing is handed out that would not hold what it promises."""
+    """Raise Refused rather than return settings that would not keep their promise."""
     for case in cases[:4]:
         endless = case.span is None and case.case is not Case.FROZEN
         if endless or (case.span and case.span.high > within):
@@ -194,7 +193,7 @@ def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
 
 
 def _unbounded(stack: Stack, cases: tuple[Prediction, ...]) -> Iterator[str]:
-    """What stays open, and why."""
+    """What remains unbounded, and why."""
     cancel = f"{stack.title} has none, so the application must cancel by its own clock"
     frozen = "give --longest-query for one" if stack.read_timeout else cancel
     reasons = {Case.FROZEN: f"needs a limit on each answer; {frozen}", Case.STALE: stack.stale}

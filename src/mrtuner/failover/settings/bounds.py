@@ -1,7 +1,7 @@
-"""Limits that keep a hang within a time asked: as generous as that allows.
+"""Limits that keep a hang within a requested time, and are as generous as that allows.
 
-Each limit is the largest for which the prediction stays within the time: whatever is stricter
-takes a slow network for a dead server more often.
+Each limit is the largest for which the prediction stays within the time: stricter ones would more
+often mistake a slow network for a dead server.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from mrtuner.failover.predict.timer_trace import (
     model,
 )
 
-#: libpq before 18 and psycopg take no shorter connect_timeout [s].
+#: The shortest connect_timeout that libpq before 18 and psycopg accept [s].
 _SHORTEST: Final = 2
-#: A login needs longer than this only where something is wrong [s].
+#: A login only takes longer than this if something is wrong [s].
 _LONGEST: Final = 10
 _COUNT: Final = 3
 _STEP: Final = 500  # ms of the user timeout
-_FINE: Final = 100  # the same where less than _SCARCE [s] is left for it
+_FINE: Final = 100  # the same if less than _SCARCE [s] is left for it
 _SCARCE: Final = 5.0
-#: Less would take a packet lost twice for a dead server [ms].
+#: A shorter one would mistake a packet lost twice for a dead server [ms].
 _SHORTEST_USER: Final = 1000
-#: The kernel's timers are bounded by this even where more was asked [s].
+#: The kernel's timers are bounded by this even if a longer time was requested [s].
 _REACH: Final = 300.0
-#: The name of an RDS instance lives 5 s. Source: its DNS answers.
+#: The TTL of an RDS instance's name is 5 s. Source: its DNS answers.
 _DNS_TTL: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Limits for every level. Seconds, but for `user_timeout` (ms) and counts."""
+    """Limits for every level, in seconds except for `user_timeout` (ms) and counts."""
 
     within: float
     hosts: int
     connect_timeout: int
     keepalive: Keepalive
     user_timeout: int
-    tcp_retries2: int  # 0: not even 1 is in time, as for tcp_syn_retries
+    tcp_retries2: int  # 0: even 1 takes too long, as for tcp_syn_retries
     tcp_syn_retries: int
     pool_wait: int
-    validation: int  # of a pool's check of a connection
+    validation: int  # of a pool's connection check
     dns_ttl: int
     longest_query: float | None
-    read_timeout: int | None  # None: the longest legal query is not known
+    read_timeout: int | None  # None: the longest legitimate query is unknown
 
     @property
     def conninfo(self) -> dict[str, str]:
-        """libpq's parameters."""
+        """Return libpq's parameters."""
         return {
             "connect_timeout": str(self.connect_timeout),
             "keepalives": "1",
@@ -69,7 +69,7 @@ class Bounds:
         }
 
     def sysctls(self) -> dict[str, int]:
-        """For drivers that cannot set these on a socket."""
+        """Return sysctls for drivers that cannot set these on a socket."""
         return {
             "net.ipv4.tcp_retries2": self.tcp_retries2,
             "net.ipv4.tcp_syn_retries": self.tcp_syn_retries,
@@ -79,7 +79,7 @@ class Bounds:
         }
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """The kernel with the sysctls."""
+        """Return the kernel with the sysctls applied."""
         values = {name.removeprefix("net.ipv4."): value for name, value in self.sysctls().items()}
         origin = {**kernel.origin, **dict.fromkeys(values, "this advice")}
         return replace(kernel, **values, origin=origin)  # type: ignore[arg-type]
@@ -94,15 +94,15 @@ def bounds(
     attempts: int = 0,
     longest_query: float | None = None,
 ) -> Bounds:
-    """Limits for a bound of `within` [s]; Refused, with the reason, where there are none.
+    """Return limits for a bound of `within` [s]; Refused, with the reason, if there are none.
 
-    `hosts`: addresses in the connection string, each of which has its own connect_timeout.
-    `attempts`: new connections that a pool tries in its caller's time once it found one dead.
+    `hosts`: addresses in the connection string, each with its own connect_timeout.
+    `attempts`: new connections that a pool tries while the caller waits, once it found one dead.
     """
     reach, path = min(within, _REACH), path.at_its_worst()
     keepalive = _keepalive(reach, kernel, path)
     connect = _connect_timeout(reach, hosts, attempts)
-    spent = attempts * hosts * connect  # what is left is for finding out that it is dead
+    spent = attempts * hosts * connect  # the rest is for finding out that it is dead
     return Bounds(
         within=within,
         hosts=hosts,
@@ -111,7 +111,7 @@ def bounds(
         user_timeout=_user_timeout(reach - spent, reach, kernel, path, keepalive),
         tcp_retries2=next(_retries(reach - spent, kernel, path), 0),
         tcp_syn_retries=next(_syn_retries(reach, kernel), 0),
-        pool_wait=int(within) - 1,  # PgBouncer looks only now and then
+        pool_wait=int(within) - 1,  # PgBouncer checks only now and then
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
         longest_query=longest_query,
@@ -131,7 +131,7 @@ def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
 
 
 def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
-    """The idle time takes a third, three probes what is left of the rest."""
+    """The idle time gets a third, three probes the rest."""
     idle, interval = max(1, int(within * 0.3)), max(1, int(within * 0.2))
     while interval >= 1:
         for seconds in range(idle, 0, -1):
@@ -150,13 +150,13 @@ def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
 def _user_timeout(
     left: float, within: float, kernel: Kernel, path: Path, keepalive: Keepalive
 ) -> int:
-    """The largest for which case 2 leaves time for new attempts, and case 3 ends in time."""
+    """The largest with which case 2 leaves time for new attempts, and case 3 ends in time."""
     first = 2 * path.first_rtos(kernel)[-1] / kernel.hz  # the probe and the first timeout, at most
     step = _FINE if left < _SCARCE else _STEP
     for user in range(int(left * 1000) // step * step, _SHORTEST_USER - 1, -step):
         data = Unacknowledged(kernel=kernel, path=path, user_timeout=user)
         answer = Waiting(kernel=kernel, keepalive=keepalive, user_timeout=user, path=path)
-        if keeps(answer, kernel, within) and keeps(data, kernel, left):  # the quicker one first
+        if keeps(answer, kernel, within) and keeps(data, kernel, left):  # the faster check first
             return user
     spent = f", of which new attempts take {within - left:g} s" if left < within else ""
     raise Refused(
@@ -167,7 +167,7 @@ def _user_timeout(
 
 
 def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
-    """Whatever first timeout a connection has: a slightly smaller one can double the hang."""
+    """Counts that hold for any first timeout: a slightly smaller one can double the hang."""
 
     def fits(count: int) -> bool:
         changed = replace(kernel, tcp_retries2=count)
@@ -187,9 +187,9 @@ def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
 
 
 def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:
-    """A frozen server and a long query look the same: only the longest legal one parts them.
+    """A limit on answers: a frozen server and a long query differ only if queries have a maximum.
 
-    A second less than there is: PgBouncer looks only now and then.
+    A second less than available, since PgBouncer checks only now and then.
     """
     if longest_query is None:
         return None

@@ -1,1 +1,1 @@
-"""A laboratory of labelled series: physics of ten seconds, by another hand than the detector."""
+"""A laboratory of labelled series: physics in ten-second steps, independent of the detector."""

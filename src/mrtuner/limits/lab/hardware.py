@@ -1,4 +1,4 @@
-"""Machines of the laboratory: real classes and volumes, and their limits in series."""
+"""The laboratory's machines: real classes and volumes, with their limits in series."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mrtuner.units import MiB
 
 _FAMILIES: Final = frozenset(("m5", "r5", "m6g", "r6g", "m6i", "r6i", "m7g", "r7g", "t3", "t4g"))
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
-#: An unknown ceiling stays so far away from every known one.
+#: Minimum distance, as a share, of an unknown ceiling from every known one.
 _APART: Final = 0.06
-#: Of the smallest known limit, what an unknown one leaves.
+#: An unknown ceiling as a share of the lowest known limit.
 _LEFT: Final = (0.4, 0.9)
 
 
 def drawn(random: Any, chosen: Sequence[Any]) -> Any:
-    """One of them."""
+    """Draw one of them."""
     return chosen[int(random.integers(len(chosen)))]
 
 
 def machines(*, bursting: bool = False, former: bool = False) -> list[InstanceClass]:
-    """Classes of many families up to 48 vCPUs; those that burst, or had other limits before."""
+    """Classes of many families up to 48 vCPUs; `bursting` ones, or with `former` limits."""
     return [
         one
         for one in instance_classes().values()
@@ -44,7 +44,7 @@ def limits_of(
 ) -> list[Limit]:
     """The limits in series, each off its nominal value by -1 to +1.3 per cent.
 
-    With `former` the instance has those of before December 2019.
+    With `former` the instance has the limits from before December 2019.
     """
     then = before_december_2019(instance.name) if former else (None, None)
     mbps = (then[0] or instance.ebs_baseline_mbps or 0, then[1] or instance.ebs_max_mbps or 0)
@@ -82,7 +82,7 @@ def _off(limit: Limit, factor: float) -> Limit:
 
 
 def least(limits: Sequence[Limit], resource: Resource, *, burst: bool = False) -> Limit:
-    """The limit that binds for ever, or with every bucket full."""
+    """The lowest permanent limit, or the lowest one while every bucket is full."""
     return min(
         (one for one in limits if one.resource is resource),
         key=lambda one: (one.burst or one.rate) if burst else one.rate,
@@ -93,7 +93,7 @@ def hidden(
     random: Any, instance: InstanceClass, volume: Volume, limits: Sequence[Limit],
     resource: Resource,
 ) -> Limit:  # fmt: skip
-    """A cap below all known limits that is near none of them."""
+    """A cap below all known limits and near none of them."""
     known = [one.value for one in ceilings(instance, volume) if one.resource is resource]
     rate = least(limits, resource).rate
     while True:
@@ -103,7 +103,7 @@ def hidden(
 
 
 def wide(random: Any, instance: InstanceClass) -> Volume:
-    """A volume that gives more than the instance ever does."""
+    """A volume that delivers more than the instance ever can."""
     more = random.uniform(1.2, 1.6)
     iops = math.ceil((instance.ebs_max_iops or 0) * more)
     mib = math.ceil((instance.ebs_max_mbps or 0) * _MBPS * more / MiB)
@@ -114,7 +114,7 @@ def wide(random: Any, instance: InstanceClass) -> Volume:
 
 
 def narrow(random: Any) -> Volume:
-    """A volume that is smaller than many an instance."""
+    """A volume with lower limits than many instances."""
     which = drawn(random, ("gp2", "small gp2", "gp3", "striped gp3", "io1", "io1"))
     if which == "gp2":
         return volume_of("gp2", int(random.integers(100, 1000)))
@@ -128,7 +128,7 @@ def narrow(random: Any) -> Volume:
 
 
 def above(random: Any, volume: Volume) -> InstanceClass:
-    """An instance whose limits for ever are above all of the volume's; the largest if none is."""
+    """An instance whose permanent limits exceed all of the volume's; the largest if none does."""
     iops, throughput = volume.burst_iops or volume.iops or 0, volume.throughput or 0
     known = machines()
     fit = [one for one in known if (one.ebs_baseline_iops or 0) > 1.2 * iops

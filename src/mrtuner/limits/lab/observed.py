@@ -1,4 +1,4 @@
-"""What CloudWatch would show of a run in the laboratory, and what was true in it."""
+"""What CloudWatch would show of a laboratory run, and the truth about it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from mrtuner.stats.plateaus import numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
 
-#: CloudWatch has balances every five minutes.
+#: CloudWatch shows balances every five minutes.
 BALANCE: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The points in which one limit, at one level, held the load down."""
+    """The points at which one limit, at one level, held the load down."""
 
     resource: Resource
     part: str
     level: float  # in the unit of the resource's metric
-    whole: Mask  # in every step of the point
-    partly: Mask  # in half of them at least, grazing included
+    whole: Mask  # for every step of the point
+    partly: Mask  # for at least half of the steps, grazing included
 
 
 def held(ran: Run, limits: Sequence[Limit], step: int) -> tuple[Held, ...]:
-    """Where every level of every limit held the load down, by points of `step` seconds."""
+    """Where each level of each limit held the load down, in points of `step` seconds."""
     found = []
     for number, (limit, level) in enumerate(levels(limits)):
         cut = points(ran.code == number, step)
@@ -55,8 +55,8 @@ def observe(
 ) -> dict[str, Values]:  # fmt: skip
     """Metrics under CloudWatch's names, as averages over `step` seconds.
 
-    `wobble` is the standard deviation, as a share, of the time a point's counters ran, the same
-    for all counters of the point; `jitter` that of the times and of what is in flight.
+    `wobble` is the standard deviation, as a share, of the time that a point's counters ran, the
+    same for all counters of the point; `jitter` that of the times and of what is in flight.
     """
     np = numpy()
     count = len(points(ran.operations, step))
@@ -86,20 +86,20 @@ _USED: Final = ("operations", "reads", "bytes", "read_bytes", "busy", "read_busy
 
 
 def points(values: Values, step: int) -> Any:
-    """One row a point of `step` seconds; what is left at the end is dropped."""
+    """One row per point of `step` seconds; an incomplete last one is dropped."""
     each = step // STEP
     return values[: len(values) // each * each].reshape(-1, each)
 
 
 def longest(mask: Mask) -> int:
-    """The most points in one go."""
+    """The most points in a row."""
     np = numpy()
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(int), [0]))))
     return int((edges[1::2] - edges[::2]).max()) if len(edges) else 0
 
 
 def _balance(share: Values, step: int, count: int) -> Values:
-    """Per cent, in the first point of every five minutes."""
+    """Per cent, at the first point of every five minutes."""
     np = numpy()
     found: Values = np.full(count, np.nan)
     means = 100 * points(share, BALANCE).mean(axis=1)
@@ -108,14 +108,14 @@ def _balance(share: Values, step: int, count: int) -> Values:
 
 
 def _ratio(amount: Values, of: Values) -> Values:
-    """Zero where there is nothing, as CloudWatch has it."""
+    """The quotient, or zero where there is nothing, as in CloudWatch."""
     np = numpy()
     found: Values = np.divide(amount, of, out=np.zeros(len(of)), where=of > 1e-6)
     return found
 
 
 def outages(random: Any, steps: int, step: int) -> tuple[Values, Mask]:
-    """Steps in which the server is down, and points that are missing: those and others."""
+    """Steps in which the server is down; and missing points, including those."""
     np = numpy()
     down = np.zeros(steps, dtype=bool)
     missing = np.zeros(steps * STEP // step, dtype=bool)
@@ -133,7 +133,7 @@ def outages(random: Any, steps: int, step: int) -> tuple[Values, Mask]:
 def others(
     random: Any, instance: InstanceClass, metrics: Mapping[str, Values]
 ) -> dict[str, Values]:
-    """Metrics of which none is at its limit, in part of the cases."""
+    """Other metrics, in some of the cases, none of them at its limit."""
     np = numpy()
     found: dict[str, Values] = {}
     operations = metrics["ReadIOPS"] + metrics["WriteIOPS"]
@@ -155,7 +155,7 @@ def others(
 
 
 def shown(random: Any, metrics: Mapping[str, Values]) -> dict[str, Values]:
-    """Some metrics are not there in part of the cases."""
+    """Leave out some metrics in some of the cases."""
     left_out = {name for names, often in _LEFT_OUT if random.random() < often for name in names}
     return {name: values for name, values in metrics.items() if name not in left_out}
 

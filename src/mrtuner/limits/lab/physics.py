@@ -1,13 +1,13 @@
-"""A laboratory of disks: loads in open and closed loop before limits in series.
+"""A laboratory of disks: open-loop and closed-loop loads meeting limits in series.
 
-Time runs in steps of ten seconds. A stream of requests that arrive by themselves shares the device
+Time advances in steps of ten seconds. A stream of independently arriving requests shares the device
 with jobs, whose workers each have one request in flight and send the next when it is answered.
 Where a limit gives less than is asked for, every request waits equally long, first come, first
-served; the wait is as long as makes the sum fit. Little's law holds by construction: what is in
+served, and just long enough for the sum to fit. Little's law holds by construction: what is in
 flight is the rate times the time of one operation.
 
-Nothing in here is drawn at random but the wobble of `observe`. Written without sight of the
-detector and of `simulate.py`, which judges it by another hand.
+Nothing here is random except the wobble of `observe`. Written without knowledge of the detector
+and of `simulate.py`, so that it judges the detector independently.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
 STEP: Final = 10  # seconds
-#: Seconds over which a stream comes back with what was put off.
+#: Seconds over which a stream catches up on postponed requests.
 DRAIN: Final = 300
-#: A limit that cuts off less than this share held nothing down that could be seen.
+#: A limit that cuts off less than this share held nothing down visibly.
 CUT: Final = 0.01
-#: Codes of a step besides the numbers of `levels`.
+#: Codes of a step, in addition to the numbers of `levels`.
 FREE: Final = -1
-BETWEEN: Final = -2  # what was left in a bucket: neither its burst nor its rate
-GRAZED: Final = 1000  # added to a level's number: less than CUT was cut off
+BETWEEN: Final = -2  # the remainder of a bucket: neither its burst nor its rate
+GRAZED: Final = 1000  # added to a level's number if less than CUT was cut off
 
-#: Where the amount of each resource stands in a step's sums.
+#: The position of each resource's amount in a step's sums.
 _PLACE: Final[Mapping[Resource, int]] = {
     Resource.THROUGHPUT: 0, Resource.IOPS: 1, Resource.CPU: 2,
 }  # fmt: skip
-#: A bucket that gives so much above its rate is as good as empty.
+#: A bucket that gives only this much above its rate counts as empty.
 _EMPTY: Final = 1.02
-#: Quiet steps from which it pays to compute them at once.
+#: From this many quiet steps on, it pays to compute them together.
 _AT_ONCE: Final = 30
 
 
@@ -48,17 +48,17 @@ _AT_ONCE: Final = 30
 class Limit:
     """A rate that one part lets through; with `burst` and `capacity` a token bucket.
 
-    The bucket is full at first, is drained by what passes above `rate` and filled by what is
-    left unused below it.
+    The bucket starts full, is drained by what passes above `rate`, and filled by what is unused
+    below it.
     """
 
     resource: Resource  # THROUGHPUT [bytes], IOPS [operations] or CPU [seconds of one vCPU]
     part: str  # instance, volume, unknown
-    rate: float  # per second, for ever
+    rate: float  # per second, permanently
     burst: float | None = None  # per second, while there are tokens
     capacity: float = 0.0
-    metric: str = ""  # the balance that CloudWatch has of it
-    unit: float = 1.0  # of the resource's metric in one unit of the rate: CPU is in per cent
+    metric: str = ""  # the name of its balance in CloudWatch
+    unit: float = 1.0  # the resource's metric per unit of the rate: CPU is in per cent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,14 @@ class Run:
     busy: Values  # operations in flight
     read_busy: Values
     cpu: Values  # seconds
-    wait: Values  # seconds of one operation before a limit of the disk
+    wait: Values  # seconds that one operation waits at a limit of the disk
     code: Values  # a number of `levels`, or FREE, BETWEEN, GRAZED + number
-    balances: tuple[Values | None, ...]  # share of every limit's bucket at the step's end
-    ends: tuple[int | None, ...]  # the step after each job's last, if it came to an end
+    balances: tuple[Values | None, ...]  # fill share of every limit's bucket at the step's end
+    ends: tuple[int | None, ...]  # the step after each job's last; None if it did not end
 
 
 def levels(limits: Sequence[Limit]) -> list[tuple[Limit, float | None]]:
-    """Every limit's rate and burst; a step's code is the place in this list."""
+    """Every limit's rate and burst; a step's code is the index into this list."""
     return [(one, level) for one in limits for level in (one.rate, one.burst)]
 
 
@@ -91,9 +91,9 @@ def run(
     down: Values | None = None,
     noise: tuple[Values, Values] | None = None,
 ) -> Run:
-    """Let the load meet the limits.
+    """Run the load against the limits.
 
-    Nothing is asked for where `down` is true. `noise` has the standard deviations of the jobs'
+    Nothing is requested where `down` is true. `noise` has the standard deviations of the jobs'
     pace and size by step.
     """
     device = _Device(limits, stream, down, noise)
@@ -138,7 +138,7 @@ class _Bucket:
 
 
 class _Device:
-    """Plain lists: single numbers out of numpy's arrays would take three times as long."""
+    """The device, in plain lists: single numbers from numpy would take three times as long."""
 
     def __init__(
         self, limits: Sequence[Limit], stream: Stream, down: Values | None,
@@ -176,12 +176,12 @@ class _Device:
         self.loud: list[int] = np.flatnonzero(loud).tolist()
 
     def quiet_until(self, at: int) -> int:
-        """The first step from here in which the stream alone meets a limit."""
+        """The first step from here on in which the stream alone meets a limit."""
         place = bisect_left(self.loud, at)
         return self.loud[place] if place < len(self.loud) else len(self.arrivals)
 
     def rest(self, at: int, until: int) -> None:
-        """Steps in which nothing can bind: the buckets only fill."""
+        """Compute steps in which nothing can bind: the buckets only fill."""
         np = numpy()
         for one in self.buckets:
             unused = np.cumsum(one.rate - self.alone[one.place][at:until]) * STEP
@@ -190,7 +190,7 @@ class _Device:
             one.tokens = filled[-1]
 
     def step(self, at: int) -> None:
-        """One step: what is asked for, how long it waits, what passes."""
+        """Compute one step: what is requested, how long it waits, what passes."""
         stopped = self.down[at]
         offered = 0.0 if stopped else self.arrivals[at] + self.put_off / DRAIN
         size, wait = self.sizes[at], 0.0
@@ -203,7 +203,7 @@ class _Device:
             if wait:
                 served = min(offered, self.sessions / (self.latency + wait))
                 self.code[at] = code
-                # Waiting for a processor is no waiting for the disk.
+                # Waiting for a processor is not waiting for the disk.
                 self.wait[at] = 0.0 if self.of_cpu(code) else wait
         sums = [served * size, served, served * self.cpu]
         self.work(at, flows, wait, sums)
@@ -216,7 +216,7 @@ class _Device:
             one.history[at] = one.tokens
 
     def flows(self, at: int, sums: list[float]) -> list[tuple[float, float, float, float]]:
-        """Workers, seconds from request to request, bytes and CPU of every job; adds to `sums`."""
+        """Workers, seconds between requests, bytes and CPU of every job; adds to `sums`."""
         found = []
         for one in self.jobs:
             job = one.job
@@ -233,7 +233,7 @@ class _Device:
         self, at: int, flows: list[tuple[float, float, float, float]], wait: float,
         sums: list[float],
     ) -> None:  # fmt: skip
-        """Let the jobs do what they can in a step; adds to `sums`."""
+        """Do as much of the jobs' work as a step allows; adds to `sums`."""
         done = False
         for one, (workers, cycle, size, cpu) in zip(self.jobs, flows, strict=False):
             pace = min(workers / (cycle + wait), one.left / STEP)
@@ -256,7 +256,7 @@ class _Device:
         self, asked: list[float], offered: float, size: float,
         flows: list[tuple[float, float, float, float]],
     ) -> tuple[float, int]:  # fmt: skip
-        """The longest wait that any limit needs, and its code."""
+        """The longest wait that any limit requires, and its code."""
         wait, code = 0.0, FREE
         for place, most, number in self.exceeded(asked):
             own = (size, 1.0, self.cpu)[place]
@@ -273,7 +273,7 @@ class _Device:
         return wait, code
 
     def exceeded(self, asked: list[float]) -> Iterator[tuple[int, float, int]]:
-        """Limits that give less in this step: where, how much at most, code."""
+        """Limits that give less than was requested in this step: position, most they give, code."""
         for place, rate, number in self.plain:
             if asked[place] > rate:
                 yield place, rate, number
@@ -286,11 +286,11 @@ class _Device:
                     yield one.place, most, one.code if most <= one.rate * _EMPTY else BETWEEN
 
     def of_cpu(self, code: int) -> bool:
-        """Whether a level is the processors'."""
+        """Whether a level belongs to the processors."""
         return code >= 0 and self.limits[code % GRAZED // 2].resource is Resource.CPU
 
     def told(self, stream: Stream, started: Sequence[_Running]) -> Run:
-        """The sums over the stream and all jobs."""
+        """The result: sums over the stream and all jobs."""
         np = numpy()
         served, wait = np.array(self.served), np.array(self.wait)
         seconds = stream.latency + wait
@@ -320,10 +320,10 @@ class _Device:
 
 
 def wait_for(most: float, flows: Sequence[tuple[float, float, float]]) -> float:
-    """Seconds that each request must wait for closed loops to need no more than `most` a second.
+    """Seconds each request must wait so that closed loops need no more than `most` a second.
 
-    A flow is workers, seconds from one request to the next without waiting, and cost. Newton's
-    method on the sum's inverse, which one flow alone makes a straight line.
+    A flow is workers, seconds between requests without waiting, and cost. Uses Newton's method on
+    the inverse of the sum, which is a straight line for a single flow.
     """
     wait = max(0.0, *(workers * cost / most - cycle for workers, cycle, cost in flows))
     if len(flows) == 1:

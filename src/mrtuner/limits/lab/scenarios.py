@@ -1,11 +1,11 @@
-"""Cases with known truth out of the laboratory, to judge `mrtuner limits` by another hand.
+"""Cases with known truth from the laboratory, to judge `mrtuner limits` independently.
 
 `scenario(seed)` draws a kind, a machine with its volume, and loads; `physics.run` decides what
-holds the load down, and so what is true: a kind only makes it likely. `KINDS` says how often each
-is drawn; in `QUIET` ones nothing is to be found.
+holds the load down, and thus the truth: a kind only makes it likely. `KINDS` says how often each
+is drawn; in `QUIET` ones there is nothing to find.
 
-Known from AWS are the limits of classes and volumes, and how tokens are counted. The loads are our
-own idea of loads.
+The limits of classes and volumes, and the counting of tokens, are known from AWS. The loads are
+our own idea of loads.
 """
 
 from __future__ import annotations
@@ -60,37 +60,37 @@ if TYPE_CHECKING:
 #: How often each kind is drawn.
 KINDS: Final[Mapping[str, float]] = MappingProxyType(
     {
-        "idle, short pegs": 0.20,  # 30 minutes to some hours at a limit in all the days
-        "sustained": 0.10,  # the baseline, after the burst credits ran out
+        "idle, short pegs": 0.20,  # 30 minutes to some hours at a limit over all days
+        "sustained": 0.10,  # the baseline, after burst credits ran out
         "burst": 0.08,  # the burst level, with credits left
         "volume": 0.12,
-        "unknown": 0.10,  # a cap that no table has: a neighbour, an older machine
-        "former": 0.08,  # the limits of before December 2019
+        "unknown": 0.10,  # a cap in no table: a neighbour, an older machine
+        "former": 0.08,  # the limits from before December 2019
         "cpu": 0.04,
-        "even": 0.09,  # jobs that the application limits
-        "near baseline": 0.07,  # at 90 to 99 % of it, with full balances
+        "even": 0.09,  # jobs limited by the application
+        "near baseline": 0.07,  # at 90 to 99 % of the baseline, with full balances
         "daily": 0.04,
         "passing": 0.04,  # through the baseline on the way to a burst
-        "same number": 0.04,  # a pace within 2 % of a known ceiling's number, without waiting
+        "same number": 0.04,  # a pace within 2 % of a known ceiling's value, without waiting
     }
 )
-#: Kinds in which nothing is to be found.
+#: Kinds in which there is nothing to find.
 QUIET: Final = ("even", "near baseline", "daily", "passing", "same number")
-#: Minutes at a limit of "idle, short pegs", in all the days.
+#: Minutes at a limit in "idle, short pegs", over all days.
 PEGS: Final = ((30, 59), (60, 120), (120, 240), (240, 480), (480, 1200))
-#: Minutes in all, and in one go, from which a limiter is to be found; see accuracy.py.
+#: A limiter should be found from this many minutes on, in total and in a row; see accuracy.py.
 WORTH_FINDING: Final = (30, 15)
-#: Minutes from which a limiter is no mistake if it is reported.
+#: From this many minutes on, it is no mistake to report a limiter.
 WORTH_A_WORD: Final = 6
 DAYS: Final = (4, 7, 10, 14)
 _HOUR: Final = 3600
-#: Kinds that need a class whose credits run out.
+#: Kinds that need a class whose credits can run out.
 _BURSTING: Final = ("sustained", "burst", "near baseline", "passing", "same number")
 
 
 @dataclass(slots=True, kw_only=True)
 class _Bench:
-    """What a kind sets up: a machine, and what is asked of it."""
+    """What a kind sets up: a machine and its load."""
 
     random: Any
     start: datetime
@@ -105,13 +105,13 @@ class _Bench:
     def add(
         self, make: Callable[..., Job], *given: Any, runs: int | None = None, **named: Any
     ) -> None:
-        """The same job at an hour of some days."""
+        """Add the same job at one hour on some days."""
         for at in starts(self.random, self.start, self.days, runs=runs):
             vcpus = self.instance.vcpus
             self.jobs.append(make(self.random, self.disk, *given, start=at, vcpus=vcpus, **named))
 
     def streams(self, *, peak: float, rough: float = 1.0, sharp: float | None = None) -> None:
-        """Another stream, with `peak` of what the limits give for ever."""
+        """Replace the stream; `peak` is its share of the permanent limits."""
         steps = self.days * DAY // STEP
         shape = rhythm(self.random, self.start, steps, sharp=sharp)
         self.stream = stream(
@@ -120,13 +120,13 @@ class _Bench:
         )  # fmt: skip
 
     def used(self, limit: Limit) -> Values:
-        """By the stream, by step."""
+        """What the stream uses, by step."""
         arrivals = self.stream.arrivals
         return arrivals * self.stream.size if limit.resource is Resource.THROUGHPUT else arrivals
 
 
 def scenario(seed: int, *, days: int | None = None, kind: str | None = None) -> Case:
-    """One case; without `days` and `kind` one of DAYS and one of KINDS are drawn."""
+    """Generate one case; without `days` or `kind`, one of DAYS or KINDS is drawn."""
     np = numpy()
     random = np.random.default_rng([1789, 7, 14, seed])
     drawn_kind = str(random.choice(list(KINDS), p=list(KINDS.values())))
@@ -160,7 +160,7 @@ def scenario(seed: int, *, days: int | None = None, kind: str | None = None) -> 
 
 
 def minutes(limiter: Limiter, step: int) -> tuple[float, float]:
-    """How long it held in all, and in one go."""
+    """How long it held in total, and in a row."""
     return float(limiter.minutes.sum()) * step / 60, longest(limiter.minutes) * step / 60
 
 
@@ -174,7 +174,7 @@ def _limiter(one: Held, mask: Mask) -> Limiter:
 
 
 def _bench(random: Any, days: int, kind: str) -> _Bench:
-    """A machine for a kind, with a stream that leaves it room."""
+    """A machine for a kind, with a stream that leaves room."""
     start = datetime(2021, 1, 1, tzinfo=UTC)
     start += timedelta(minutes=int(random.integers(3 * 365 * 1440)))
     if kind == "volume" or (kind == "idle, short pegs" and random.random() < 0.4):
@@ -203,13 +203,13 @@ def _bench(random: Any, days: int, kind: str) -> _Bench:
 def _target(
     bench: _Bench, *, burst: bool = False, only: Resource | None = None
 ) -> tuple[Limit, float]:
-    """A limit of the disk, and a size of requests [bytes] that meets it before the others."""
+    """A limit of the disk, and a request size [bytes] that reaches it before the others."""
     random = bench.random
     throughput = least(bench.limits, Resource.THROUGHPUT, burst=burst)
     iops = least(bench.limits, Resource.IOPS, burst=burst)
     both = (throughput, iops)
     top, often = ((one.burst or one.rate) if burst else one.rate for one in both)
-    even = top / often  # bytes of an operation that meets both at once
+    even = top / often  # bytes per operation that reach both at the same time
     fits = [KiB * 4 < 0.75 * even, 1.3 * even < OPERATION]
     if only is not Resource.THROUGHPUT and fits[0] and (random.random() < 0.5 or not fits[1]):
         high = MiB if 0.75 * even >= OPERATION else 0.75 * even
@@ -227,7 +227,7 @@ def _pegs(bench: _Bench) -> None:
 
 
 def _held(bench: _Bench) -> None:
-    """Jobs, or a stream by day, that want more than the limits give for ever."""
+    """Jobs, or a daytime stream, that demand more than the permanent limits."""
     random = bench.random
     if random.random() < 0.35:
         _by_day(bench)
@@ -237,7 +237,7 @@ def _held(bench: _Bench) -> None:
 
 
 def _by_day(bench: _Bench) -> None:
-    """A stream whose top is above the limits for ever, by so much that credits run out."""
+    """A stream that peaks above the permanent limits by so much that credits run out."""
     random, costs = bench.random, {Resource.THROUGHPUT: 12 * KiB, Resource.IOPS: 1}
     disks = [one for one in bench.limits if one.resource in costs]
     limit = min(disks, key=lambda one: one.rate / costs[one.resource])
@@ -261,13 +261,13 @@ def _burst(bench: _Bench) -> None:
 
 
 def _former(bench: _Bench) -> None:
-    """Throughput is all that was raised in December 2019."""
+    """Only throughput was raised in December 2019."""
     limit, size = _target(bench, only=Resource.THROUGHPUT)
     bench.add(greedy, limit, size, seconds=log_uniform(bench.random, 0.7 * _HOUR, 12 * _HOUR))
 
 
 def _unknown(bench: _Bench) -> None:
-    """A hidden cap, met by jobs of a size that meets it first, or by a stream by day."""
+    """A hidden cap, reached by jobs of a size that reaches it first, or by a daytime stream."""
     random, known, limit, size = bench.random, list(bench.limits), bench.limits[0], 0.0
     while limit.part != "unknown":
         resource = drawn(random, (Resource.THROUGHPUT, Resource.IOPS))
@@ -288,7 +288,7 @@ def _cpu(bench: _Bench) -> None:
 
 
 def _even(bench: _Bench, most: float = 0.65) -> None:
-    """Jobs that use up to `most` of the limits together; some are one worker's natural pace."""
+    """Jobs that use up to `most` of the limits together; some run at one worker's natural pace."""
     random = bench.random
     kinds = int(random.integers(1, 4))
     for _ in range(kinds):
@@ -306,7 +306,7 @@ def _near(bench: _Bench) -> None:
 
 
 def _same(bench: _Bench) -> None:
-    """The number of a ceiling that does not bind: there are credits, or it is a former one."""
+    """The value of a ceiling that does not bind: there are credits, or it is a former one."""
     random = bench.random
     limit, size = _target(bench)
     peak = least(bench.limits, limit.resource, burst=True)
@@ -320,7 +320,7 @@ def _same(bench: _Bench) -> None:
 
 
 def _level(bench: _Bench, limit: Limit, level: float, size: float, quantile: float) -> None:
-    """Jobs that fill the stream up to a level, no longer than half of the credits last."""
+    """Jobs that raise the stream to a level, for no longer than half of the credits last."""
     random, cost = bench.random, 1.0
     if limit.resource is Resource.THROUGHPUT:
         cost = min(size, OPERATION)
@@ -338,7 +338,7 @@ def _daily(bench: _Bench) -> None:
 
 
 def _passing(bench: _Bench) -> None:
-    """A short top of the day above the baseline, that uses half of the credits at most."""
+    """A short daily peak above the baseline that uses at most half of the credits."""
     np = numpy()
     random = bench.random
     bench.streams(peak=random.uniform(1.1, 1.5), sharp=random.uniform(6, 20))

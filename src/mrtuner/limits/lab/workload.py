@@ -1,6 +1,6 @@
 """Loads for the laboratory: a stream of small operations, and jobs of any size, drawn at random.
 
-The ranges are ours, chosen wide; only the unit of an operation comes from a source.
+The ranges are our own, wide ones; only the unit of an operation comes from a source.
 """
 
 from __future__ import annotations
@@ -20,73 +20,73 @@ if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
 DAY: Final = 86_400
-#: Longer requests are counted as several operations. Source: EC2 User Guide, EBS I/O
+#: Longer requests count as several operations. Source: EC2 User Guide, EBS I/O
 #: characteristics: 256 KiB for SSD volumes.
 OPERATION: Final = 256 * KiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Requests in open loop: they arrive whether or not earlier ones were answered.
+    """Open-loop requests: they arrive whether or not earlier ones have been answered.
 
-    At most `sessions` are in flight; of those that find none, `patience` operations come later.
+    At most `sessions` are in flight; of the others, `patience` operations come later.
     """
 
     arrivals: Values  # operations per second, by step
-    size: Values  # bytes of one, by step
+    size: Values  # bytes per operation, by step
     reads: Values  # share of them, by step
-    latency: float  # seconds of one that need not wait
+    latency: float  # seconds per operation without waiting
     sessions: float
     patience: float = 0.0
-    cpu: float = 0.0  # seconds of one operation
+    cpu: float = 0.0  # seconds per operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An amount of work in closed loop: the slower the device, the longer it takes."""
+    """A closed-loop amount of work: the slower the device, the longer it takes."""
 
     start: int  # step
     work: float  # operations
-    workers: float  # operations in flight when there is no think time
-    latency: float  # seconds of an operation that need not wait
-    size: float  # bytes of an operation
+    workers: float  # operations in flight if there is no think time
+    latency: float  # seconds per operation without waiting
+    size: float  # bytes per operation
     think: float = 0.0  # seconds between an answer and the next request
     reads: float = 0.5  # share of the operations
-    cpu: float = 0.0  # seconds of one operation
-    unevenness: float = 0.0  # of the pace, as a share, from step to step
-    spread: float = 0.0  # of the size, likewise
+    cpu: float = 0.0  # seconds per operation
+    unevenness: float = 0.0  # variation of the pace from step to step, as a share
+    spread: float = 0.0  # variation of the size likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """How long a request takes that need not wait: a base, and its bytes at the rate of one."""
+    """How long a request takes without waiting: a base, plus its bytes at one request's rate."""
 
     base: float  # seconds
     single: float  # bytes per second of a single request
 
     def seconds(self, size: float) -> float:
-        """Of a request of so many bytes."""
+        """Seconds for a request of `size` bytes."""
         return self.base + size / self.single
 
 
 def disk(random: Any) -> Disk:
-    """0.4 to 2 ms, 60 to 400 MB/s."""
+    """Draw a disk: 0.4 to 2 ms, 60 to 400 MB/s."""
     return Disk(base=random.uniform(0.4e-3, 2e-3), single=random.uniform(60e6, 400e6))
 
 
 def log_uniform(random: Any, low: float, high: float) -> float:
-    """Between two bounds, every factor as likely."""
+    """Draw a number between two bounds, log-uniformly."""
     return math.exp(random.uniform(math.log(low), math.log(high)))
 
 
 def room(limits: Sequence[Limit], size: float) -> float:
-    """Operations of a size that all limits of the disk let through for ever."""
+    """Operations of this size that all disk limits let through permanently."""
     costs = {Resource.THROUGHPUT: size, Resource.IOPS: 1.0}
     return min(one.rate / costs[one.resource] for one in limits if one.resource in costs)
 
 
 def lumps(random: Any, steps: int, deviation: float, every: int) -> Values:
-    """Noise that goes in straight lines from one value to the next, `every` steps later."""
+    """Noise that moves in straight lines from one value to the next, `every` steps later."""
     np = numpy()
     knots = np.arange(-every, steps + 2 * every, every) + random.uniform(0, every)
     values = deviation * random.standard_normal(len(knots))
@@ -95,7 +95,7 @@ def lumps(random: Any, steps: int, deviation: float, every: int) -> Values:
 
 
 def rhythm(random: Any, start: datetime, steps: int, *, sharp: float | None = None) -> Values:
-    """Days and weeks, 1 at the top of a working day."""
+    """Days and weeks, with 1 at the peak of a working day."""
     np = numpy()
     hours = seconds_of_day(start) / 3600 + np.arange(steps) * STEP / 3600
     wave = 0.5 + 0.5 * np.cos(2 * np.pi * (hours - random.uniform(0, 24)) / 24)
@@ -110,7 +110,7 @@ def stream(
     random: Any, device: Disk, limits: Sequence[Limit], shape: Values, *, vcpus: int,
     peak: float, rough: float = 1.0,
 ) -> Stream:  # fmt: skip
-    """Operations of 8 to 16 KiB; `peak` is the share of what the limits give for ever.
+    """Operations of 8 to 16 KiB; `peak` is a share of the permanent limits.
 
     `rough` multiplies the noise, which is 3 to 15 % in ten minutes and 3 to 20 % in a step.
     """
@@ -126,7 +126,7 @@ def stream(
         size=size * np.exp(lumps(random, steps, 0.06, 180)),
         reads=np.clip(random.uniform(0.2, 0.8) + lumps(random, steps, 0.08, 360), 0.02, 0.98),
         latency=latency,
-        # As many as the calm load never needs: it is the queue that they bound.
+        # More than the calm load ever needs: they only bound the queue.
         sessions=max(float(random.integers(20, 400)), 3 * most * latency),
         patience=float(random.choice((0, 1, 1))) * random.uniform(60, 1800) * arrivals.mean(),
         cpu=random.uniform(0.05, 0.5) * vcpus / most,
@@ -137,9 +137,9 @@ def greedy(
     random: Any, device: Disk, limit: Limit, size: float, *, start: int, seconds: float,
     vcpus: int, burst: bool = False,
 ) -> Job:  # fmt: skip
-    """A job that wants more than a limit gives, with work for so many seconds at its last level.
+    """A job that demands more than a limit gives, with work for `seconds` at its final level.
 
-    With `burst` the work is for so many seconds at the burst level instead.
+    With `burst` the work is for `seconds` at the burst level instead.
     """
     count, each, latency = _operations(device, size)
     cost = each if limit.resource is Resource.THROUGHPUT else 1.0
@@ -165,7 +165,7 @@ def paced(
     random: Any, device: Disk, size: float, *, start: int, pace: float, seconds: float,
     vcpus: int, even: float = 0.01,
 ) -> Job:  # fmt: skip
-    """A job that its application holds at `pace` operations per second: by thinking or computing.
+    """A job that its application keeps at `pace` operations per second by thinking or computing.
 
     `even` is the most that the pace may vary from step to step, as a share.
     """
@@ -182,7 +182,7 @@ def paced(
 
 
 def alone(device: Disk, size: float) -> float:
-    """Operations per second of one worker that never thinks."""
+    """Operations per second of a single worker that never thinks."""
     count, _, latency = _operations(device, size)
     return count / latency
 
@@ -191,7 +191,7 @@ def processor_bound(
     random: Any, device: Disk, size: float, *, start: int, share: float, seconds: float,
     limits: Sequence[Limit], vcpus: int,
 ) -> Job:  # fmt: skip
-    """A job that wants more processors than there are; the disk is used to `share`."""
+    """A job that demands more processors than there are; the disk is used to `share`."""
     _, each, latency = _operations(device, size)
     pace = share * room(limits, each)
     cpu = vcpus / pace
@@ -203,7 +203,7 @@ def processor_bound(
 
 
 def starts(random: Any, start: datetime, days: int, *, runs: int | None = None) -> list[int]:
-    """Steps at an hour of the day: of each day, weekly, once, or on so many days."""
+    """Steps at one hour of the day: every day, weekly, once, or on `runs` days."""
     np = numpy()
     first = (random.uniform(0, DAY) - seconds_of_day(start)) % DAY
     chosen = list(range(days))
@@ -219,16 +219,16 @@ def starts(random: Any, start: datetime, days: int, *, runs: int | None = None) 
 
 
 def seconds_of_day(at: datetime) -> int:
-    """Since midnight UTC."""
+    """Seconds since midnight UTC."""
     return at.hour * 3600 + at.minute * 60 + at.second
 
 
 def _operations(device: Disk, size: float) -> tuple[float, float, float]:
-    """Operations of one request, bytes of one of them, and the seconds they take."""
+    """Operations per request, bytes per operation, and the seconds they take."""
     count = max(1.0, size / OPERATION)
     return count, size / count, device.seconds(size)
 
 
 def _share(random: Any) -> float:
-    """Reads of a job: some only read, some only write."""
+    """Share of reads of a job: some only read, some only write."""
     return float(random.choice((1.0, 0.0, random.uniform(0.1, 0.9))))

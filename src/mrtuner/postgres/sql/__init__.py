@@ -1,4 +1,4 @@
-"""Queries, one a file. `name.sql` is for 13 and later, `name.170000.sql` for 17 and later."""
+"""Queries, one per file. `name.sql` is for 13 and later, `name.170000.sql` for 17 and later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrtuner.errors import MissingPart
 
 @cache
 def query(name: str, version_num: int) -> bytes:
-    """The text of a query for this server: of its variants, the nearest one not above it."""
+    """Return the text of a query for this server: the newest variant that it supports."""
     variants = _variants(name)
     usable = [since for since in variants if since <= version_num]
     if not usable:
@@ -21,7 +21,7 @@ def query(name: str, version_num: int) -> bytes:
 
 
 def _variants(name: str) -> dict[int, bytes]:
-    """Every variant by the version it begins with; the plain one begins with 13."""
+    """All variants by the first version they are for; the plain one is for 13."""
     found = {}
     for file in files(__name__).iterdir():
         stem, _, since = file.name.removesuffix(".sql").partition(".")

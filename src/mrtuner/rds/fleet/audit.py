@@ -1,8 +1,8 @@
-"""Every instance of a fleet: its class, its group, what waits, what drifts, what memory risks.
+"""Audit every instance of a fleet: its class, group, pending changes, drift and memory risk.
 
-Regions are asked side by side and instances come as they are found, a page at a time; a group is
-read once a region, and judged once for each class and volume. A region that fails is one
-`Failure` among the rest.
+Regions are queried in parallel, and instances are yielded as they are found, one page at a time.
+A group is read once per region and judged once for each class and volume. A region that fails
+yields one `Failure`; the others go on.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from mrtuner.units import Bytes, GiB
 SCHEMA: Final = "mrtuner.rds.audit/1"
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 
-#: Regions asked at once: each holds a page of instances in memory, and a connection.
+#: Regions queried at the same time: each holds a page of instances in memory, and a connection.
 _AT_ONCE: Final = 8
-#: Instances found and not yet taken: a region that is read faster than they are taken waits.
+#: Instances found but not yet consumed: a region that is read faster than this waits.
 _AHEAD: Final = 200
-#: Seconds between two looks at whether anybody still wants the answer.
+#: Seconds between checks whether the caller still wants the results.
 _LOOK: Final = 0.1
 _IN_SYNC: Final = "in-sync"
 
 
 class Finding(StrEnum):
-    """What an audit points at."""
+    """What an audit can find."""
 
-    DOWN = "incompatible-parameters"  # it does not start with its group
-    OVER = "memory"  # the worst case passes the ceiling
-    OUTSIDE = "out-of-range"  # a value on this class that the server would refuse
+    DOWN = "incompatible-parameters"  # the instance does not start with its group
+    OVER = "memory"  # the worst case exceeds the ceiling
+    OUTSIDE = "out-of-range"  # the server would refuse a value on this class
     REFUSED = "failed-to-apply"
-    WAITING = "pending-reboot"  # the server runs with other values than its group's
+    WAITING = "pending-reboot"  # the server still runs with values other than its group's
     CHANGING = "pending-changes"  # PendingModifiedValues
     UNKNOWN = "unknown"  # could not be judged
-    DRIFT = "drift"  # we would advise other values
-    DEFAULT = "default-group"  # AWS's own, which nobody can change
+    DRIFT = "drift"  # our advice differs
+    DEFAULT = "default-group"  # AWS's own, which cannot be changed
 
 
-#: What somebody should see to; the rest is there to know.
+#: Findings that need action; the others are for information.
 PRESSING: Final = frozenset(Finding) - {Finding.DRIFT, Finding.DEFAULT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One instance."""
+    """One audited instance."""
 
     region: str
     instance: str
@@ -72,11 +72,11 @@ class Row:
     apply_status: str  # ParameterApplyStatus
     pending: tuple[str, ...]  # names of PendingModifiedValues
     judgement: Judgement
-    note: str | None = None  # on what the judgement rests, where that is not the usual
+    note: str | None = None  # what the judgement is based on, if unusual
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The worst first."""
+        """The findings, most severe first."""
         seen = {
             Finding.DOWN: self.status == "incompatible-parameters",
             Finding.OVER: not self.judgement.holds,
@@ -92,11 +92,11 @@ class Row:
 
     @property
     def pressing(self) -> bool:
-        """Whether somebody should see to it."""
+        """Whether any finding needs action."""
         return not PRESSING.isdisjoint(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """One of `instances` in the document of `rdstune audit --json`."""
+        """Return one element of `instances` in the document of `rdstune audit --json`."""
         judged = self.judgement
         return {
             "region": self.region,
@@ -123,7 +123,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """A region is done."""
+    """The end of a region that was read completely."""
 
     region: str
     instances: int
@@ -132,13 +132,13 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A region that could not be read to its end; the instances read before stand."""
+    """A region that could not be read completely; instances read before remain valid."""
 
     region: str
     error: MrTunerError
 
     def to_dict(self) -> dict[str, Any]:
-        """One of `failures` in the document."""
+        """Return one element of `failures` in the document."""
         return {"region": self.region, "error": self.error.message, "hint": self.error.hint}
 
 
@@ -151,9 +151,9 @@ def audit(
     profile: str | None = None,
     workload: Workload = Workload.MIXED,
 ) -> Generator[Event, None, None]:
-    """Every instance as it is found; one Surveyed or Failure ends each region.
+    """Yield every instance as it is found; one Surveyed or Failure ends each region.
 
-    Close it to stop early: what has not been asked for is not asked then.
+    Close the generator to stop early: no further calls are made.
     """
     events: Queue[Event | Exception] = Queue(maxsize=_AHEAD)
     stop = threading.Event()
@@ -183,12 +183,12 @@ def _work(
     events: Queue[Event | Exception],
     stop: threading.Event,
 ) -> None:
-    """One region's events, for as long as somebody takes them."""
+    """Queue one region's events for as long as the caller consumes them."""
     try:
         for event in _survey(region, profile, workload):
             if not _put(events, event, stop):
                 return
-    except Exception as error:  # ours to raise again where somebody looks
+    except Exception as error:  # raised again in the caller's thread
         _put(events, error, stop)
 
 
@@ -220,7 +220,7 @@ def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Ev
 
 
 def _strange(region: str, error: Exception) -> MrTunerError:
-    """For what nobody foresaw: an answer without what every answer has, or a mistake of ours."""
+    """Wrap an unexpected error: an incomplete answer from AWS, or a bug."""
     found = MrTunerError(
         f"an answer from {region} cannot be understood: {type(error).__name__}: {error}",
         "Ask for this region alone with --region and --debug.",
@@ -231,7 +231,7 @@ def _strange(region: str, error: Exception) -> MrTunerError:
 
 @dataclass(slots=True, kw_only=True)
 class _Region:
-    """What is read once in a region, whoever uses it."""
+    """What is read once per region and shared by its instances."""
 
     api: Any
     account: Account
@@ -241,7 +241,7 @@ class _Region:
     clusters: dict[str, Cluster] | None = None
 
     def row(self, instance: Instance) -> Row:
-        """One instance, judged."""
+        """Return the judged row of one instance."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
         return Row(
             region=self.account.region or "",
@@ -274,7 +274,7 @@ class _Region:
         )
 
     def _class(self, name: str) -> InstanceClass:
-        """A class that we know; else what EC2 says of it."""
+        """Return the class from our catalog, else as EC2 describes it."""
         if name not in self.classes:
             self.classes[name] = self._found(name)
         found = self.classes[name]
@@ -299,12 +299,12 @@ class _Region:
         return None
 
     def _values(self, instance: Instance, cluster: Cluster | None) -> Mapping[str, str]:
-        """What is set by users: in the cluster's group, and over it in the instance's."""
+        """Return the user-set values: the cluster group's, overridden by the instance group's."""
         above = self._group(cluster.group, Scope.CLUSTER) if cluster else {}
         return {**above, **self._group(_group(instance), Scope.INSTANCE)}
 
     def _group(self, name: str, scope: Scope) -> Mapping[str, str]:
-        """A group's user-set values; nobody can set any in a default one."""
+        """Return a group's user-set values; a default group has none."""
         if not name or name.startswith("default."):
             return {}
         if (scope, name) not in self.groups:
@@ -332,7 +332,7 @@ def _group(instance: Instance) -> str:
 
 
 def _apply_status(instance: Instance, cluster: Cluster | None) -> str:
-    """That of the instance's group; or of the cluster's, where that one is not in sync."""
+    """Return the instance group's status; the cluster group's where that is not in sync."""
     own = instance.groups[0].status if instance.groups else ""
     members = cluster.members if cluster else ()
     above = next((one.group_status for one in members if one.identifier == instance.identifier), "")

@@ -1,9 +1,10 @@
-"""The least that each command must be allowed in IAM, as data, and as a policy document.
+"""The minimal IAM permissions of each command, as data and as a policy document.
 
-What a command calls is compared with what it called in the lab (tests/rds/test_rds_policy.py).
-Sources: the Service Authorization Reference for Amazon RDS for the kinds of resource, the RDS
-User Guide for cross-region copies. What AWS checks without being called for it is `implied`; it
-cannot be seen in the lab, and rests on documents.
+The calls of each command are compared with those it makes in the lab
+(tests/rds/test_rds_policy.py).
+Sources: the Service Authorization Reference for Amazon RDS for the resource types, the RDS User
+Guide for cross-region copies. Actions that AWS checks although we do not call them are `implied`;
+the lab cannot show them, so they come from the documentation.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 from mrtuner.errors import BadValue
 
 SCHEMA: Final = "mrtuner.rds.policy/1"
-#: Of the policy language. Source: IAM User Guide, JSON policy elements: Version.
+#: Version of the policy language. Source: IAM User Guide, JSON policy elements: Version.
 _LANGUAGE: Final = "2012-10-17"
 
 _GROUP: Final = "arn:{partition}:rds:{region}:{account}:pg:{group}"
@@ -32,8 +33,8 @@ _ANYTHING: Final = ("*",)
 
 
 #: Sources: botocore's partitions.json, regionRegex; the RDS API, DBInstanceIdentifier and
-#: DBParameterGroupName (a period in default groups only); the KMS API, KeyIdType. A star where
-#: IAM takes one: anywhere in a name.
+#: DBParameterGroupName (a period in default groups only); the KMS API, KeyIdType. A star is
+#: allowed where IAM allows one: anywhere in a name.
 _REGION: Final = re.compile(r"\*|[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}")
 _ACCOUNT: Final = re.compile(r"\*|[0-9]{12}")
 _NAME: Final = re.compile(r"[A-Za-z0-9.*-]{1,255}")
@@ -54,16 +55,16 @@ class Use:
 
     action: str
     on: tuple[str, ...] = _ANYTHING  # ARNs, with the fields of Scope in braces
-    when: str = ""  # the option, or the kind of instance, that needs it
-    implied: str = ""  # why AWS checks it although no call of ours names it
+    when: str = ""  # the option or kind of instance that needs it
+    implied: str = ""  # why AWS checks it although we do not call it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """On what the command may act; a star is everything.
+    """The resources that the command may act on; a star means all.
 
-    Refuses (BadValue) what cannot be such a name: it would end up in a policy that allows
-    something else than was meant, or nothing.
+    Raises BadValue for an impossible name: the policy would allow something else than intended,
+    or nothing.
     """
 
     regions: tuple[str, ...] = ()  # none: all
@@ -72,7 +73,7 @@ class Scope:
     group: str = "*"
     source: str = "*"  # region that snapshots come from
     destination: str = "*"  # region that copies go to
-    kms_key: str | None = None  # of the destination; an ARN or a key's id narrows the policy
+    kms_key: str | None = None  # in the destination; an ARN or a key's id narrows the policy
 
     def __post_init__(self) -> None:
         for region in (*self.regions, self.source, self.destination):
@@ -85,13 +86,13 @@ class Scope:
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """The regions to which calls may go: both, for a copy (User Guide)."""
+        """The regions that calls may go to: for a copy, both (User Guide)."""
         named = (*self.regions, self.source, self.destination)
         return tuple(dict.fromkeys(region for region in named if region != "*"))
 
     @property
     def fields(self) -> dict[str, str]:
-        """What the braces of an ARN stand for."""
+        """Return the values of the fields in braces in an ARN."""
         partition = _partition(self.requested)
         return {
             "partition": partition,
@@ -105,7 +106,7 @@ class Scope:
         }
 
     def _key(self, partition: str) -> str:
-        """The key's ARN. An alias names none that IAM understands: any key of the region then."""
+        """Return the key's ARN; for an alias, which IAM does not know, any key in the region."""
         key = self.kms_key or "*"
         if key.startswith("arn:") and ":key/" in key:
             return key
@@ -115,7 +116,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A policy document and what to know about it."""
+    """A policy document and notes on it."""
 
     command: str
     uses: tuple[Use, ...]
@@ -123,13 +124,13 @@ class Policy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Which actions only some uses need, and which nobody has seen in use."""
+        """Which actions only some uses need, and which have not been seen in use."""
         optional = [f"{use.action} is needed for {use.when} only" for use in self.uses if use.when]
         implied = [f"{use.action}: {use.implied}" for use in self.uses if use.implied]
         return tuple(dict.fromkeys(optional + implied))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of `rdstune policy --json`."""
+        """Return the document of `rdstune policy --json`."""
         return {
             "schema": SCHEMA,
             "command": self.command,
@@ -152,7 +153,7 @@ _LOOK_AT_GROUPS: Final = (
     Use("rds:DescribeDBClusterParameters", when=_CLUSTERS),
 )
 _CHANGE_GROUPS: Final = (
-    Use("rds:DescribeDBParameterGroups"),  # undo: after an apply that was cut off
+    Use("rds:DescribeDBParameterGroups"),  # undo: after an apply that was interrupted
     Use("rds:DescribeDBClusterParameterGroups", when=_CLUSTERS),
     Use("rds:ModifyDBParameterGroup", (_GROUP,)),
     Use("rds:ResetDBParameterGroup", (_GROUP,)),
@@ -166,7 +167,7 @@ _CHANGE_GROUPS: Final = (
     Use("rds:RebootDBCluster", (_CLUSTER,), when=_CLUSTERS),  # Multi-AZ ones, and --reboot now
 )
 
-#: What each command of `rdstune` needs; those that never call AWS need nothing.
+#: What each command of `rdstune` needs; commands that never call AWS are absent.
 COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
     "show": (),
     "evaluate": (),
@@ -231,7 +232,10 @@ def called(command: str) -> frozenset[str]:
 
 
 def uses(command: str, without: Collection[str] = ()) -> tuple[Use, ...]:
-    """What a command needs, less what only some options need. BadValue for an unknown one."""
+    """Return what a command needs, minus what only the options in `without` need.
+
+    Raises BadValue for an unknown command or option.
+    """
     if command not in COMMANDS:
         raise BadValue(f"no command {command!r}", f"Name one of: {', '.join(COMMANDS)}.")
     known = {use.when for use in COMMANDS[command] if use.when}
@@ -245,7 +249,10 @@ def uses(command: str, without: Collection[str] = ()) -> tuple[Use, ...]:
 
 
 def policy(command: str, scope: Scope = Scope(), without: Collection[str] = ()) -> Policy:
-    """The policy for one command. BadValue when it is unknown, or needs nothing of AWS."""
+    """Return the policy for one command.
+
+    Raises BadValue when the command is unknown or needs no AWS permissions.
+    """
     needed = uses(command, without)
     if not needed:
         raise BadValue(f"{command} calls nothing of AWS", "It needs no policy.")
@@ -257,7 +264,7 @@ def policy(command: str, scope: Scope = Scope(), without: Collection[str] = ()) 
 
 
 def _statements(needed: Iterable[Use], scope: Scope) -> Iterator[dict[str, Any]]:
-    """Actions on the same resources share a statement; a grant has conditions of its own."""
+    """Group actions on the same resources in one statement; a grant has its own conditions."""
 
     def key(use: Use) -> tuple[tuple[str, ...], bool]:
         return use.on, use.action == _GRANT
@@ -284,13 +291,13 @@ def _conditions(scope: Scope, *, grants: bool) -> dict[str, Any]:
     if scope.requested:
         conditions["StringEquals"] = {"aws:RequestedRegion": list(scope.requested)}
     if grants:
-        # Only grants that RDS asks for. Source: KMS guide, condition keys.
+        # Only grants that RDS requests. Source: KMS guide, condition keys.
         conditions["Bool"] = {"kms:GrantIsForAWSResource": "true"}
     return conditions
 
 
 def _partition(regions: Iterable[str]) -> str:
-    """Source: botocore's endpoints.json."""
+    """Return the partition of the regions. Source: botocore's endpoints.json."""
     for region in regions:
         if region.startswith("us-gov-"):
             return "aws-us-gov"

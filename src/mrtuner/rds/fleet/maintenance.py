@@ -1,8 +1,8 @@
-"""What waits to be done to instances, when it will be done, and what clients will see of it.
+"""Pending maintenance of instances, when it will happen, and how it will affect clients.
 
-Three lists that AWS keeps apart are read together: pending maintenance actions, changes that wait
-for the window (PendingModifiedValues), and parameters that wait for a reboot. The last are not
-maintenance to AWS: no date belongs to them, and no window brings them.
+Combines three lists that AWS keeps apart: pending maintenance actions, changes that wait for the
+window (PendingModifiedValues), and parameters that wait for a reboot. AWS does not count the last
+as maintenance: they have no date, and no window applies them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mrtuner.rds.fleet.windows import Occurrence, Window
 
 SCHEMA: Final = "mrtuner.rds.maintenance/1"
 
-#: Statuses of a parameter group in use whose values are not all in force yet.
+#: Statuses of an attached parameter group whose values are not all in force yet.
 WAITING: Final = frozenset({"pending-reboot", "pending-database-upgrade"})
 FAILED: Final = "failed-to-apply"
 ENGINES: Final = ("postgres", "aurora-postgresql")
 
 
 class Origin(StrEnum):
-    """Which of AWS's lists a piece of work is on."""
+    """The AWS list that a piece of work is on."""
 
     ACTION = "pending maintenance action"
     CHANGE = "change waiting for the window"
@@ -37,13 +37,13 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One thing that waits to be done to an instance, or to the cluster that it is in."""
+    """A pending change to an instance or to its cluster."""
 
     what: str  # system-update, DBInstanceClass, a parameter group
     origin: Origin
     description: str
     outage: Outage
-    expected: datetime | None  # when it will begin as far as can be known; UTC
+    expected: datetime | None  # when it will begin, as far as is known; UTC
     because: str  # why then, or why no time can be given
     auto_applied_after: datetime | None = None
     forced_apply: datetime | None = None
@@ -51,7 +51,7 @@ class Work:
     opt_in: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the work as JSON values."""
         return {
             "what": self.what,
             "origin": str(self.origin),
@@ -68,7 +68,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """One instance: its windows, and what waits."""
+    """One instance, with its windows and pending work."""
 
     instance: Instance
     deployment: Deployment
@@ -84,11 +84,11 @@ class Upkeep:
 
     @property
     def windows_collide(self) -> bool:
-        """AWS forbids it, but an old instance may still have it so."""
+        """Whether the windows overlap. AWS forbids it, but old instances may still have it so."""
         return bool(self.window and self.backup and self.window.overlaps(self.backup))
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the instance as JSON values."""
         return {
             "instance": self.identifier,
             "class": self.instance.class_name,
@@ -105,9 +105,9 @@ class Upkeep:
 
 
 def survey(client: Any, identifiers: Sequence[str], *, now: datetime) -> tuple[Upkeep, ...]:
-    """What waits for the instances named, or for every PostgreSQL instance of the region.
+    """Return the pending work of the named instances, or of all PostgreSQL ones in the region.
 
-    `now` is aware. Raises AwsError, for an instance that is not there too.
+    `now` must be timezone-aware. Raises AwsError, also for an instance that does not exist.
     """
     instances = tuple(_instances(client, identifiers))
     clusters = _clusters(client, identifiers, instances)
@@ -126,7 +126,7 @@ def _instances(client: Any, identifiers: Sequence[str]) -> Iterator[Instance]:
 def _clusters(
     client: Any, identifiers: Sequence[str], instances: Iterable[Instance]
 ) -> dict[str, Cluster]:
-    """Those that the instances are in: of the whole region in one go, or each read once."""
+    """Return the instances' clusters: the whole region in one call, or each read once."""
     names = dict.fromkeys(one.cluster for one in instances if one.cluster)
     if names and not identifiers:
         return {one.identifier: one for one in rds.clusters(client)}
@@ -139,7 +139,7 @@ def _actions(
     instances: Iterable[Instance],
     clusters: Mapping[str, Cluster],
 ) -> Iterator[PendingAction]:
-    """Of the whole region in one go, or of the few resources asked for."""
+    """Yield pending actions: of the whole region in one call, or of the few resources asked for."""
     if not identifiers:
         yield from rds.pending_actions(client)
         return
@@ -161,7 +161,7 @@ def upkeep(
     *,
     now: datetime,
 ) -> Upkeep:
-    """What was read, put together; `actions` by the ARN of what they are for."""
+    """Combine what was read; `actions` are keyed by the ARN of their resource."""
     where = outage.deployment(instance, members=len(cluster.members) if cluster else 0)
     window = _window(instance.maintenance_window)
     work = [_action(one, where, window, now) for one in actions.get(instance.arn, ())]
@@ -188,7 +188,7 @@ def _cluster_work(
     where: Deployment,
     now: datetime,
 ) -> Iterator[Work]:
-    """A cluster has a window and a list of its own."""
+    """Yield a cluster's own work: a cluster has its own window and its own pending actions."""
     window = _window(cluster.maintenance_window)
     for action in actions.get(cluster.arn, ()):
         yield _action(action, where, window, now)
@@ -218,10 +218,10 @@ def _action(action: PendingAction, where: Deployment, window: Window | None, now
 def when(
     action: PendingAction, window: Window | None, now: datetime
 ) -> tuple[datetime | None, str]:
-    """When AWS will apply an action, and why then; None with the reason where it will not.
+    """Return when AWS will apply an action and why; None and the reason if it never will.
 
     Source: RDS API 2014-10-31, PendingMaintenanceAction: after AutoAppliedAfterDate in the first
-    window, on ForcedApplyDate whatever the window, at CurrentApplyDate when somebody opted in.
+    window, on ForcedApplyDate regardless of the window, at CurrentApplyDate after an opt-in.
     """
     if action.opt_in == "immediate":
         return now, "somebody opted in to it at once, which cannot be taken back"
@@ -245,7 +245,7 @@ def _opted_in(
 def _by_itself(
     action: PendingAction, window: Window | None, now: datetime
 ) -> tuple[datetime, str] | None:
-    """The earlier of the first window after one date and the other date itself."""
+    """Return the earlier of the forced date and the first window after the auto-apply date."""
     dates: list[tuple[datetime, str]] = []
     if action.auto_applied_after is not None and window is not None:
         first = window.beginning_after(max(action.auto_applied_after, now))
@@ -264,7 +264,7 @@ _NEVER_SHOWN: Final = "MasterUserPassword"
 
 
 def _changes(instance: Instance) -> Iterator[tuple[str, Any]]:
-    """What is pending, without empty entries such as AWS leaves there."""
+    """Yield the pending changes, without the empty entries that AWS leaves there."""
     for field, value in instance.pending.items():
         if value not in (None, "", [], {}):
             yield field, value
@@ -306,7 +306,7 @@ def _group_statuses(instance: Instance, cluster: Cluster | None) -> Iterator[tup
 
 
 def _waiting(group: str, others: Sequence[Work]) -> Work:
-    """AWS does not reboot for parameters; another restart should bring them into force as well."""
+    """Return the work for a waiting group: AWS does not reboot for it, other restarts apply it."""
     restart = min(_restarts(others), default=None)
     at, what = restart or (None, "")
     return Work(
@@ -322,9 +322,9 @@ def _waiting(group: str, others: Sequence[Work]) -> Work:
 
 
 def _restarts(others: Sequence[Work]) -> Iterator[tuple[datetime, str]]:
-    """What is to come that restarts the server in its place.
+    """Yield the upcoming work that restarts the server in place.
 
-    A failover is none: a group newly attached waits for a reboot without failover.
+    A failover does not count: a newly attached group waits for a reboot without failover.
     Source: RDS API 2014-10-31, ModifyDBInstance, DBParameterGroupName.
     """
     for one in others:

@@ -1,8 +1,8 @@
-"""What kind of outage a piece of maintenance is likely to be, with AWS's own figures.
+"""The kind of outage that a maintenance task is likely to cause, with AWS's own figures.
 
-Figures are AWS's where AWS gives one, and then they are what a failover itself takes, not what
-clients see: a client that does not notice, or does not reconnect, is out for longer. Where AWS
-gives none, none is made up.
+Figures are AWS's, and they cover the failover itself, not what clients see: a client that does
+not notice the failover, or does not reconnect, is out for longer. Where AWS gives no figure,
+neither do we.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Kind(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How well a statement is founded."""
+    """How well a statement is supported."""
 
     DOCUMENTED = "documented"
     INFERRED = "inferred"  # follows from what is documented
-    EXPERIENCE = "experience"  # seen by somebody, once
+    EXPERIENCE = "experience"  # seen once
     UNVERIFIED = "not verified"  # general knowledge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """What to expect: a kind, AWS's figure [s] if there is one, words, and where they are from."""
+    """The expected outage: its kind, AWS's figure [s] if any, a description, and the sources."""
 
     kind: Kind
     words: str
@@ -68,13 +68,13 @@ class Outage:
 
     @property
     def figure(self) -> str | None:
-        """``60 to 120 s``, ``under 35 s``; None without a figure."""
+        """The figure as text, ``60 to 120 s`` or ``under 35 s``; None without a figure."""
         if self.high is None:
             return None
         return f"{self.low} to {self.high} s" if self.low else f"under {self.high} s"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the outage as JSON values."""
         return {
             "kind": str(self.kind),
             "low": self.low,
@@ -166,7 +166,7 @@ _NOT_KNOWN: Final = Outage(
 
 
 def deployment(instance: Instance, members: int = 0) -> Deployment:
-    """How an instance is kept available; `members` counts the instances of its cluster."""
+    """Return how an instance is kept available; `members` is the size of its cluster."""
     if instance.engine.startswith("aurora"):
         return Deployment.AURORA if members > 1 else Deployment.AURORA_ALONE
     if instance.cluster:
@@ -175,24 +175,24 @@ def deployment(instance: Instance, members: int = 0) -> Deployment:
 
 
 def of_failover(where: Deployment) -> Outage:
-    """A failover, or a restart where nothing can take over."""
+    """Return the outage of a failover, or of a restart where nothing can take over."""
     return FAILOVERS.get(where, REBOOT)
 
 
 def of_action(action: str, where: Deployment) -> Outage:
-    """One of AWS's pending maintenance actions, by its name in the API."""
+    """Return the outage of a pending maintenance action, by its name in the API."""
     rule = _ACTIONS.get(action)
     return _NOT_KNOWN if rule is None else rule(where)
 
 
 def of_change(field: str, where: Deployment) -> Outage:
-    """A change that waits in PendingModifiedValues, by the name of its field."""
+    """Return the outage of a change in PendingModifiedValues, by the name of its field."""
     rule = _CHANGES.get(field)
     return _NOT_KNOWN if rule is None else rule(where)
 
 
 def _patch(where: Deployment) -> Outage:
-    """The standby first, then a failover, then the old primary: clients see the failover."""
+    """Return a patch's outage: the standby goes first, so clients see only the failover."""
     return FAILOVERS[where] if where is Deployment.MULTI_AZ else _spared(where, _PATCH_ALONE)
 
 
@@ -201,7 +201,7 @@ def _hardware(where: Deployment) -> Outage:
 
 
 def _spared(where: Deployment, alone: Outage) -> Outage:
-    """A failover where another copy can take over, which AWS does not promise in this case."""
+    """Return a failover where another copy can take over, though AWS does not promise one here."""
     if where not in FAILOVERS:
         return alone
     return replace(FAILOVERS[where], evidence=Evidence.INFERRED)

@@ -1,8 +1,8 @@
-"""Make an instance go away on purpose, and time it from the client's side.
+"""Take an instance down on purpose, and time the outage from the client's side.
 
-A reboot, a reboot with failover, or one of AWS's pending maintenance actions is asked for while
-open-loop probes run. RDS's own account (status, events) goes on the same line as what clients
-saw. Refused on an instance tagged production.
+Requests a reboot, a reboot with failover, or one of AWS's pending maintenance actions while
+open-loop probes run. RDS's own record (status, events) and what clients saw share one timeline.
+Refuses instances tagged production.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AVAILABLE: Final = "available"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be done to which instance, and what AWS says of it beforehand."""
+    """What to do to which instance, and what AWS documents about it."""
 
     instance: Instance
     deployment: Deployment
@@ -41,14 +41,14 @@ class Plan:
 
     @property
     def what(self) -> str:
-        """In words."""
+        """The plan in words."""
         if self.action is not None:
             return f"apply {self.action} at once"
         return "reboot with failover" if self.failover else "reboot"
 
     @property
     def expected(self) -> Outage:
-        """AWS's own figure for this, if it gives one."""
+        """AWS's own figure for this outage, if it gives one."""
         if self.action is not None:
             return outage.of_action(self.action, self.deployment)
         return outage.of_failover(self.deployment) if self.failover else outage.REBOOT
@@ -56,12 +56,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(rehearsal.Run):
-    """One time that the instance went away, or was to."""
+    """One attempt to take the instance down."""
 
     zone: str | None  # availability zone afterwards
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; the schema's own name for the clock of an event is AWS's."""
+        """Return the run as JSON values, where an event's own clock is named as AWS's."""
         told = rehearsal.Run.to_dict(self)
         names = {"by_their_clock": "by_aws_clock"}
         marks = [{names.get(key, key): mark[key] for key in mark} for mark in told["marks"]]
@@ -76,7 +76,7 @@ def plan(
     action: str | None = None,
     times: int = 1,
 ) -> Plan:
-    """What a rehearsal would do. Nothing is changed.
+    """Return what a rehearsal would do, without changing anything.
 
     Raises Refused for an instance or cluster tagged production, UsageError where there is nothing
     to fail over to or no such action, MrTunerError while the instance is not available.
@@ -134,10 +134,11 @@ def _pending(client: Any, instance: Instance) -> set[str]:
 
 
 def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
-    """In words, when the connection string names another host or port than the instance has.
+    """Return how the connection string's host or port differs from the instance's, else None.
 
-    That may be right: a name of one's own, a pooler, a tunnel. Only a restart seen through it
-    proves that it leads here. A string that cannot be read is left to the probes to refuse.
+    The difference may be intended: a custom DNS name, a pooler, a tunnel. Only a restart seen
+    through the connection proves that it leads here. An unreadable string is left to the probes
+    to refuse.
     """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
@@ -164,9 +165,9 @@ def rehearse(
     patience: Patience | None = None,
     tell: Tell = lambda _text: None,
 ) -> tuple[Run, ...]:
-    """Do what was planned, as many times; each run is observed from before to after.
+    """Carry out the plan, as many times as it says; each run is observed from start to finish.
 
-    Raises MrTunerError, before anything is done, when the server does not answer steadily.
+    Raises MrTunerError, before anything is done, when the server does not answer reliably.
     """
     allowed = patience or Patience()
     runs: list[Run] = []
@@ -176,7 +177,7 @@ def rehearse(
             time.sleep(allowed.between)
         runs.append(_run(client, dsn, drawn, schedule or Schedule(), allowed, tell))
         if not runs[-1].settled:
-            break  # it has not come back well: not again
+            break  # it has not recovered: do not repeat
     return tuple(runs)
 
 
@@ -196,7 +197,7 @@ def _run(
 
 
 class Reboot:
-    """RDS's side of one run: what it is asked, and what it says from then on."""
+    """RDS's side of one run: the request, and the status and events that follow."""
 
     def __init__(self, client: Any, drawn: Plan) -> None:
         self.client, self.plan = client, drawn
@@ -207,19 +208,19 @@ class Reboot:
 
     @property
     def words(self) -> str:
-        """What RDS is asked for."""
+        """What is requested from RDS."""
         return f"RDS, {self.plan.what}, {self.plan.instance.identifier}"
 
     @property
     def over(self) -> bool:
-        """Whether the instance is available, as RDS says."""
+        """Whether RDS says that the instance is available."""
         return self.instance.status == AVAILABLE
 
     def check(self) -> None:
-        """The plan was checked when it was drawn."""
+        """Do nothing: the plan was checked when it was made."""
 
     def fire(self) -> None:
-        """Ask RDS; from here on things happen."""
+        """Send the request to RDS; the outage starts here."""
         name, arn = self.instance.identifier, self.instance.arn
         if self.plan.action is not None:
             rds.opt_in(self.client, arn, self.plan.action, "immediate")
@@ -227,7 +228,7 @@ class Reboot:
             self.instance = rds.reboot(self.client, name, failover=self.plan.failover)
 
     def news(self) -> Iterator[News]:
-        """The status, where it is another one, and new events."""
+        """Yield the status when it changes, and new events."""
         yield from self._changed()
         self.instance = rds.instance(self.client, self.instance.identifier)
         yield from self._changed()

@@ -1,4 +1,4 @@
-"""What a rehearsal measured, and what may and may not be concluded from it for production."""
+"""What a rehearsal measured, and what it does and does not say about production."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind, Observation
+from mrtuner.wording import first_upper
 
 SCHEMA: Final = "mrtuner.rds.rehearsal/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """One run in figures, in seconds from the moment RDS was asked; None: it did not happen."""
+    """One run's timings, in seconds after the request to RDS; None: it did not happen."""
 
-    up: float | None  # the database was still there for so long: patching, or the request
+    up: float | None  # how long the database stayed up: patching, or the request
     first_failure: float | None
     first_read: float | None  # first answered query on a new connection
     first_write: float | None  # first acknowledged write
     available: float | None  # RDS said that the instance is available again
-    outages_by_client: tuple[ClientOutages, ...]  # of the kinds that noticed anything
+    outages_by_client: tuple[ClientOutages, ...]  # those kinds that noticed anything
 
     @property
     def longest(self) -> ClientOutages | None:
-        """The kind of client that was without an answer for longest."""
+        """The kind of client that went without an answer for longest."""
         return max(self.outages_by_client, key=_length, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the timings as JSON values."""
         return {
             "up": _rounded(self.up),
             "first_failure": _rounded(self.first_failure),
@@ -47,7 +48,7 @@ def _length(one: ClientOutages) -> float:
 
 
 def phases(run: Run) -> Phases:
-    """The figures of one run."""
+    """Return the timings of one run."""
     seen = run.observation
     noticed = {one.kind: one for one in outages_by_client(seen, run.asked)}
     began = [gap.began - run.asked for gap in seen.all_gaps()]
@@ -63,18 +64,18 @@ def phases(run: Run) -> Phases:
 
 
 def _available(run: Run) -> float | None:
-    """When the status last became available again."""
+    """Return when the status last became available again."""
     marks = [one for one in run.marks if one.origin == "status"]
     if not marks or marks[-1].text != AVAILABLE:
         return None
     return marks[-1].at - run.asked
 
 
-# In words.
+# Text.
 
 
 def verdict(run: Run) -> str:
-    """One run in one sentence; a run in which nothing went away says that."""
+    """Describe one run in a sentence, also when there was no outage."""
     seen, longest = run.observation, phases(run).longest
     if not seen.went_away:
         return (
@@ -87,7 +88,7 @@ def verdict(run: Run) -> str:
             f"{seen.interval:g} s between two probes."
         )
     if longest.most is None:
-        return f"{_first_upper(longest.kind.words)}: no answer any more until the probes ended."
+        return f"{first_upper(longest.kind.words)}: no answer any more until the probes ended."
     return (
         f"Clients were without answers for {_span(longest.least, longest.most)} "
         f"({longest.kind.words})."
@@ -95,7 +96,7 @@ def verdict(run: Run) -> str:
 
 
 def why_nothing(run: Run) -> str:
-    """What to look at when nothing went away."""
+    """Return what to check when there was no outage."""
     if any("abandon" in mark.text.lower() for mark in run.marks):
         return "RDS abandoned the failover, as it does soon after another: wait, and do it again."
     if any(mark.origin == "status" for mark in run.marks):
@@ -106,7 +107,7 @@ def why_nothing(run: Run) -> str:
 
 
 def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
-    """What to be ready for in production, from what was measured and what AWS documents."""
+    """Yield what to expect in production, from the measurements and AWS's documentation."""
     measured = [one for run in runs for one in phases(run).outages_by_client]
     if aws:
         yield from _from_durations(measured, len(runs))
@@ -175,7 +176,7 @@ def _writes(number: int) -> str:
 
 
 def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
-    """What must not be read out of a rehearsal."""
+    """Yield what cannot be concluded from a rehearsal."""
     if not aws:
         yield (
             "This was not AWS but a stand-in for it: sequence and behaviour can be learned from "
@@ -216,7 +217,7 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
 def document(
     drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The whole rehearsal as one JSON document, from which its page is made."""
+    """Return the whole rehearsal as one JSON document, from which its page is made."""
     return {
         "schema": SCHEMA,
         "instance": drawn.instance.identifier,
@@ -251,10 +252,6 @@ def _an(where: Deployment) -> str:
         Deployment.MULTI_AZ: "a Multi-AZ instance",
         Deployment.CLUSTER: "a Multi-AZ DB cluster",
     }.get(where, str(where))
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -1,6 +1,6 @@
-"""Copy the newest snapshot of each instance to another region; the same run twice copies once.
+"""Copy the newest snapshot of each instance to another region; running it twice copies once.
 
-One snapshot's failure does not keep the others; the report has them all, and is not `ok`.
+If one snapshot fails, the others are still copied; the report lists all, and is not `ok`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from mrtuner.rds.fleet.snapshots import (
 
 SCHEMA: Final = "mrtuner.rds.snapshots/1"
 
-#: Looks at the destination that may miss a copy just started before it counts as gone.
+#: How many times the destination may not list a copy just started before it counts as gone.
 _PATIENCE: Final = 3
 
 
 class Outcome(StrEnum):
-    """What became of one snapshot's copy."""
+    """What became of the copy of one snapshot."""
 
     COPIED = "copied"
-    PRESENT = "present"  # an earlier run, or another one at the same time, made it
-    STARTED = "started"  # under way; nobody waited
-    POSTPONED = "postponed"  # the destination takes no more at once; nobody waited
+    PRESENT = "present"  # made by an earlier run, or by a concurrent one
+    STARTED = "started"  # under way; we did not wait
+    POSTPONED = "postponed"  # the destination is full for now; we did not wait
     FAILED = "failed"
 
 
@@ -65,15 +65,15 @@ class Report:
     copies: tuple[Copy, ...]
     deleted: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()  # of retention, and where there was nothing to copy
-    notes: tuple[str, ...] = ()  # instances that nobody named and that have nothing to copy
+    notes: tuple[str, ...] = ()  # instances that were not named and have nothing to copy
 
     @property
     def ok(self) -> bool:
-        """Whether every snapshot asked for is there or on its way, and retention went through."""
+        """Whether every snapshot asked for is copied or under way, and retention succeeded."""
         return not self.failures and all(copy.outcome != Outcome.FAILED for copy in self.copies)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of `rdstune snapshots copy --json`, and the Lambda function's answer."""
+        """Return the document of `rdstune snapshots copy --json` and of the Lambda function."""
         return {
             "schema": SCHEMA,
             "from": self.job.source,
@@ -89,7 +89,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int
     of: int
@@ -100,11 +100,11 @@ def copy_snapshots(
     job: Job,
     *,
     profile: str | None = None,
-    poll: float = 30.0,  # seconds between two looks
+    poll: float = 30.0,  # seconds between checks
     sleep: Callable[[float], None] = time.sleep,
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> Report:
-    """Do the job. AwsError when a region cannot be asked at all."""
+    """Copy the snapshots. Raises AwsError when a region cannot be queried at all."""
     here = client("rds", Account(job.source, profile))
     there = client("rds", Account(job.destination, profile))
     sources = _sources(here, job)
@@ -131,7 +131,7 @@ def _sources(here: Any, job: Job) -> tuple[Snapshot, ...]:
 
 
 def _absent(job: Job, sources: tuple[Snapshot, ...]) -> Iterator[str]:
-    """Who was named and has nothing to copy: a wrong name or region must not look like safety."""
+    """Yield what has no snapshot: a wrong name or region must not look like success."""
     if not job.instances and not sources:
         yield f"no snapshot of any instance in {job.source}"
     for name in sorted(job.instances - {source.instance for source in sources}):
@@ -151,7 +151,7 @@ _CLUSTERS: Final = "snapshots of clusters are not copied"
 
 
 def _without_key(job: Job, sources: tuple[Snapshot, ...], profile: str | None) -> AwsError | None:
-    """Why encrypted snapshots cannot be copied, found out before anything is."""
+    """Return why encrypted snapshots cannot be copied, checked before anything is copied."""
     if not any(source.encrypted for source in sources):
         return None
     if job.kms_key is None:
@@ -170,16 +170,16 @@ def _without_key(job: Job, sources: tuple[Snapshot, ...], profile: str | None) -
 
 @dataclass(slots=True)
 class _Flight:
-    """A copy under way, started by us or found there."""
+    """A copy under way, started by us or found in progress."""
 
     source: Snapshot
-    outcome: Outcome  # what it is once it has arrived
+    outcome: Outcome  # its outcome once it has completed
     misses: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """Snapshots waiting for a place, copies under way, copies that are settled."""
+    """Snapshots waiting for a slot, copies under way, and finished copies."""
 
     job: Job
     there: Any
@@ -188,10 +188,10 @@ class _Run:
     flying: dict[str, _Flight] = field(default_factory=dict)
     done: list[Copy] = field(default_factory=list)
     percent: dict[str, int] = field(default_factory=dict)
-    busy: int = 0  # copies that the destination is receiving, from whomever
+    busy: int = 0  # copies that the destination is receiving, whoever started them
 
     def advance(self) -> bool:
-        """Look, settle what has arrived, start what has room. Whether there is more to wait for."""
+        """Poll, settle finished copies, start what fits; return whether to go on waiting."""
         if not self.waiting and not self.flying:
             return False
         landed = {one.identifier: one for one in api.snapshots(self.there, "manual")}
@@ -203,7 +203,7 @@ class _Run:
         return bool(self.waiting or self.flying)
 
     def progress(self, of: int) -> Progress:
-        """For people who wait."""
+        """Return the progress to show."""
         return Progress(done=len(self.done), of=of, moving=dict(self.percent))
 
     def _settle(self, landed: Mapping[str, Snapshot]) -> None:
@@ -238,12 +238,12 @@ class _Run:
             self._arrived(flight, copy)
 
     def _begin(self, source: Snapshot, name: str) -> bool:
-        """Ask for one copy. False when the destination has no room for more."""
+        """Request one copy. Return False when the destination has no room for more."""
         try:
             self._ask(source, name)
         except AwsError as error:
             if error.code == api.QUOTA and self.busy:
-                return False  # ask again when one of them has arrived
+                return False  # retry when one of them has completed
             self.waiting.remove(source)
             if error.code == api.ALREADY_EXISTS:
                 self.flying[name] = _Flight(source, Outcome.PRESENT)
@@ -295,7 +295,7 @@ _REPEAT: Final = "Look at its events, delete that copy, and run again."
 def _retain(
     there: Any, job: Job, sources: tuple[Snapshot, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Delete our copies beyond the newest few of the instances of this run: names, failures."""
+    """Delete all but the newest of our copies of this run's instances; return names, failures."""
     if job.keep is None:
         return (), ()
     deleted, failures = [], []
@@ -313,7 +313,7 @@ def _retain(
 
 
 def _delete(there: Any, name: str) -> bool:
-    """Whether we deleted it. Another run may be faster: gone or going is as good."""
+    """Delete a copy and return whether we did. If a concurrent run was faster, that is fine too."""
     try:
         api.delete_snapshot(there, name)
     except AwsError as error:

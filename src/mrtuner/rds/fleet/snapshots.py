@@ -1,8 +1,7 @@
-"""Which snapshots are copied to another region, how a copy is called, which old copies may go.
+"""Which snapshots to copy to another region, how copies are named, which old ones may go.
 
-All of it pure; `mrtuner.rds.fleet.snapshot_copy` does the calls. The name of a copy is made from
-its source alone, so that two runs at the same time ask for the same copy and AWS lets one of them
-make it.
+Pure functions; `mrtuner.rds.fleet.snapshot_copy` makes the calls. A copy's name is made from its
+source alone, so two concurrent runs ask for the same copy and AWS lets only one of them make it.
 """
 
 from __future__ import annotations
@@ -20,19 +19,20 @@ from mrtuner.errors import BadValue
 if TYPE_CHECKING:
     from mrtuner.aws.snapshots import Snapshot
 
-#: Copies that one region takes at once, whoever asks. Source: User Guide, Copying a DB snapshot.
+#: Copies that one region accepts at a time. Source: User Guide, Copying a DB snapshot.
 AT_ONCE: Final = 20
 
-#: A copy's own name; who copies it on, tags included, makes a snapshot with another name.
+#: A copy's own name; copying it again, tags included, makes a snapshot with another name.
 TAG_COPY: Final = "mrtuner:copy"
 TAG_REGION: Final = "mrtuner:source-region"
 TAG_INSTANCE: Final = "mrtuner:source-instance"
-TAG_RESOURCE: Final = "mrtuner:source-resource"  # DbiResourceId: another one for each life
+TAG_RESOURCE: Final = "mrtuner:source-resource"  # DbiResourceId: new for a re-created instance
 TAG_TAKEN: Final = "mrtuner:taken"  # when the source was taken, ISO 8601, UTC
 
-_LONGEST: Final = 255  # of a snapshot's identifier (SDK)
+_LONGEST: Final = 255  # a snapshot's identifier (SDK)
 _DIGITS: Final = 10  # of the digest at the end of a name
-#: Statuses from which none becomes available. Source: botocore's waiter DBSnapshotAvailable.
+#: Statuses from which a snapshot never becomes available. Source: botocore's waiter
+#: DBSnapshotAvailable.
 _LOST: Final = frozenset({
     "deleted", "deleting", "failed", "incompatible-restore", "incompatible-parameters",
 })  # fmt: skip
@@ -41,25 +41,25 @@ _KEY_ARN: Final = re.compile(r"arn:[\w-]+:kms:(?P<region>[\w-]+):")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to copy where.
+    """What to copy, and where to.
 
-    Refuses (BadValue) one region for both, a `keep` below 1, and a key of another region.
+    Raises BadValue for equal regions, a `keep` below 1, and a key of another region.
     """
 
     source: str  # region
     destination: str  # region
-    kms_key: str | None = None  # of the destination; every copy is encrypted with it
+    kms_key: str | None = None  # in the destination; every copy is encrypted with it
     keep: int | None = None  # copies of each instance; None deletes nothing
-    instances: frozenset[str] = frozenset()  # none named: all
-    wait: bool = True  # until the copies are whole
+    instances: frozenset[str] = frozenset()  # empty: all
+    wait: bool = True  # until the copies are complete
 
     def __post_init__(self) -> None:
-        # RDS keeps identifiers in lower case.
+        # RDS stores identifiers in lower case.
         object.__setattr__(self, "instances", frozenset(name.lower() for name in self.instances))
         if self.source == self.destination:
             raise BadValue(
                 f"source and destination are both {self.source}",
-                "Name another region with --to: a copy beside its source is lost with it.",
+                "Name another region with --to-region: a copy beside its source is lost with it.",
             )
         if self.keep is not None and self.keep < 1:
             raise BadValue(
@@ -76,12 +76,12 @@ class Job:
             )
 
     def wants(self, instance: str) -> bool:
-        """Whether snapshots of this instance are asked for."""
+        """Whether to copy snapshots of this instance."""
         return not self.instances or instance in self.instances
 
 
 def newest(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """The newest whole snapshot of each instance, copies of ours left out, by instance."""
+    """Return the newest complete snapshot of each instance, by instance, leaving out our copies."""
     best: dict[str, Snapshot] = {}
     for snapshot in snapshots:
         if not snapshot.available or snapshot.taken is None or is_copy(snapshot):
@@ -93,10 +93,10 @@ def newest(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
 
 
 def copy_name(source: Snapshot, region: str) -> str:
-    """What the copy of a snapshot of `region` is called: the same in every run.
+    """Return the name of the copy of a snapshot of `region`, the same in every run.
 
-    Region and words are for people; the digest tells apart snapshots that had the same name one
-    after the other, and names that differ only in signs which AWS takes in automated names alone.
+    Region and words are for people. The digest distinguishes snapshots that had the same name one
+    after the other, and names that differ only in characters allowed in automated names alone.
     """
     taken = _iso(_taken(source))
     digest = sha256(f"{source.arn} {taken}".encode()).hexdigest()[:_DIGITS]
@@ -106,7 +106,7 @@ def copy_name(source: Snapshot, region: str) -> str:
 
 
 def copy_tags(source: Snapshot, region: str) -> dict[str, str]:
-    """What marks a copy as ours and says what it is a copy of."""
+    """Return the tags that mark a copy as ours and identify its source."""
     return {
         TAG_COPY: copy_name(source, region),
         TAG_REGION: region,
@@ -117,12 +117,12 @@ def copy_tags(source: Snapshot, region: str) -> dict[str, str]:
 
 
 def is_copy(snapshot: Snapshot) -> bool:
-    """Whether we made it. The tag alone does not say so: tags can be copied, names cannot."""
+    """Whether we made it. Both tag and name must match: tags can be copied, names cannot."""
     return snapshot.kind == "manual" and snapshot.tags.get(TAG_COPY) == snapshot.identifier
 
 
 def under_way(snapshots: Iterable[Snapshot], region: str) -> int:
-    """Copies that `region` is receiving now from other regions, whoever started them."""
+    """Count the copies that `region` is receiving from other regions, whoever started them."""
     return sum(
         moving(snapshot) and (is_copy(snapshot) or snapshot.source_region not in {None, region})
         for snapshot in snapshots
@@ -130,17 +130,17 @@ def under_way(snapshots: Iterable[Snapshot], region: str) -> int:
 
 
 def moving(snapshot: Snapshot) -> bool:
-    """Whether it is not whole yet, but may become so."""
+    """Whether it is incomplete but may still complete."""
     return not snapshot.available and snapshot.status not in _LOST
 
 
 def expired(
     snapshots: Iterable[Snapshot], job: Job, sources: Iterable[Snapshot]
 ) -> tuple[Snapshot, ...]:
-    """Our whole copies of these sources' instances beyond the newest `job.keep` of each.
+    """Return our complete copies of the sources' instances beyond the newest `job.keep` of each.
 
-    What is still being made, has failed, or was made by others neither counts nor goes; nor do
-    copies of an instance that is gone, not even when a new one has its name.
+    Copies that are in progress, have failed, or were made by others are neither counted nor
+    deleted; nor are copies of a deleted instance, even if a new one has its name.
     """
     if job.keep is None:
         return ()
@@ -165,7 +165,7 @@ def _counts(copy: Snapshot, job: Job) -> bool:
 
 
 def _life(copy: Snapshot) -> tuple[str, str]:
-    """The instance that a copy is of, told apart from another of the same name."""
+    """Return what identifies the copied instance, even if another had the same name."""
     return copy.tags.get(TAG_INSTANCE, ""), copy.tags.get(TAG_RESOURCE, "")
 
 
@@ -180,5 +180,5 @@ def _taken(snapshot: Snapshot) -> datetime:
 
 
 def _iso(moment: datetime) -> str:
-    """To the millisecond, which is what AWS gives; sorts as time does."""
+    """Format to the millisecond, AWS's precision; sorts chronologically."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,8 +1,8 @@
-"""A calendar of maintenance windows in which instances that belong together take turns.
+"""A calendar of maintenance windows in which related instances take turns.
 
-Instances belong together when they are in one cluster, are a primary and its replicas, or carry
-the same value of a tag that the user names. Two of them should not be worked on at once, and work
-may run over the end of its window: so their windows are kept a gap apart.
+Instances are related when they are in one cluster, are a primary and its replicas, or carry the
+same value of a tag that the user names. Two of them should not be under maintenance at the same
+time, and maintenance may overrun its window: so their windows are kept a gap apart.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from mrtuner.aws.rows import Instance
 from mrtuner.rds.fleet.windows import WEEK, Window
 
 #: Minutes between the end of one window and the start of the next. One forced patch took 10 to
-#: 15 minutes, longer where instances queued; as long again as the shortest window leaves room.
+#: 15 minutes, longer where instances queued; a gap as long as the shortest window is enough.
 GAP: Final = 30
-_STEP: Final = 30  # minutes between two places that are tried
+_STEP: Final = 30  # minutes between two candidate times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One instance in the calendar. `groups` are what it must not share a time with others of."""
+    """One instance in the calendar; its window must stay clear of others in its `groups`."""
 
     identifier: str
     groups: frozenset[str]
     window: Window
     backup: Window | None = None
-    stays: bool = False  # moves only if it must: production, primaries
+    stays: bool = False  # moved only if it must be: production, primaries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """Two instances of one group whose windows are too near each other."""
+    """Two instances of one group whose windows are too close."""
 
     first: str
     second: str
@@ -42,7 +42,7 @@ class Clash:
     apart: int  # minutes; 0 when they touch or overlap
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the clash as JSON values."""
         return {
             "first": self.first,
             "second": self.second,
@@ -53,7 +53,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Another window for one instance; None where the week has no room for it."""
+    """A new window for one instance; None where the week has no room for it."""
 
     identifier: str
     now: Window
@@ -61,7 +61,7 @@ class Move:
 
     @property
     def command(self) -> str | None:
-        """What makes the move. Changing a window causes no outage unless it is moved to now."""
+        """The command that moves it. This causes no outage unless the new window is now."""
         if self.to is None:
             return None
         return (
@@ -70,7 +70,7 @@ class Move:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the move as JSON values."""
         return {
             "instance": self.identifier,
             "now": str(self.now),
@@ -82,7 +82,7 @@ class Move:
 def places(
     instances: Iterable[Instance], *, tag: str | None = None, stays: Iterable[str] = ()
 ) -> tuple[Place, ...]:
-    """Instances that have a window, with the groups they are in; those of `stays` move last."""
+    """Return the instances that have a window, with their groups; those in `stays` move last."""
     keep = frozenset(stays)
     return tuple(
         Place(
@@ -108,7 +108,7 @@ def _groups(instance: Instance, tag: str | None) -> Iterator[str]:
 
 
 def clashes(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Clash, ...]:
-    """Every two that are in one group and less than `gap` minutes apart."""
+    """Return every pair within a group that is less than `gap` minutes apart."""
     return tuple(
         Clash(
             first=one.identifier,
@@ -126,9 +126,9 @@ def _too_near(one: Place, other: Place, gap: int) -> bool:
 
 
 def staggered(calendar: Sequence[Place], *, gap: int = GAP) -> tuple[Move, ...]:
-    """As few moves as this order gives: those that stay come first, then by name.
+    """Return as few moves as this order gives: those that stay come first, then by name.
 
-    Every one keeps its window if no one before it is too near; else it goes to the nearest place
+    An instance keeps its window if no earlier one is too close; else it moves to the nearest time
     of the week, later before earlier, that is clear of its group and of its own backup.
     """
     settled: list[Place] = []
@@ -152,7 +152,7 @@ def _nearest(place: Place, settled: Sequence[Place], gap: int) -> Window | None:
 
 
 def _shifts() -> Iterator[int]:
-    """0, 30, -30, 60, -60 … minutes, once around the week."""
+    """Yield 0, 30, -30, 60, -60 … minutes, once around the week."""
     yield 0
     for distance in range(_STEP, WEEK // 2 + 1, _STEP):
         yield distance
@@ -164,7 +164,7 @@ def _at(place: Place, window: Window) -> Place:
 
 
 def to_dict(calendar: Sequence[Place], *, gap: int = GAP) -> Mapping[str, Any]:
-    """The whole calendar for JSON."""
+    """Return the whole calendar as JSON values."""
     return {
         "gap": gap,
         "clashes": [one.to_dict() for one in clashes(calendar, gap=gap)],

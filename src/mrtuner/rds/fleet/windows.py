@@ -1,8 +1,8 @@
-"""Maintenance and backup windows: when they are, on whose clock, and what they collide with.
+"""Maintenance and backup windows: when they open, in which time zone, and what they overlap.
 
-RDS writes them in UTC, weekly as ``sun:05:00-sun:05:30`` and daily as ``05:00-05:30``, at least
-30 minutes long, and the two of one instance must not overlap. Work that has begun may run over
-the end. Source: RDS API 2014-10-31, PreferredMaintenanceWindow and PreferredBackupWindow;
+RDS writes them in UTC, weekly as ``sun:05:00-sun:05:30`` and daily as ``05:00-05:30``. They last
+at least 30 minutes, and an instance's two windows must not overlap. Work may overrun the window.
+Source: RDS API 2014-10-31, PreferredMaintenanceWindow and PreferredBackupWindow;
 RDS User Guide, "Maintaining a DB instance".
 """
 
@@ -27,19 +27,19 @@ _DAILY: Final = re.compile(rf"{_TIME}-{_TIME}")
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One time at which a window is open; both ends aware."""
+    """One time span in which a window is open; both ends are timezone-aware."""
 
     start: datetime
     end: datetime
 
     def local(self, zone: tzinfo | None) -> Occurrence:
-        """The same on the clock of a time zone; None is this machine's."""
+        """Return the same span in a time zone; None is this machine's."""
         return Occurrence(self.start.astimezone(zone), self.end.astimezone(zone))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time that comes again every `period` minutes; weeks begin on Monday, 00:00 UTC."""
+    """A time span that recurs every `period` minutes; weeks begin on Monday, 00:00 UTC."""
 
     start: int  # minute of the period
     length: int  # minutes
@@ -47,7 +47,7 @@ class Window:
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """Read what RDS writes; BadValue for anything else and for less than 30 minutes.
+        """Parse RDS's notation; BadValue for anything else and for less than 30 minutes.
 
         >>> Window.parse("sun:23:45-mon:00:15")
         Window(start=10065, length=30, period=10080)
@@ -81,15 +81,15 @@ class Window:
 
     @property
     def weekly(self) -> bool:
-        """A maintenance window comes weekly, a backup window daily."""
+        """Whether it recurs weekly, as a maintenance window, or daily, as a backup window."""
         return self.period == WEEK
 
     def moved(self, minutes: int) -> Window:
-        """The same window, so much later."""
+        """Return the same window this many minutes later."""
         return Window((self.start + minutes) % self.period, self.length, self.period)
 
     def at_or_after(self, moment: datetime) -> Occurrence:
-        """The window that is open at a moment, or the next one; in UTC."""
+        """Return the occurrence that is open at a moment, or the next one; in UTC."""
         utc = moment.astimezone(UTC)
         monday = datetime(utc.year, utc.month, utc.day, tzinfo=UTC) - timedelta(days=utc.weekday())
         start = monday + timedelta(minutes=self.start - self.period)
@@ -98,7 +98,7 @@ class Window:
         return Occurrence(start, start + timedelta(minutes=self.length))
 
     def beginning_after(self, moment: datetime) -> Occurrence:
-        """The first window that begins at a moment or later; in UTC."""
+        """Return the first occurrence that begins at a moment or later; in UTC."""
         found = self.at_or_after(moment)
         if found.start >= moment:
             return found
@@ -106,9 +106,9 @@ class Window:
         return Occurrence(found.start + later, found.end + later)
 
     def distance(self, other: Window) -> int:
-        """Minutes between the two where they come closest; 0 when they touch or overlap.
+        """Return the minutes between the two where they are closest; 0 when they touch or overlap.
 
-        A daily window meets a weekly one on whatever day that is.
+        A daily window is compared on every day of the week.
 
         >>> Window.parse("sun:05:00-sun:05:30").distance(Window.parse("05:45-06:15"))
         15
@@ -120,7 +120,7 @@ class Window:
         return max(0, min(ahead - self.length, behind - other.length))
 
     def overlaps(self, other: Window) -> bool:
-        """Whether there is a moment in both."""
+        """Whether both are open at any moment."""
         period = min(self.period, other.period)
         ahead, behind = (other.start - self.start) % period, (self.start - other.start) % period
         return ahead < self.length or behind < other.length
@@ -137,7 +137,7 @@ def _written(minute: int, period: int) -> str:
 
 
 def zone_named(name: str | None) -> tzinfo | None:
-    """A time zone by its IANA name; None is this machine's own. BadValue for one unknown."""
+    """Return a time zone by IANA name, this machine's for None. BadValue if unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

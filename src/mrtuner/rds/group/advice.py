@@ -1,4 +1,4 @@
-"""Our advice for a live instance: the group that its class, version and storage ask for."""
+"""Our advice for a live instance: the group that fits its class, version and storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mrtuner.units import Bytes, GiB, pretty_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """The group we would make, what of it this server can take, and what to know about it."""
+    """The group we would make, the part of it that this server accepts, and notes on it."""
 
     design: Design
     settings: tuple[Setting, ...]
@@ -43,9 +43,10 @@ def advise(
     connections: int | None = None,
     dsn: str | None = None,
 ) -> Advised:
-    """The design for a target's class. A class unknown to us is looked up in EC2, and said.
+    """Return the design for a target's class; if we do not know it, EC2 is asked, with a note.
 
-    With a connection string, what the server's build lacks is left out, and said.
+    With a connection string, values that the server's build does not support are left out, with
+    a note.
     """
     known, notes = class_of(target, account)
     kept = None if connections is not None else _connections_in_force(target, account)
@@ -70,13 +71,13 @@ def advise(
 
 
 def _connections_in_force(target: Target, account: Account) -> str | None:
-    """What somebody has set max_connections to in the attached group; None for the default."""
+    """Return max_connections as set by a user in the attached group; None for the default."""
     rows = rds.parameters(client("rds", account), target.group, target.scope, source="user")
     return next((row.value for row in rows if row.name == "max_connections"), None)
 
 
 def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
-    """What holds where nobody said how many connections, and what a number would buy."""
+    """Return what holds when no number of connections was given, and what a number would gain."""
     if made.sessions is None:
         return ()
     command = f"rdstune apply {target.identifier} --workload {made.question.workload}"
@@ -85,7 +86,7 @@ def _of_sessions(made: Design, target: Target) -> tuple[str, ...]:
 
 
 def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
-    """Which values this server's build does not know, and why: lz4, zstd, io_uring."""
+    """Return the values that this server's build does not support, and why: lz4, zstd, io_uring."""
     with connect(dsn) as conn, translated():
         rows = conn.execute(
             "SELECT name, enumvals FROM pg_settings WHERE enumvals IS NOT NULL AND name = ANY(%s)",
@@ -99,9 +100,9 @@ def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def class_of(target: Target, account: Account) -> tuple[InstanceClass, tuple[str, ...]]:
-    """The target's class, or a known one of the same memory and vCPUs, with a note.
+    """Return the target's class, or a known one of equal memory and vCPUs with a note.
 
-    BadValue when there is neither.
+    Raises BadValue when there is neither.
     """
     try:
         return instance_class(target.class_name), ()
@@ -133,9 +134,9 @@ def _like(
 
 
 def refuse_overflow(made: Design, plan: Plan) -> str | None:
-    """Refuse a group whose values together do not fit the class, naming what is not ours.
+    """Refuse a group whose values together do not fit the class, naming those that are not ours.
 
-    A warning where what is attached does not fit either and the change takes nothing more.
+    Only warn where the attached values do not fit either and the change adds no memory.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     after = _size(made, values)
@@ -150,9 +151,10 @@ def refuse_overflow(made: Design, plan: Plan) -> str | None:
 
 
 def refuse_mistakes(plan: Plan, known: InstanceClass, source: str) -> tuple[str, ...]:
-    """Refuse what lint calls an error on this class; its warnings, in words.
+    """Refuse values that lint calls an error on this class; return its warnings as text.
 
-    Together with the group's other values. The methods are ours, so they are right.
+    The values are checked together with the group's other values. Apply methods are not checked:
+    we choose them.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     group = WrittenGroup(

@@ -1,7 +1,7 @@
 """Whether a group's worst case fits the memory of every class.
 
-Where AWS's own defaults break the ceiling already (5000 connections are allowed, each with
-work_mem), a group that makes it no worse is not blamed.
+A group is not blamed where AWS's own defaults already break the ceiling (they allow 5000
+connections, each with work_mem) and the group makes it no worse.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 _LARGEST: Final = 2**63
-#: Only bounds of WAL depend on the volume, and the budget has none of them.
+#: Only bounds of WAL depend on the volume, and WAL is not part of the budget.
 _SOME_STORAGE = Bytes(100 * GiB)
-#: Of the memory: what a group may add to a worst case that AWS's own defaults pass already. One
-#: more worker process is not what breaks it.
+#: Share of memory that a group may add to a worst case that AWS's own defaults already exceed:
+#: one more worker process is not what breaks it.
 _MORE: Final = Fraction(5, 100)
-#: Groups times sizes of machines.
+#: Cache size: groups times machine sizes.
 _KEPT: Final = 8192
 
 
 def check_budget(
     values: Mapping[str, str], family: Family, machines: Sequence[Machine]
 ) -> Iterator[Finding]:
-    """Findings that name the classes whose memory the group exceeds."""
+    """Yield findings that name the classes whose memory the group exceeds."""
     counted = _counted(values, family.major)
     if not counted:
         return
@@ -69,9 +69,9 @@ def keeps_budget(
     machines: Sequence[Machine],
     better: str,
 ) -> bool:
-    """Whether a group with `better` for one entry holds on every class on which it holds now.
+    """Whether a group with `better` for one entry still holds on every class where it holds now.
 
-    What cannot be read counts as not set. Without a family, as the newest of RDS for PostgreSQL.
+    Unreadable values count as not set. Without a family, the newest of RDS for PostgreSQL is used.
     """
     known = family or known_family(f"postgres{MAJORS[-2]}")
     now = {one.name: one.value for one in group.entries if one.value is not None}
@@ -84,7 +84,7 @@ def keeps_budget(
 
 
 def _readable(values: Mapping[str, str], machines: Sequence[Machine]) -> dict[str, str]:
-    """Those that give a number on every class."""
+    """Return the values that evaluate to a number on every class."""
 
     def gives(text: str) -> bool:
         try:
@@ -107,9 +107,9 @@ def _holds(values: Mapping[str, str], questions: Sequence[Question], machine: Ma
 def _shared(
     values: Mapping[str, str], question: Question, machines: Sequence[Machine]
 ) -> tuple[set[str], Finding | None]:
-    """The classes on which RDS would not start the server for its shared memory, and a finding.
+    """Return the classes where RDS would not start the server for its shared memory, and a finding.
 
-    A literal beyond small classes only is told already (`more-than-memory`).
+    A literal that exceeds only small classes is already reported (`more-than-memory`).
     """
     kinds = {one.instance_class.name: question.alike(one.instance_class) for one in machines}
     tried: dict[tuple[object, ...], Size] = {}
@@ -134,10 +134,10 @@ def _shared(
 
 
 def _questions(values: Mapping[str, str], family: Family) -> list[Question]:
-    """The ways to count sessions: every connection where the group says how many.
+    """Return the ways to count sessions: every connection where the group sets their number.
 
-    Else what the workload's usual number of them takes, of a few large or of many small sorts:
-    only a group that breaks both is blamed, since nobody says which it is for.
+    Otherwise the workload's usual sessions, with a few large or many small sorts. Only a group
+    that breaks both is blamed, since its workload is not known.
     """
     every = "max_connections" in values
     workloads = [Workload.MIXED] if every else [Workload.MIXED, Workload.OLAP]
@@ -148,7 +148,7 @@ def _questions(values: Mapping[str, str], family: Family) -> list[Question]:
 
 
 def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
-    """The numbers among them; of words only huge_pages matters to memory."""
+    """Return the numeric values; of the others only huge_pages affects memory."""
     known = parameters(major)
     return {
         name: value
@@ -160,7 +160,7 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
 def _broken(
     values: Mapping[str, str], questions: Sequence[Question], machine: Machine
 ) -> Size | None:
-    """The group on this class where it breaks the ceiling and is worse than the defaults."""
+    """Return the group's size on a class where it breaks the ceiling and is worse than defaults."""
     found = None
     for question in questions:
         found = _on(values, question, machine.instance_class)
@@ -172,7 +172,7 @@ def _broken(
 
 
 def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Size:
-    """Groups of one file are often alike."""
+    """Return the size of a group on a class; cached, as groups in one file are often alike."""
     return _size(frozenset(values.items()), question, each)
 
 

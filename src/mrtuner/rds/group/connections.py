@@ -1,8 +1,9 @@
-"""Where nobody says how many connections: what holds then, and what a number would buy.
+"""What holds when no number of connections is given, and what giving one would gain.
 
-max_connections is never lowered unasked: applications may need every one. RDS's default allows
-thousands, and no useful work_mem is left if all of them sort at the same moment. So the budget is
-one of a stated number of sessions (`Question.reckoned`); beyond them nothing is promised.
+max_connections is never lowered unless asked: applications may need every connection. RDS's
+default allows thousands, and no useful work_mem is left if all of them sort at the same time. So
+the budget counts a stated number of sessions (`Question.reckoned`); beyond them nothing is
+promised.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from mrtuner.units import Bytes, pretty_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """The connections that stay allowed on a class, and the sessions that are reckoned with."""
+    """The connections allowed on a class, and the sessions that the budget counts."""
 
-    allowed: tuple[int, int]  # max_connections in force, at the least and the most of memory
+    allowed: tuple[int, int]  # max_connections in force, at the least and the most memory
     reckoned: Reckoned
-    work_mem: Bytes  # what the rule gives then
+    work_mem: Bytes  # as the rule then gives
     work_mem_then: Bytes  # with --connections, as many as are active
-    worst: Bytes  # the rules' values with the sessions reckoned with
+    worst: Bytes  # the rules' values with the counted sessions
     worst_then: Bytes
-    kept: str | None  # what the group in force says of max_connections; None: the default does
+    kept: str | None  # max_connections as the group in force sets it; None: its default
 
     @property
     def promise(self) -> str:
-        """What stays as it is, what holds, and what does not, for people."""
+        """What stays unchanged, what holds, and what does not, as text."""
         whose = "RDS's default" if self.kept is None else f"what its group says, {self.kept}"
         count = self.reckoned.open
         opened = "all of them" if count >= self.allowed[0] else f"{count:,} of them"
@@ -39,7 +40,7 @@ class Sessions:
         )
 
     def buys(self, command: str) -> str:
-        """What a number of connections would buy, and the command that says it."""
+        """Return what a number of connections would gain, and the command that sets it."""
         now, then = pretty_bytes(self.worst), pretty_bytes(self.worst_then)
         more = ""
         if self.work_mem_then > self.work_mem:
@@ -52,13 +53,13 @@ class Sessions:
 
     @property
     def range(self) -> str:
-        """The connections allowed, one number where the memory's estimate makes no difference."""
+        """The connections allowed: one number where the memory estimate makes no difference."""
         low, high = self.allowed
         return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def sessions(question: Question, each: InstanceClass) -> Sessions | None:
-    """What is reckoned with on a class; None where somebody said how many connections."""
+    """Return the sessions counted on a class; None where the number of connections is given."""
     memory = question.memory_of(each)
     reckoned = question.reckoned(each, memory.low)
     if reckoned is None:
@@ -77,7 +78,7 @@ def sessions(question: Question, each: InstanceClass) -> Sessions | None:
 
 
 def _worst(answer: Solution) -> Bytes:
-    """The worst case [bytes]; a class has memory, so there is a budget."""
+    """Return the worst case [bytes]; a class has memory, so there is a budget."""
     return answer.budget.total if answer.budget else Bytes(0)
 
 

@@ -1,8 +1,8 @@
 """The main job's rules as a parameter group that stays right on every instance class.
 
-The rules are asked about each class (`mrtuner.rds.group.request`). What scales becomes a formula
-that is at or below the rule's value on every class that counts, at the least, the middle and the
-most of its estimated memory; the rest a literal.
+The rules are evaluated for each class (`mrtuner.rds.group.request`). Values that scale become
+formulas that stay at or below the rule's value on every class that counts, at the minimum, middle
+and maximum of its estimated memory; the others become literals.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from mrtuner.tuning.situation import Workload
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, MiB
 
-#: Of the room under the ceiling that work_mem may fill, tried in turn: the family's defaults and
-#: worker slots beyond the rule's number take some of it too.
+#: Share of the room under the ceiling that work_mem may fill, tried in this order: the family's
+#: defaults and worker slots beyond the rule's number take some of it too.
 ROOM: Final = (0.97, 0.9, 0.8, 0.6, 0.4)
-#: How much being near the rule on the class asked about counts, against one for every other.
+#: Weight of being close to the rule on the class asked about; every other class weighs 1.
 THIS_CLASS: Final = 300.0
-#: Taken where nobody names the volume's size.
+#: Used where the volume's size is not given.
 SOME_STORAGE: Final = Bytes(100 * GiB)
 #: The main job lets WAL take a tenth of the volume; here the volume is AllocatedStorage.
 WAL_SHARE: Final[Mapping[str, Fraction]] = {
@@ -51,11 +51,11 @@ class Setting:
     """One parameter of the group."""
 
     name: str
-    value: str  # the ParameterValue: a formula, or a literal in the parameter's base unit
+    value: str  # a formula, or a literal in the parameter's base unit
     method: Method
     reason: str
     scales: bool  # a formula: right on other classes too
-    share: float = 1.0  # of what the rule gives on the class asked about; a shape may give less
+    share: float = 1.0  # of the rule's value on the class asked about; a shape may give less
 
     @property
     def formula(self) -> Formula | None:
@@ -65,16 +65,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """A parameter group before it exists."""
+    """A parameter group before it is created."""
 
     question: Question
     instance_class: InstanceClass
     memory: Estimate
     settings: tuple[Setting, ...]
     advice: Mapping[str, Advice]  # the rules' answers for the class asked about
-    without: Mapping[str, str]  # always set by the main job, and not here: why
-    too_small: tuple[str, ...]  # classes that cannot hold these connections, whatever the values
-    sessions: Sessions | None  # reckoned with on this class; None where somebody said how many
+    without: Mapping[str, str]  # what the main job always sets but this group does not: why
+    too_small: tuple[str, ...]  # classes that cannot hold these connections with any values
+    sessions: Sessions | None  # counted on this class; None where connections are given
 
     @property
     def family(self) -> Family:
@@ -89,7 +89,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """One class with one of its estimated sizes of memory, and the rules' answer there."""
+    """One class at one of its estimated memory sizes, with the rules' answer there."""
 
     instance_class: InstanceClass
     memory: Bytes
@@ -97,7 +97,7 @@ class _Held:
 
     @property
     def variables(self) -> dict[str, int]:
-        """The machine as the rules name it."""
+        """The machine's variables as the rules name them."""
         return {"memory": self.memory, "cpus": self.instance_class.vcpus}
 
 
@@ -111,10 +111,10 @@ def design(
     smallest: str | None = None,
     kept: str | None = None,
 ) -> Design:
-    """A group for one class that holds on every other from `smallest` up (default: all).
+    """Return a group for one class that holds on every other from `smallest` up (default: all).
 
-    Without `connections` max_connections is left as it is: the class's default, or `kept`, what
-    the group in force says. The budget is then one of a stated number of sessions (`sessions`).
+    Without `connections`, max_connections stays as it is: the class's default or `kept`, the value
+    in the group in force. The budget then counts a stated number of sessions (`sessions`).
 
     Raises BadValue for an unknown family or class, DoesNotFit where the class asked about cannot
     hold the connections.
@@ -147,7 +147,7 @@ def design(
 def _within_budget(
     question: Question, chosen: InstanceClass, held: Sequence[_Held]
 ) -> tuple[list[Setting], tuple[str, ...]]:
-    """The settings with as much work_mem as every class can bear; classes that bear none."""
+    """Return settings with as much work_mem as every class can hold, and classes too small."""
     settings: list[Setting] = []
     broken: tuple[str, ...] = ()
     classes = tuple(dict.fromkeys(each.instance_class for each in held))
@@ -162,7 +162,7 @@ def _within_budget(
     rest = [each for each in held if each.instance_class.name not in broken]
     if chosen.name in broken or not rest:
         return settings, broken
-    settings, more = _within_budget(question, chosen, rest)  # those held the others down
+    settings, more = _within_budget(question, chosen, rest)  # those limited the others
     return settings, (*broken, *more)
 
 
@@ -177,7 +177,7 @@ def _offered(class_name: str, group: Family) -> InstanceClass:
 
 
 def _by_memory(name: str) -> tuple[int, str]:
-    """The least class first."""
+    """Sort key: least memory first."""
     return instance_class(name).memory, name
 
 
@@ -189,10 +189,10 @@ def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
 def _holding(
     question: Question, classes: Iterable[InstanceClass]
 ) -> tuple[list[_Held], tuple[str, ...]]:
-    """Every class at each size its memory may have; those that cannot hold, by name.
+    """Return every class at each possible memory size, and the names of those that are too small.
 
-    A class that is left less work_mem than PostgreSQL's default would hold every larger one down
-    to it. It counts as too small unless the first class, the one asked about, is no better off.
+    A class left with less work_mem than PostgreSQL's default would limit every larger one to that.
+    It counts as too small unless the first class, the one asked about, is no better off.
     """
     held: list[_Held] = []
     too_small: list[str] = []
@@ -217,7 +217,7 @@ def _holding(
 def _settings(
     question: Question, chosen: InstanceClass, held: Sequence[_Held], room: float
 ) -> list[Setting]:
-    """A setting for each parameter that changes on this class, or scales and changes elsewhere."""
+    """Return a setting for each parameter that changes here, or scales and changes elsewhere."""
     here = next(each for each in held if each.instance_class == chosen)
     kept = fixed(question.family)
     settings = []
@@ -225,7 +225,7 @@ def _settings(
         if name in kept or item.rule.suggestion:
             continue
         if name == "shared_buffers" and _as_in_force(item, here):
-            continue  # classes too small for so many buffers and sessions are named instead
+            continue  # classes too small for so many buffers and sessions are listed instead
         expression = _expression(name, held)
         if name == "effective_cache_size" and expression is not None:
             expression = _twentieths(item, here)
@@ -240,22 +240,22 @@ def _settings(
 
 
 def _expression(name: str, held: Sequence[_Held]) -> Expr | None:
-    """The rule's expression in base units where it scales and changes something somewhere."""
+    """Return the rule's expression in base units if it scales and changes a value on any class."""
     items = [each.solution.advice[name] for each in held]
     scaling = [item for item in items if item.changes and item.formula is not None]
     return scaling[0].expression if scaling else None
 
 
 def _as_in_force(item: Advice, here: _Held) -> bool:
-    """Whether a class has the rule's value already, but for rounding."""
+    """Whether a class already has the rule's value, within rounding."""
     value = _value(item, item.asked, here.variables)
     return isinstance(item.now, int) and NEAR * item.now <= value <= item.now / NEAR
 
 
 def _twentieths(item: Advice, here: _Held) -> Expr:
-    """The rule's value on this class as a share of memory in twentieths: 3/4 is fifteen.
+    """Return the rule's value on this class as a share of memory in twentieths: 3/4 is 15.
 
-    An estimate that takes no memory: small classes need not hold the others down.
+    Such an estimate allocates no memory, so small classes need not limit the others.
     """
     share = Fraction(_value(item, item.asked, here.variables) * (item.unit or 1), here.memory)
     return (MEMORY * Fraction(max(1, round(share * 20)), 20)).in_unit(item.unit or 1)
@@ -279,14 +279,14 @@ def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sa
 def _sample(
     question: Question, held: _Held, name: str, chosen: InstanceClass, room: float
 ) -> Sample:
-    """What the rule gives there, and the most that a formula may."""
+    """Return the rule's value there, and the upper limit for a formula."""
     item = held.solution.advice[name]
     value = most = _value(item, item.asked, held.variables)
     if name == "work_mem" and item.asked is not None:
         most = int(room * _value(item, uncapped(item.asked), held.variables))
         value = min(value, most)
     elif name == "max_worker_processes":
-        most = 2 * value  # a slot that nobody uses costs 112 kB, see the budget
+        most = 2 * value  # an unused slot costs 112 kB, see the budget
     machine = question.machine(held.instance_class, held.memory)
     least, most = _bounded(item, question.family.parameters[name], most)
     weight = THIS_CLASS if held.instance_class == chosen else 1.0
@@ -294,7 +294,7 @@ def _sample(
 
 
 def _bounded(item: Advice, known: FamilyParameter, most: int) -> tuple[int, int]:
-    """The least and the most that both PostgreSQL and RDS take."""
+    """Return the range that both PostgreSQL and RDS accept."""
     least = item.parameter.min or 0
     if known.bounds is not None:
         least, most = max(least, known.bounds[0]), min(most, int(known.bounds[1]))
@@ -302,7 +302,7 @@ def _bounded(item: Advice, known: FamilyParameter, most: int) -> tuple[int, int]
 
 
 def _value(item: Advice, wanted: Expr | None, machine: Mapping[str, int]) -> int:
-    """In base units, before it is rounded for people, and within the server's bounds."""
+    """Return the value in base units, before rounding for people, within the server's bounds."""
     if wanted is None:
         return int((item.target if item.changes else item.now) or 0)
     value = (wanted.in_unit(item.unit) if item.unit else wanted).evaluate(machine)
@@ -311,7 +311,7 @@ def _value(item: Advice, wanted: Expr | None, machine: Mapping[str, int]) -> int
 
 
 def uncapped(expression: Expr) -> Expr:
-    """Without constants that cap it: a cap is convention, the rest of work_mem is the budget."""
+    """Drop constants that cap it: a cap is convention, and work_mem is limited by the budget."""
     match expression:
         case Extreme(True, parts):
             return Extreme(True, tuple(part for part in parts if not isinstance(part, Constant)))
@@ -321,7 +321,7 @@ def uncapped(expression: Expr) -> Expr:
 
 
 def _within_storage(name: str, formula: Formula) -> Formula:
-    """WAL may not fill the volume: one more argument of LEAST."""
+    """Keep WAL from filling the volume, with one more argument of LEAST."""
     share = WAL_SHARE.get(name)
     if share is None:
         return formula
@@ -342,7 +342,7 @@ def _literal(group: Family, item: Advice) -> Setting:
 
 
 def _takes(known: FamilyParameter, value: Value | None) -> bool:
-    """Whether RDS would take the literal: it allows less than PostgreSQL for some."""
+    """Whether RDS accepts the literal: for some parameters it allows less than PostgreSQL."""
     try:
         known.check(known.literal(value or 0))
     except BadValue:
@@ -359,7 +359,7 @@ def _default_already(setting: Setting, group: Family) -> bool:
 
 
 def _without(question: Question, answer: Solution, settings: Sequence[Setting]) -> dict[str, str]:
-    """What the main job sets on every machine and this group does not; sessions apart."""
+    """Return what the main job always sets and this group does not, other than for sessions."""
     group, reasons = question.family, fixed(question.family)
     names = {setting.name for setting in settings}
     if question.connections is None:

@@ -1,7 +1,7 @@
 """Parameter groups in JSON and YAML: AWS's answers, CloudFormation templates, our own documents.
 
-JSON is read as the YAML that it is, so that every value has a line. Nothing is constructed from
-the tags: an intrinsic such as ``!Ref`` is a value that is not known here.
+JSON is parsed as YAML, its superset, so that every value has a line. Tags construct nothing: an
+intrinsic such as ``!Ref`` is a value that is not known here.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _PLAIN: Final = "tag:yaml.org,2002:"
 
 
 def read_json(text: str, source: str) -> tuple[WrittenGroup, ...]:
-    """Every group in a JSON document.
+    """Return every group in a JSON document.
 
-    Two things of JSON that YAML minds: tabs, which can only stand between the parts, and
-    characters escaped as a pair of surrogates.
+    Handles two things in JSON that YAML rejects: tabs, which are only valid between tokens, and
+    characters escaped as a surrogate pair.
     """
     paired = _SURROGATES.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
     return read_yaml(paired.replace("\t", " "), source)
 
 
 def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
-    """Every group in a YAML document. BadValue for text that is none."""
+    """Return every group in a YAML document. Raises BadValue for invalid YAML."""
     root = _composed(text, source)
     for find in (_answers, _resources, _terraform_json, _ours):
         groups = tuple(find(root, source))
@@ -48,7 +48,7 @@ def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
 
 
 _READABLE: Final = "Give one document of JSON or YAML."
-#: Lists and mappings within one another. A template's parameters stand at a depth of 5.
+#: Nesting limit of lists and mappings. A template's parameters are at a depth of 5.
 DEEPEST: Final = 100
 
 
@@ -70,9 +70,9 @@ def _composed(text: str, source: str) -> Node:
 
 
 def _require_shallow(events: Iterable[Event], source: str) -> None:
-    """BadValue for a document that is nested beyond all use: composing it would overflow the stack.
+    """Raise BadValue for excessive nesting, which would overflow the stack in composing.
 
-    Events come one after the other, whatever the depth.
+    Events come one after the other, however deep the document is.
     """
     from yaml.events import CollectionEndEvent, CollectionStartEvent
 
@@ -88,7 +88,7 @@ def _require_shallow(events: Iterable[Event], source: str) -> None:
 
 
 def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
-    """Of DescribeDBParameters: ``{"Parameters": […]}``, or the list alone."""
+    """Yield the groups of DescribeDBParameters: ``{"Parameters": […]}``, or the list alone."""
     rows = _items(root) or _items(_get(root, "Parameters"))
     if not rows or _get(rows[0], "ParameterName") is None:
         return
@@ -106,7 +106,7 @@ def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
 
 
 def _by_somebody(row: Node) -> bool:
-    """Set in this group: AWS lists every parameter of the family beside them."""
+    """Whether the value was set in this group: AWS lists the family's other parameters too."""
     return _text(_get(row, "Source")) in {None, "user"}
 
 
@@ -123,7 +123,7 @@ def _answered(row: Node) -> Entry:
 
 
 def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
-    """Of a CloudFormation template."""
+    """Yield the groups of a CloudFormation template."""
     resources = _pairs(_get(root, "Resources"))
     users = _users(resources)
     for name, resource in resources:
@@ -151,7 +151,7 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
 
 
 def _users(resources: Iterable[tuple[Node, Node]]) -> dict[tuple[str, str], list[User]]:
-    """The instances and clusters that are given a group, by the option and the group's name."""
+    """Return the instances and clusters that use each group, by the option and the group's name."""
     found: dict[tuple[str, str], list[User]] = {}
     given = [(name, _get(one, "Properties"), _text(_get(one, "Type"))) for name, one in resources]
     members: dict[str | None, list[tuple[str, ...]]] = {}
@@ -185,7 +185,7 @@ _GIVEN: Final = {
 
 
 def _named(node: Node | None) -> str | None:
-    """A name, or the logical name that `Ref` refers to."""
+    """Return a name, or the logical name that `Ref` refers to."""
     reference = _get(node, "Ref")
     if reference is None and node is not None and node.tag == "!Ref":
         return str(node.value)
@@ -199,12 +199,12 @@ def _classes(properties: Node | None) -> tuple[str, ...]:
 
 
 def _together(classes: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """The classes of a cluster's instances; none where one of them is not known."""
+    """Return the classes of a cluster's instances; none if any of them is unknown."""
     return tuple(dict.fromkeys(one for each in classes for one in each)) if all(classes) else ()
 
 
 def _branches(node: Node | None) -> tuple[str, ...]:
-    """What `Fn::If` gives, where both branches are literals."""
+    """Return the values of `Fn::If`, where both branches are literals."""
     whole = _get(node, "Fn::If")
     if whole is None and node is not None and node.tag == "!If":
         whole = node
@@ -215,7 +215,7 @@ def _branches(node: Node | None) -> tuple[str, ...]:
 
 
 def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
-    """Of Terraform's JSON syntax: one block, or a list of them."""
+    """Yield the groups of Terraform's JSON syntax: one block, or a list of them."""
     local = {_text(name): _text(value) for name, value in _pairs(_get(root, "locals"))}
 
     def set_by_terraform(row: Node) -> Entry:
@@ -242,7 +242,7 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
 
 
 def _ours(root: Node, source: str) -> Iterator[WrittenGroup]:
-    """Of `rdstune show --json` and `rdstune render --json`."""
+    """Yield the groups of `rdstune show --json` and `rdstune render --json`."""
     rows = _items(_get(root, "parameters"))
     if rows and all(_get(row, "name") is not None for row in rows):
         family = _text(_get(root, "family"))
@@ -278,7 +278,7 @@ def _entry(
 
 
 def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value:
-    """A string of Terraform's JSON: a template, as in its own syntax."""
+    """Return the value of a string in Terraform's JSON: a template, as in its native syntax."""
     if text is None:
         return None
     plain = plain_template(text)
@@ -290,7 +290,7 @@ def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value
 
 
 def plain_template(text: str) -> str | None:
-    """What a Terraform template gives, or None where it refers to something.
+    """Return the value of a Terraform template, or None where it refers to something.
 
     >>> plain_template("$${DBInstanceVCPU*2}"), plain_template("${var.memory}")
     ('${DBInstanceVCPU*2}', None)
@@ -317,7 +317,7 @@ def _items(node: Node | None) -> list[Node]:
 
 
 def _text(node: Node | None) -> str | None:
-    """A scalar as it is written; None for an intrinsic, a mapping and null."""
+    """Return a scalar as it is written; None for an intrinsic, a mapping and null."""
     from yaml import ScalarNode
 
     if not isinstance(node, ScalarNode) or node.tag == f"{_PLAIN}null":
@@ -329,7 +329,7 @@ def _text(node: Node | None) -> str | None:
 
 
 def _shown(node: Node | None) -> str:
-    """A value that is only known when the template runs, as it stands there."""
+    """Return the source text of a value that is only known when the template runs."""
     if node is None or node.tag == f"{_PLAIN}null":
         return "without a value"
     pairs = _pairs(node)

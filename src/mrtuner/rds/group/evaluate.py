@@ -1,4 +1,4 @@
-"""What a formula gives: the integer, its size, its bounds, and whether it can be meant so.
+"""Evaluate a formula: its integer value, its size, its bounds, and whether it is plausible.
 
 >>> from mrtuner.catalog import parameter
 >>> from mrtuner.formula.class_memory import given
@@ -32,14 +32,14 @@ _OF_MEMORY: Final = frozenset({
     "effective_cache_size", "gin_pending_list_limit", "min_dynamic_shared_memory",
     "vacuum_buffer_usage_limit",
 })  # fmt: skip
-#: Nobody means more of the memory than this in bytes; RDS does not start with more shared.
+#: No plausible value exceeds this share of memory; with more shared memory RDS does not start.
 MOST_MEANT: Final = Fraction(9, 10)
 _OF_MEMORY_TOO: Final = ("_mem", "_buffers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a formula may name, as far as it is known."""
+    """The variables that a formula may use, as far as they are known."""
 
     memory: Estimate | None = None  # DBInstanceClassMemory
     vcpus: int | None = None
@@ -48,14 +48,14 @@ class Machine:
     name: str | None = None  # the instance class
 
     def facts(self, memory: int | None) -> dict[str, int]:
-        """The variables that are known, with this much memory."""
+        """Return the known variables, with this much memory."""
         known = zip(VARIABLES, (memory, self.vcpus, self.storage, self.port), strict=True)
         return {name: value for name, value in known if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a value cannot be meant so.
+    """Why a value is not valid or not plausible.
 
     `code`: not-settable, takes-no-formula, out-of-range (the server's), not-allowed (RDS's own
     bounds), absurd.
@@ -68,23 +68,23 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A formula on one machine. Values count in the parameter's base unit."""
+    """The result of a formula on one machine. Values are in the parameter's base unit."""
 
     formula: str  # in canonical form
     parameter: str | None
     unit: str | None  # 8kB, kB, MB, ms, …
     machine: Machine
     value: int
-    low: int  # over the band of the memory's estimate
+    low: int  # over the range of the memory estimate
     high: int
     pretty: str | None  # the value as a size or a duration, for people
-    between: tuple[str, str] | None  # the same of low and high
+    between: tuple[str, str] | None  # low and high in the same form
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
     @property
     def size(self) -> Bytes | None:
-        """The value in bytes; None where it is no size or a special (-1)."""
+        """The value in bytes; None where it is not a size or is special (-1)."""
         return _size(self.value, self.unit)
 
 
@@ -95,10 +95,11 @@ def evaluate(
     parameter: Parameter | None = None,
     family: Family | None = None,
 ) -> Evaluation:
-    """A formula, or a plain integer, on a machine; as a parameter's value where one is given.
+    """Evaluate a formula, or a plain integer, on a machine, optionally as a parameter's value.
 
-    With a family, also by what RDS lets a group of that family hold.
-    FormulaError for a text that is no formula, MissingMachine where it names what is not known.
+    With a family, also check what RDS accepts in a group of that family.
+    Raises FormulaError for text that is not a formula, MissingMachine where it uses an unknown
+    variable.
     """
     parsed = parse(formula)
     low, value, high = _over_the_band(parsed, machine)
@@ -118,7 +119,7 @@ def evaluate(
 
 
 def _over_the_band(formula: Formula, machine: Machine) -> tuple[int, int, int]:
-    """The least, the likely and the largest value."""
+    """Return the lowest, the likely and the highest value."""
     memory = machine.memory
     sizes = (memory.low, memory.value, memory.high) if memory else (None,) * 3
     values = [formula.evaluate(machine.facts(size)) for size in sizes]
@@ -168,14 +169,14 @@ def _problems(
 
 
 def takes_formulas(parameter: Parameter) -> bool:
-    """Integers and Booleans; wal_compression, now an enum, still takes on and off."""
+    """Whether it is integer or Boolean; wal_compression, now an enum, still accepts on and off."""
     return parameter.vartype in {"integer", "bool"} or {"on", "off"} <= set(parameter.enum)
 
 
 def _bounds(
     values: tuple[int, ...], parameter: Parameter, family: Family | None
 ) -> Iterator[Problem]:
-    """What the server, else RDS, would say to the first value that it would not take."""
+    """Yield how the server, else RDS, would refuse the first value that it does not accept."""
     for value in values:
         found = _out_of_range(value, parameter) or _not_allowed(value, parameter, family)
         if found is not None:
@@ -193,7 +194,7 @@ def _out_of_range(value: int, parameter: Parameter) -> Problem | None:
 
 
 def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Problem | None:
-    """RDS's bounds are about integers; words such as on and off are spelt in other ways."""
+    """Check RDS's bounds, which apply to integers; words such as on and off vary in spelling."""
     if family is None or parameter.vartype != "integer":
         return None
     try:
@@ -204,14 +205,14 @@ def _not_allowed(value: int, parameter: Parameter, family: Family | None) -> Pro
 
 
 def is_memory(parameter: Parameter) -> bool:
-    """Whether it is a size of memory, of which there is no more than the machine has."""
+    """Whether it is an amount of memory, which cannot exceed the machine's."""
     return parameter.name in _OF_MEMORY or parameter.name.endswith(_OF_MEMORY_TOO)
 
 
 def _sense(
     formula: Formula, value: int, machine: Machine, parameter: Parameter
 ) -> Iterator[Problem]:
-    """Whether a part of the memory is more than the whole."""
+    """Yield a problem where a part of the memory exceeds the whole."""
     size, memory = _size(value, parameter.unit), machine.memory
     if not is_memory(parameter) or size is None or memory is None or size <= memory.value:
         return
@@ -227,13 +228,13 @@ def _sense(
 
 
 def _in_unit(formula: Formula, unit: int) -> str:
-    """The formula that gives in base units what this one gives in bytes."""
+    """Return the formula that gives in base units what this one gives in bytes."""
     factor = _factor(formula)
     return f": write {braces(VARIABLE, factor / unit)}" if factor and factor <= MOST_MEANT else ""
 
 
 def _factor(formula: Formula) -> Fraction | None:
-    """The number by which ``{DBInstanceClassMemory*…/…}`` multiplies the memory."""
+    """Return the factor by which ``{DBInstanceClassMemory*…/…}`` multiplies the memory."""
     if not isinstance(formula, Braces) or not formula.documented:
         return None
     factor = Fraction(1)

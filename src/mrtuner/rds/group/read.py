@@ -1,7 +1,7 @@
-"""Parameter groups out of files and out of AWS.
+"""Read parameter groups from files and from AWS.
 
-A file may be what ``aws rds describe-db-parameters`` printed, a CloudFormation template in JSON
-or YAML, a Terraform configuration, or a document of ours. A file can hold several groups.
+A file may be the output of ``aws rds describe-db-parameters``, a CloudFormation template in JSON
+or YAML, a Terraform configuration, or one of our documents. A file can hold several groups.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _READERS: Final[Mapping[str, Reader]] = {
     ".yml": documents.read_yaml,
     ".template": documents.read_yaml,
 }
-#: Endings of the files that can be read.
+#: Suffixes of the files that can be read.
 SUFFIXES: Final = tuple(_READERS)
 
 
 def is_file(target: str) -> bool:
-    """Whether a file is meant rather than a group: group names have no dot but the default ones."""
+    """Whether the target is a file and not a group: only default groups have a dot in the name."""
     return Path(target).suffix in _READERS or Path(target).exists()
 
 
 def read(path: Path) -> tuple[WrittenGroup, ...]:
-    """Every parameter group in a file; BadValue where there is none or the file is no such."""
+    """Return every parameter group in a file; BadValue for none or an unknown kind of file."""
     return read_text(read_file(path), suffix=path.suffix, source=str(path))
 
 
 def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...]:
-    """The same from text; the suffix says in what it is written."""
+    """Return every parameter group in a text; the suffix names its format."""
     reader = _READERS.get(suffix)
     if reader is None:
         raise BadValue(
@@ -62,7 +62,7 @@ def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...
 
 
 def read_live(client: Any, name: str, *, cluster: bool = False) -> WrittenGroup:
-    """What somebody has set in a group in AWS; AwsError with `not_found` where there is none."""
+    """Return a group's user-set values from AWS; AwsError with `not_found` if it does not exist."""
     from mrtuner.aws import rds
 
     scope = rds.Scope.CLUSTER if cluster else rds.Scope.INSTANCE

@@ -1,8 +1,8 @@
-"""The main job's question for one instance class, as RDS would run it.
+"""The main job's request for one instance class, as RDS would run it.
 
-Memory is DBInstanceClassMemory, a little less than the machine's: it is what formulas see, and
-what AWS leaves to PostgreSQL. In force are the family's defaults; what AWS lets nobody set is
-fixed; so a rule's answer is a change against what RDS itself would do.
+Memory is DBInstanceClassMemory, a little less than the machine's: it is what formulas use, and
+what AWS leaves to PostgreSQL. The family's defaults are in force, and what AWS does not let users
+set is fixed; so a rule's answer is a change against RDS's own configuration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mrtuner.tuning.situation import (
 from mrtuner.tuning.verdict import RULES, Change
 from mrtuner.units import Bytes, GiB
 
-#: Aurora's own storage changes what these mean. Source: Aurora User Guide, storage and parameters.
+#: Aurora's storage changes the meaning of these. Source: Aurora User Guide, storage and parameters.
 _AURORA: Final = {
     "shared_buffers": "Aurora sizes it itself: there is no kernel cache to leave memory to",
     "effective_cache_size": "Aurora sets it to its shared buffers: there is no other cache",
@@ -51,51 +51,51 @@ _WITHOUT_HUGE_PAGES: Final = {
     False: (".micro", ".small", ".medium"),
     True: ("t3.medium", "t3.large", "t4g.medium", "t4g.large"),
 }
-#: The family's own formula, over memory, comes nearer to the rule than any shape of ours.
+#: The family's own formula, based on memory, comes closer to the rule than any of our shapes.
 _LEFT_TO_RDS: Final = {"autovacuum_max_workers": "RDS grows it with memory itself"}
 
 
-#: Large enough to bound nothing: the group's formulas hold WAL to a share of AllocatedStorage.
+#: Large enough to limit nothing: the group's formulas limit WAL to a share of AllocatedStorage.
 _BOUNDED_BY_FORMULA: Final = Disk(Bytes(2**62), None)
-#: Fewer sessions than this are not reckoned with: the main job's rule gives no fewer either.
+#: Fewer sessions than this are never counted: the main job's rule gives no fewer either.
 FEWEST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reckoned:
-    """Sessions that the budget counts where nobody says how many there are."""
+    """The sessions that the budget counts when their number is not given."""
 
     open: int  # processes with memory of their own
-    active: int  # of them sort and hash at the same moment
+    active: int  # of these sort and hash at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked about every class of a family.
+    """The question to answer for every class of a family.
 
-    Where nobody says how many connections, max_connections stays what it is, the class's default
-    or what the group in force says (`kept`), and the budget is one of `reckoned` sessions. With
-    `every` it is one of every connection, as where somebody says how many.
+    When the number of connections is not given, max_connections stays as it is (the class's
+    default, or the value in the group in force, `kept`), and the budget counts `reckoned`
+    sessions. With `every` it counts every connection, as when their number is given.
     """
 
     family: Family
     workload: Workload
     connections: int | None
     storage: Bytes
-    kept: str | None = None  # max_connections of the group in force, not ours to set
+    kept: str | None = None  # max_connections in the group in force, not ours to change
     every: bool = False
 
     @property
     def aurora(self) -> bool:
-        """Whether storage is Aurora's own, without a volume that WAL could fill."""
+        """Whether the storage is Aurora's, without a volume that WAL could fill."""
         return self.family.engine.startswith("aurora")
 
     def memory_of(self, each: InstanceClass) -> Estimate:
-        """DBInstanceClassMemory, estimated."""
+        """Return the estimated DBInstanceClassMemory."""
         return class_memory(each, self.family.engine)
 
     def machine(self, each: InstanceClass, memory: Bytes) -> dict[str, int]:
-        """The class as formulas name it."""
+        """Return the class's variables as formulas name them."""
         return {
             "DBInstanceClassMemory": memory,
             "DBInstanceVCPU": each.vcpus,
@@ -104,18 +104,18 @@ class Question:
         }
 
     def alike(self, each: InstanceClass) -> tuple[object, ...]:
-        """Classes for which this is the same have the same answers."""
+        """Return a key: classes with the same key have the same answers."""
         return self.memory_of(each), each.vcpus, self.huge_pages(each, None)
 
     def in_force(
         self, each: InstanceClass, memory: Bytes, values: Mapping[str, str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Every parameter's value on a class, in base units, and whose it is, as `in_force`."""
+        """Return every parameter's value on a class and its origin, as `in_force` below does."""
         kept = {} if self.kept is None else {"max_connections": self.kept}
         return in_force(self.family, self.machine(each, memory), {**kept, **(values or {})})
 
     def situation(self, each: InstanceClass, memory: Bytes) -> Situation:
-        """What the rules are asked about this class."""
+        """Return the situation that the rules are given for this class."""
         running, origins = self.in_force(each, memory)
         reckoned = self.reckoned(each, memory)
         if reckoned is not None:
@@ -147,9 +147,9 @@ class Question:
         )
 
     def huge_pages(self, each: InstanceClass, wanted: str | None) -> HugePages | None:
-        """Whether RDS holds shared memory in huge pages on this class, with huge_pages = `wanted`.
+        """Whether RDS keeps shared memory in huge pages on this class, with huge_pages = `wanted`.
 
-        It then reserves as many as the instance needs, or does not start it.
+        If so, it reserves as many as the instance needs, or does not start it.
         """
         without = _WITHOUT_HUGE_PAGES[self.aurora]
         if wanted == "off" or each.name.removeprefix("db.").endswith(without):
@@ -157,30 +157,30 @@ class Question:
         return HugePages(None, "RDS User Guide")
 
     def answer(self, each: InstanceClass, memory: Bytes) -> Solution:
-        """Every rule's answer for this class, and the budget they make."""
+        """Return every rule's answer for this class, and the resulting budget."""
         return solve(self.situation(each, memory))
 
     def reckoned(self, each: InstanceClass, memory: Bytes) -> Reckoned | None:
-        """The sessions that the budget counts where nobody says how many; None for all there are.
+        """Return the sessions that the budget counts when no number is given; None to count all.
 
-        All connections open, and as many sorting at the same moment as the main job gives a
+        All connections are open, and as many sort at the same time as the main job assumes for a
         described machine of the workload. Where that leaves less work_mem than the server's own
-        default, or takes buffers away for page tables, fewer open: one for each 32 MB of memory,
-        then half of that, and so on.
+        default, or takes buffers away for page tables, fewer are open: one for each 32 MB of
+        memory, then half of that, and so on.
         """
         if self.connections is not None or self.every:
             return None
         return _reckoned(self.family.name, self.workload, self.kept, each, memory)
 
     def first_enough(self, each: InstanceClass, memory: Bytes) -> Reckoned:
-        """What `reckoned` finds, worked out anew."""
+        """Return `reckoned` without its cache."""
         running, origins = self.in_force(each, memory)
         usual = self._usual_connections()
         allowed = int(running["max_connections"])
         active = min(usual.evaluate({"memory": memory}) if usual else allowed, allowed)
         found = Reckoned(open=allowed, active=active)
         if int(running["shared_buffers"]) <= 0:
-            return found  # Aurora's default on a class far too small for Aurora: nothing fits
+            return found  # Aurora's default on a class far too small for it: nothing fits
         for count in (allowed, *_fewer(min(allowed, max(active, memory // A_SESSION)))):
             found = Reckoned(open=count, active=min(active, count))
             counted = {**running, "max_connections": str(count)}
@@ -202,7 +202,7 @@ class Question:
         return None
 
     def _reserved(self) -> dict[str, str]:
-        """Sessions that RDS keeps for itself and its own superusers, beside PostgreSQL's."""
+        """Return the sessions reserved for RDS and its superusers, besides PostgreSQL's."""
         known = ((name, self.family.parameters.get(name)) for name in OF_RDS)
         return {name: each.default for name, each in known if each and each.default}
 
@@ -211,7 +211,7 @@ class Question:
 def _reckoned(
     family_name: str, workload: Workload, kept: str | None, each: InstanceClass, memory: Bytes
 ) -> Reckoned:
-    """The volume does not matter: no part of the budget lies on it."""
+    """Cache `first_enough`. The volume's size does not matter: the budget has no storage in it."""
     question = Question(
         family=family(family_name),
         workload=workload,
@@ -223,14 +223,14 @@ def _reckoned(
 
 
 def _fewer_buffers(answer: Solution) -> bool:
-    """Whether the rules would make room for sessions by lowering shared_buffers, rounding apart."""
+    """Whether the rules would lower shared_buffers to make room for sessions, beyond rounding."""
     item = answer.advice["shared_buffers"]
     now, target = item.now, item.target
     return isinstance(now, int) and isinstance(target, int) and target < now * NEAR
 
 
 def _fewer(most: int) -> Iterator[int]:
-    """Half as many again and again, ten at last."""
+    """Yield the number halved again and again, and finally ten."""
     while most > FEWEST:
         yield most
         most //= 2
@@ -240,9 +240,9 @@ def _fewer(most: int) -> Iterator[int]:
 def in_force(
     family: Family, machine: Mapping[str, int], values: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Every parameter's value on a machine, in base units, and whose it is.
+    """Return every parameter's value on a machine, in base units, and where it comes from.
 
-    `values` are a group's own; below them lie the family's defaults, then PostgreSQL's.
+    `values` are the group's own; the fallbacks are the family's defaults, then PostgreSQL's.
     """
     by_default, of_default = _defaults(family, frozenset(machine.items()))
     running, origins = by_default.copy(), of_default.copy()
@@ -253,7 +253,7 @@ def in_force(
     return running, origins
 
 
-#: A lint tries some thousand values on the same sixty sizes of machines, three memories each.
+#: A lint tries some thousand values on the same sixty machine sizes, three memory sizes each.
 _KEPT: Final = 2048
 
 
@@ -261,7 +261,7 @@ _KEPT: Final = 2048
 def _defaults(
     family: Family, machine: frozenset[tuple[str, int]]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The same where nobody has set anything, to be copied and never changed."""
+    """Return `in_force` with nothing set by users. Cached: copy the result, never change it."""
     running: dict[str, str] = {}
     origins: dict[str, str] = {}
     for name, parameter in parameters(family.major).items():
@@ -275,7 +275,7 @@ def _defaults(
 
 
 def fixed(family: Family) -> dict[str, str]:
-    """What a customer cannot set in this family, and why."""
+    """Return what users cannot set in this family, and why."""
     refusals = {name: family.refusal(name) for name in {*RULES, *family.parameters}}
     reasons = {name: why for name, why in refusals.items() if why is not None} | _LEFT_TO_RDS
     if family.engine.startswith("aurora"):
@@ -291,7 +291,7 @@ def _of_postgresql(parameter: Parameter) -> str:
 
 
 def _evaluated(text: str, parameter: Parameter, machine: Mapping[str, int]) -> str:
-    """A ParameterValue as pg_settings would show it."""
+    """Return a ParameterValue as pg_settings would show it."""
     if is_formula(text):
         text = str(parse(text).evaluate(machine))
     if parameter.vartype == "bool":
@@ -300,7 +300,7 @@ def _evaluated(text: str, parameter: Parameter, machine: Mapping[str, int]) -> s
 
 
 def _enum_values(family: Family) -> dict[str, tuple[str, ...]]:
-    """What RDS's builds take, where it was seen; pg_settings of another build is a guess."""
+    """Return what RDS's builds accept, where known; another build's pg_settings is a guess."""
     known = parameters(family.major)
     return {
         name: tuple(each.strip() for each in parameter.allowed.split(","))

@@ -1,7 +1,7 @@
-"""What one group's values come to on every instance class, against the memory budget.
+"""The memory that one group's values need on every instance class, against the budget.
 
-A class holds when the worst case stays below the ceiling at the least, the middle and the most
-of its estimated memory, and no value leaves the bounds that the server takes.
+A group holds on a class when the worst case stays below the ceiling at the minimum, middle and
+maximum of its estimated memory, and every value is within the server's bounds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mrtuner.tuning.budget import Budget, Chosen, draw_up
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import Bytes, memory_unit
 
-#: RDS puts an instance into incompatible-parameters beyond it. Whether the share is of
-#: DBInstanceClassMemory or of all the machine's is not said: ours is the smaller.
+#: Beyond this RDS puts an instance into incompatible-parameters. Whether the share is of
+#: DBInstanceClassMemory or of all the machine's memory is not documented: ours is the smaller.
 #: Source: RDS User Guide, "Huge pages for RDS for PostgreSQL".
 MOST_SHARED: Final = Fraction(9, 10)
 
@@ -37,19 +37,19 @@ class Size:
     instance_class: InstanceClass
     memory: Estimate
     values: Mapping[str, str]  # the group's parameters, evaluated, in base units
-    budget: Budget  # at the size of memory where least is left
+    budget: Budget  # at the memory size where the least is left
     outside: tuple[str, ...]  # parameters whose value the server would refuse, with the bounds
-    shared: Fraction  # the most of its memory that shared memory may take
-    reckoned: Reckoned | None  # the sessions that the budget counts; None for all there are
+    shared: Fraction  # the largest share of memory that shared memory may take
+    reckoned: Reckoned | None  # the sessions that the budget counts; None for all
 
     @property
     def holds(self) -> bool:
-        """Within the ceiling, shared memory within its own, and every value within its bounds."""
+        """Whether all memory, shared memory and every value are within their limits."""
         return self.budget.fits and self.starts
 
     @property
     def starts(self) -> bool:
-        """Whether the server would start: few connections do not buy back shared memory."""
+        """Whether the server would start: fewer connections do not make up for shared memory."""
         return self.shared <= MOST_SHARED and not self.outside
 
     @property
@@ -65,7 +65,7 @@ def sizes(
     *,
     ceiling: float = USUAL_CEILING,
 ) -> list[Size]:
-    """A group's `values` (ParameterValues by name) on each class, smallest memory first."""
+    """Return the group's `values` (ParameterValues by name) on each class, least memory first."""
     if classes is None:
         classes = instance_classes(question.family.engine).values()
     found: dict[tuple[object, ...], Size] = {}
@@ -83,7 +83,7 @@ def on_class(
     *,
     ceiling: float = USUAL_CEILING,
 ) -> Size:
-    """A group's `values` on one class."""
+    """Return the size of a group's `values` on one class."""
     memory = question.memory_of(each)
     budgets, outside = [], []
     for size in dict.fromkeys((memory.low, memory.value, memory.high)):
@@ -128,7 +128,7 @@ def _budget(
 
 
 def _chosen(running: Mapping[str, str], major: int) -> Chosen:
-    """The values in force, as the main job's budget counts them."""
+    """Return the values in force, as the main job's budget counts them."""
     chosen = Chosen()
     for name, is_real, unit in _numbers(major):
         if not running.get(name):
@@ -142,13 +142,13 @@ def _chosen(running: Mapping[str, str], major: int) -> Chosen:
 
 @lru_cache(maxsize=4096)
 def _constant(size: int) -> Constant:
-    """Most parameters have their default on most classes."""
+    """Return a cached constant: most parameters have their default on most classes."""
     return Constant(size)
 
 
 @cache
 def _numbers(major: int) -> tuple[tuple[str, bool, int | None], ...]:
-    """The parameters that are numbers: name, whether it has decimals, bytes in its unit."""
+    """Return the numeric parameters: name, whether it has decimals, bytes in its unit."""
     return tuple(
         (name, one.vartype == "real", memory_unit(one.unit) if one.unit else None)
         for name, one in parameters(major).items()
@@ -159,7 +159,7 @@ def _numbers(major: int) -> tuple[tuple[str, bool, int | None], ...]:
 def _outside(
     running: Mapping[str, str], values: Mapping[str, str], question: Question
 ) -> list[str]:
-    """Parameters whose value PostgreSQL or RDS would refuse, with the bounds."""
+    """Return the parameters whose value PostgreSQL or RDS would refuse, with the bounds."""
     known = parameters(question.family.major)
     found = []
     for name in values:

@@ -1,11 +1,11 @@
-"""A parameter group as somebody wrote it down, whatever they wrote it in."""
+"""A parameter group as it is written in a file or stored in AWS."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-#: From this version on the first number alone is the major version.
+#: From this version on the major version is the first number alone.
 _ONE_NUMBER: Final = 10
 
 
@@ -13,16 +13,16 @@ _ONE_NUMBER: Final = 10
 class Entry:
     """One parameter of a group.
 
-    What AWS says of a parameter itself (`apply_type`, `allowed`, `modifiable`) is there where
-    the group was read from AWS, and None in a program.
+    `apply_type`, `allowed` and `modifiable` are AWS's own description of the parameter: set where
+    the group was read from AWS, None where it was read from a program.
     """
 
     name: str
-    value: str | None  # None: only known when the program runs; `unknown` is its text there
-    method: str | None = None  # immediate, pending-reboot; None where the format has no place
+    value: str | None  # None: only known when the program runs; `unknown` is its source text
+    method: str | None = None  # immediate, pending-reboot; None where the format does not have it
     line: int | None = None
     unknown: str = ""
-    either: tuple[str, ...] = ()  # what an unknown value may be: a ternary's literals
+    either: tuple[str, ...] = ()  # possible values of an unknown value: a ternary's literals
     apply_type: str | None = None
     allowed: str | None = None
     modifiable: bool | None = None
@@ -30,17 +30,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """An instance or a cluster of the same file that is given the group."""
+    """An instance or a cluster in the same file that uses the group."""
 
     name: str
-    class_names: tuple[str, ...] = ()  # what its class is, or may be; none where that is unknown
+    class_names: tuple[str, ...] = ()  # its class or possible classes; empty where unknown
     engine: str | None = None
     version: str | None = None
     line: int | None = None
 
     @property
     def family(self) -> str | None:
-        """The family that its engine and version need; None where the file does not say it."""
+        """The family that its engine and version need; None where the file does not give it."""
         first, _, rest = (self.version or "").partition(".")
         if self.engine is None or not first.isdigit():
             return None
@@ -50,17 +50,17 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGroup:
-    """One group with its parameters, in the order in which they stand."""
+    """One group with its parameters, in the order in which they are written."""
 
     entries: tuple[Entry, ...]
-    source: str  # a file's name, or how AWS was asked
+    source: str  # a file's name, or how AWS was queried
     name: str | None = None  # the group's, or the resource's where it has none of its own
-    family: str | None = None  # postgres17; None where the text does not say it
+    family: str | None = None  # postgres17; None where the text does not give it
     cluster: bool = False  # a DB cluster parameter group
     line: int | None = None
-    unread: tuple[str, ...] = ()  # what stands there and cannot be known without running it
+    unread: tuple[str, ...] = ()  # source texts that cannot be known without running the program
     users: tuple[User, ...] = ()
 
     def at(self, line: int | None) -> str:
-        """A place to jump to: ``main.tf:12``."""
+        """Return a location to jump to: ``main.tf:12``."""
         return self.source if line is None else f"{self.source}:{line}"

@@ -1,9 +1,8 @@
 """Parameter groups in Terraform and OpenTofu configurations.
 
-Read are the resources aws_db_parameter_group and aws_rds_cluster_parameter_group, and modules
-that are given a `family` and a list of `parameters`, as terraform-aws-modules/rds is; beside them
-the instances and clusters that are given the group. What refers to a variable is not known here,
-and said.
+Reads the resources aws_db_parameter_group and aws_rds_cluster_parameter_group, modules with a
+`family` and a list of `parameters` such as terraform-aws-modules/rds, and the instances and
+clusters that use the group. References to variables are not known here, and are reported.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.group.terraform_expressions import Node
 
 _RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
-#: Where a `parameter` block says nothing. Source: AWS provider, aws_db_parameter_group.
+#: Default of a `parameter` block. Source: AWS provider, aws_db_parameter_group.
 _METHOD: Final = "immediate"
 
 
@@ -44,7 +43,7 @@ class Attribute:
 
     @property
     def text(self) -> str | None:
-        """The value as a text, None where it is no known scalar."""
+        """The value as text, None where it is not a known scalar."""
         return written(self.value)
 
 
@@ -55,32 +54,32 @@ class Block:
     kind: str
     labels: tuple[str, ...]
     body: Node
-    attributes: Mapping[str, tuple[Node, int]]  # not evaluated, and their lines
+    attributes: Mapping[str, tuple[Node, int]]  # not evaluated, with their lines
     line: int
     scope: Scope
 
     def get(self, name: str) -> Attribute | None:
-        """An attribute, evaluated; None where it is absent."""
+        """Return an attribute, evaluated; None where it is absent."""
         found = self.attributes.get(name)
         return Attribute(evaluate(found[0], self.scope), found[1]) if found else None
 
     def value(self, name: str) -> Value:
-        """An attribute's value; None where it is absent."""
+        """Return an attribute's value; None where it is absent."""
         found = self.get(name)
         return found.value if found else None
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks in it."""
+        """The nested blocks."""
         return tuple(_blocks(self.body, self.scope))
 
     def text(self, name: str) -> str | None:
-        """An attribute's text; None where it is absent or not known."""
+        """Return an attribute's text; None where it is absent or not known."""
         return written(self.value(name))
 
 
 def read(text: str, source: str) -> tuple[WrittenGroup, ...]:
-    """Every group in a configuration. BadValue for text that is none."""
+    """Return every group in a configuration. Raises BadValue for text that is not Terraform."""
     try:
         return tuple(_read(text, source))
     except RecursionError:
@@ -123,7 +122,7 @@ def _resource(block: Block, label: str, source: str, *, cluster: bool) -> Writte
 
 
 def _dynamic(block: Block) -> list[Entry] | None:
-    """A `parameter` block for each item of a list that is known; None where it is not."""
+    """Return the entries of a `dynamic "parameter"` block; None where its list is not known."""
     items = _items(block.value("for_each"))
     content = next((one for one in block.blocks if one.kind == "content"), None)
     if items is None or content is None:
@@ -176,7 +175,7 @@ def _module(block: Block, label: str, source: str, rows: list[str]) -> WrittenGr
 
 
 def _listed(item: dict[str, Any], start: int, rows: list[str]) -> Entry:
-    """One object of a list; where it stands is looked for by its name, from the list on."""
+    """Return one object of a list; its line is found by searching for its name from the list on."""
     name, value = written(item.get("name")) or "", written(item.get("value"))
     quoted = f'"{name}"'
     lines = [*range(start, len(rows) + 1), *range(1, start)]
@@ -205,10 +204,10 @@ def _expression(value: Value) -> str:
     return "not a text"
 
 
-# Who is given a group.
+# Users of a group.
 
 
-#: Where each kind of resource names the group that it is given, and of which kind that is.
+#: The attribute in which each kind of resource names its group, and the kind of that group.
 _GIVEN: Final = {
     "aws_db_instance": ("parameter_group_name", "aws_db_parameter_group"),
     "aws_rds_cluster_instance": ("db_parameter_group_name", "aws_db_parameter_group"),
@@ -217,7 +216,7 @@ _GIVEN: Final = {
 
 
 class _Users:
-    """The instances and clusters of a configuration, by the group that they are given."""
+    """A configuration's instances and clusters, by the group that they use."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._found: dict[tuple[str, str], list[User]] = {}
@@ -233,7 +232,7 @@ class _Users:
                         self._found.setdefault((of, name), []).append(user)
 
     def given(self, group: WrittenGroup, label: str) -> WrittenGroup:
-        """The group with those who are given it, by its name or by a reference to it."""
+        """Return the group with its users, found by its name or by a reference to it."""
         kind = next(kind for kind, cluster in _RESOURCES.items() if cluster == group.cluster)
         names = (f"{kind}.{label}", f'"{group.name}"')
         return replace(
@@ -242,7 +241,7 @@ class _Users:
 
 
 def _group_named(value: Value, kind: str) -> Iterator[str]:
-    """A group as it is named: ``aws_db_parameter_group.app``, or its name in quotes."""
+    """Yield the names that refer to a group: ``aws_db_parameter_group.app``, or a quoted name."""
     if isinstance(value, Unknown):
         reference = re.search(rf"\b{kind}\.[\w-]+", value.text)
         if reference:
@@ -252,7 +251,7 @@ def _group_named(value: Value, kind: str) -> Iterator[str]:
 
 
 def _members(blocks: Sequence[Block]) -> dict[str, tuple[str, ...]]:
-    """The classes of each cluster's instances; none where one of them is not known."""
+    """Return the classes of each cluster's instances; none if any of them is unknown."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for block in blocks:
         if block.kind == "resource" and block.labels[:1] == ("aws_rds_cluster_instance",):
@@ -284,7 +283,7 @@ def _user(block: Block, name: str) -> User:
 
 
 def expression(text: str, variables: Mapping[str, Value]) -> Value:
-    """The value of an expression alone, as it stands in a string of Terraform's JSON."""
+    """Return the value of a standalone expression, as in a string of Terraform's JSON."""
     source = f"x = {text}"
     try:
         [(node, _)] = _attributes(_tree(source)).values()

@@ -1,10 +1,10 @@
-"""What an expression of Terraform gives, as far as it can be known without running it.
+"""Evaluate Terraform expressions, as far as possible without running Terraform.
 
     evaluate(node, Scope(text=text, locals={"pages": …}))
 
-Literals, arithmetic, comparisons, ternaries, templates, lists and objects, `local.…` of the same
-file, and a few functions are understood. A ternary whose condition is not known gives `Either`;
-whatever else is not known gives `Unknown` with the expression's own text.
+It understands literals, arithmetic, comparisons, ternaries, templates, lists and objects,
+`local.…` of the same file, and a few functions. A ternary with an unknown condition gives
+`Either`; anything else that is unknown gives `Unknown` with the expression's own text.
 Source: HCL native syntax specification, "Expressions"; Terraform language, "Functions".
 """
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 #: A known value: str, Fraction, bool, None, list, dict; or one of the two below.
 Value = Any
 
-#: More combinations of ternaries than these are not followed.
+#: Most combinations of ternaries that are followed.
 _MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What only a run tells, as it stands there."""
+    """A value that is only known at run time, as its source text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of these: a ternary whose condition only a run tells."""
+    """One of several values: a ternary whose condition is only known at run time."""
 
     options: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean in a file."""
+    """The meaning of names in a file."""
 
     text: str  # of the whole file
     locals: Mapping[str, Node] = field(default_factory=dict)
@@ -57,11 +57,11 @@ class Scope:
 
 
 class _NotKnown(Exception):
-    """Evaluation ends in something that only a run tells."""
+    """The value is only known at run time."""
 
 
 def evaluate(node: Node, scope: Scope) -> Value:
-    """The value of an expression. RecursionError where it is nested beyond all use."""
+    """Return the value of an expression. RecursionError where it is nested too deeply."""
     try:
         return _evaluated(node, scope)
     except (_NotKnown, ArithmeticError, LookupError, TypeError, ValueError):
@@ -69,7 +69,7 @@ def evaluate(node: Node, scope: Scope) -> Value:
 
 
 def written(value: Value) -> str | None:
-    """A value as Terraform gives it to a provider that wants a text; None for what is no scalar."""
+    """Return a value as Terraform passes it to a provider as text; None if it is not a scalar."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -82,7 +82,7 @@ def written(value: Value) -> str | None:
 
 
 def texts(value: Value) -> tuple[str, ...]:
-    """Every text that a value may be; none where that is not known."""
+    """Return every text that a value may be; none where that is not known."""
     options = value.options if isinstance(value, Either) else (value,)
     found = [written(option) for option in options]
     return () if None in found else tuple(dict.fromkeys(text for text in found if text is not None))
@@ -96,7 +96,7 @@ def _evaluated(node: Node, scope: Scope) -> Value:
 
 
 def _parts(node: Node) -> list[Node]:
-    """The expressions in a node, without its marks, line ends and comments."""
+    """Return the expressions in a node, without punctuation, line ends and comments."""
     return [
         each
         for each in node.children
@@ -150,7 +150,7 @@ def _either(values: Sequence[Value]) -> Value:
 
 
 def _with_each(compute: Callable[..., Value], *values: Value) -> Value:
-    """The same computation with every option of what may be one thing or another."""
+    """Apply a computation to every combination of possible values."""
     choices = [each.options if isinstance(each, Either) else (each,) for each in values]
     if math.prod(map(len, choices)) > _MOST:
         raise _NotKnown
@@ -170,7 +170,7 @@ def _unary(node: Node, scope: Scope) -> Value:
 
 
 def _number_of(value: Value) -> Fraction:
-    """Texts become numbers where numbers are wanted."""
+    """Convert text to a number where a number is expected."""
     if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
         raise _NotKnown
     return Fraction(value)
@@ -181,7 +181,7 @@ def _arithmetic(compute: Callable[[Fraction, Fraction], Value]) -> Callable[[Val
 
 
 def _remainder(left: Fraction, right: Fraction) -> Fraction:
-    """With the sign of the dividend, as in Go."""
+    """Return the remainder with the sign of the dividend, as in Go."""
     return left - right * math.trunc(left / right)
 
 
@@ -255,7 +255,7 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def unescaped(text: str) -> str:
-    r"""The text of a quoted template.
+    r"""Return the text of a quoted template.
 
     >>> unescaped(r"$${DBInstanceVCPU*2} \"x\"")
     '${DBInstanceVCPU*2} "x"'
@@ -315,7 +315,7 @@ def _is_local(node: Node) -> bool:
 
 
 def _local(name: str, scope: Scope) -> Value:
-    """A local's value; what refers to itself is not known."""
+    """Return a local's value; unknown if it refers to itself."""
     if name not in scope.locals or name in scope.open:
         raise _NotKnown
     return _evaluated(scope.locals[name], replace(scope, names={}, open=scope.open | {name}))
@@ -355,7 +355,7 @@ def _call(node: Node, scope: Scope) -> Value:
 
 
 def _tried(arguments: Sequence[Node], scope: Scope) -> Iterator[Value]:
-    """The first that can be had. What is not known here might be had by a run: so no further."""
+    """Yield the first known value, and stop at an unknown one: at run time it might be known."""
     for each in arguments:
         found = evaluate(each, scope)
         if not isinstance(found, Unknown):
@@ -365,7 +365,7 @@ def _tried(arguments: Sequence[Node], scope: Scope) -> Iterator[Value]:
 
 
 def _refers_to(node: Node, names: Mapping[str, Value]) -> bool:
-    """Whether an expression is about something that is known as a whole, an attribute of it."""
+    """Whether an expression reads an attribute of something whose value is fully known."""
     firsts = [one for one in node.iter_subtrees() if one.data == "identifier"]
     return any(str(one.children[0]) in names for one in firsts)
 
@@ -439,7 +439,7 @@ _KINDS: Final[Mapping[str, Callable[[Any, Scope], Value]]] = {
 
 
 def _text(node: Node, scope: Scope) -> str:
-    """The expression as it stands there; of a template what is between its quotes."""
+    """Return the expression's source text; for a template, the text between its quotes."""
     text = scope.text[node.meta.start_pos : node.meta.end_pos].strip()
     whole = re.fullmatch(r'"\$\{([^{}]*)\}"', text)
     quoted = re.fullmatch(r'"((?:[^"\\]|\\.)*)"', text)

@@ -1,4 +1,4 @@
-"""The parameters of a group family, as the lab's groups hold them."""
+"""The parameters of a group family, as the lab's groups contain them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mrtuner.rds.lab.faults import invalid_value
 
 @cache
 def entries(name: str, *, cluster: bool) -> Mapping[str, FamilyParameter]:
-    """The parameters that groups of a family list, by name.
+    """Return the parameters that groups of a family list, by name.
 
-    A DB cluster group lists all of them; a DB group leaves out those that Aurora keeps for its
-    clusters. A family that is not known is refused as RDS refuses it.
+    A DB cluster group lists all of them; a DB group omits those that Aurora keeps in its cluster
+    groups. An unknown family is refused as RDS refuses it.
     """
     if name not in families():
         raise invalid_value(f"ParameterGroupFamily {name} is not a valid parameter group family")
@@ -23,7 +23,7 @@ def entries(name: str, *, cluster: bool) -> Mapping[str, FamilyParameter]:
 
 
 def defaults(name: str, *, cluster: bool) -> dict[str, str]:
-    """The values of a family's default group."""
+    """Return the values of a family's default group."""
     return {
         each.name: each.default
         for each in entries(name, cluster=cluster).values()

@@ -1,7 +1,7 @@
-"""The lab's time: it runs `speed` times faster than the wall's, and can be moved ahead.
+"""The lab's clock: it runs `speed` times faster than real time, and can be moved ahead.
 
-What is to happen later is put down here and happens, in order, at its own moment: an event that
-falls into a week that was skipped carries the time it would have had.
+Future events are scheduled here and happen in order, each at its own time: an event that falls
+into a week that was skipped carries the time it would have had.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Action = Callable[[], None]
 
 @dataclass(order=True, slots=True)
 class Task:
-    """An action and its moment; `order` keeps those of one moment in the order of their making."""
+    """An action and its time; `order` keeps tasks due at the same time in scheduling order."""
 
     due: datetime
     order: int
@@ -26,9 +26,9 @@ class Task:
 
 
 class Clock:
-    """UTC time of the lab, and what is due. Not thread-safe: the lab's lock guards it.
+    """UTC time in the lab, and its scheduled tasks. Not thread-safe: the lab's lock guards it.
 
-    `wall` gives seconds that never go back; tests may give their own.
+    `wall` returns seconds that never decrease; tests may pass their own.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew at the start and at the usual speed, with nothing put down."""
+        """Start again at the initial time and usual speed, with nothing scheduled."""
         self.speed = self._usual
         self._start = self._given or datetime.now(UTC)
         self._origin = self._wall()
@@ -53,28 +53,28 @@ class Clock:
         self._tasks: list[Task] = []
 
     def now(self) -> datetime:
-        """The lab's time; inside an action, the moment for which it was put down."""
+        """Return the lab's time; inside an action, the time for which it was scheduled."""
         return self._present or self._running()
 
     def advance(self, delta: timedelta) -> None:
-        """Jump ahead; what falls due on the way is run by the next `run_due`."""
+        """Jump ahead; tasks that become due are run by the next `run_due`."""
         self._skipped += delta
 
     def go_on_at(self, speed: float) -> None:
-        """From this moment on, run `speed` times as fast as the wall's clock."""
+        """From now on, run `speed` times as fast as real time."""
         self._start, self._skipped = self._running(), timedelta()
         self._origin, self.speed = self._wall(), speed
 
     def after(self, seconds: float, action: Action) -> None:
-        """Run `action` in so many seconds of the lab."""
+        """Run `action` after this many seconds of lab time."""
         self.at(self.now() + timedelta(seconds=seconds), action)
 
     def at(self, moment: datetime, action: Action) -> None:
-        """Run `action` at a moment of the lab."""
+        """Run `action` at a given lab time."""
         heapq.heappush(self._tasks, Task(moment, next(self._order), action))
 
     def run_due(self) -> None:
-        """Run everything whose moment has come, earliest first."""
+        """Run every task that is due, earliest first."""
         while self._tasks and self._tasks[0].due <= self._running():
             task = heapq.heappop(self._tasks)
             self._present = task.due
@@ -84,7 +84,7 @@ class Clock:
                 self._present = None
 
     def wait(self) -> float | None:
-        """Seconds of the wall until the next task; None when there is none."""
+        """Return the real seconds until the next task; None when there is none."""
         if not self._tasks:
             return None
         left = (self._tasks[0].due - self._running()).total_seconds()

@@ -1,4 +1,4 @@
-"""DB clusters: Aurora, whose members are made one by one, and Multi-AZ DB clusters of three.
+"""DB clusters: Aurora, with members created one by one, and Multi-AZ DB clusters of three.
 
 Source: botocore's RDS model; the RDS and Aurora User Guides on cluster parameter groups (a
 Multi-AZ DB cluster takes values only from its cluster group), on failover, and RebootDBCluster,
@@ -21,7 +21,7 @@ from mrtuner.rds.lab.windows import check_windows
 from mrtuner.rds.lab.world import Cluster, Instance, Region, tag_list, tags
 
 _FILTERS: Final = ("db-cluster-id", "engine", "db-cluster-resource-id", "domain")
-#: API name: field, for what ModifyDBCluster changes here; always at once (simplified).
+#: API name: field, for what ModifyDBCluster changes here; always immediately (simplified).
 _CHANGES: Final = {
     "PreferredBackupWindow": "backup_window",
     "PreferredMaintenanceWindow": "maintenance_window",
@@ -36,7 +36,7 @@ _CHANGES: Final = {
 
 
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBCluster; one of RDS for PostgreSQL makes its three members at once."""
+    """CreateDBCluster; a Multi-AZ DB cluster creates its three members itself."""
     engine = params["Engine"]
     if engine not in instances.ENGINES:
         raise invalid_value(f"Invalid DB engine: {engine}")
@@ -66,7 +66,7 @@ def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def modify(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """ModifyDBCluster: another cluster group waits for a reboot of each member."""
+    """ModifyDBCluster: a new cluster group waits for a reboot of each member."""
     cluster = _available(region, params["DBClusterIdentifier"])
     changes = {field: params[name] for name, field in _CHANGES.items() if name in params}
     if "DBClusterParameterGroupName" in params:
@@ -78,7 +78,7 @@ def modify(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """RebootDBCluster: all members of a Multi-AZ DB cluster."""
+    """RebootDBCluster: reboots all members of a Multi-AZ DB cluster."""
     cluster = _available(region, params["DBClusterIdentifier"])
     if cluster.aurora:
         raise invalid_combination("RebootDBCluster is for Multi-AZ DB clusters")
@@ -90,7 +90,7 @@ def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fail_over(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """FailoverDBCluster: to the member named, or to the first reader by promotion tier."""
+    """FailoverDBCluster: to the named member, or to the first reader by promotion tier."""
     cluster = _available(region, params["DBClusterIdentifier"])
     readers = [each for each in region.members(cluster) if each.identifier != cluster.writer]
     target = params.get("TargetDBInstanceIdentifier")
@@ -110,7 +110,7 @@ def fail_over(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DeleteDBCluster: Aurora's members have to go first."""
+    """DeleteDBCluster: Aurora's members have to be deleted first."""
     cluster = region.cluster(params["DBClusterIdentifier"])
     members = region.members(cluster)
     if cluster.protected:
@@ -126,7 +126,7 @@ def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row(region: Region, cluster: Cluster) -> Row:
-    """The cluster as DescribeDBClusters shows it."""
+    """Return the cluster as DescribeDBClusters shows it."""
     writer = region.instances.get(cluster.writer or "")
     host = f"{cluster.identifier}.cluster-clab0000rds0.{region.name}.rds.amazonaws.com"
     real = writer is not None and region.world.servers is not None
@@ -192,7 +192,7 @@ def _new(region: Region, identifier: str, engine: str, params: Mapping[str, Any]
 
 
 def _three_members(region: Region, cluster: Cluster) -> None:
-    """A writer and two readable standbys, each in a zone of its own."""
+    """Create a writer and two readable standbys, each in its own zone."""
     for number, zone in enumerate("abc", start=1):
         instances.create_member(
             region,

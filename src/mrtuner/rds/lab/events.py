@@ -1,8 +1,8 @@
-"""Events: told as they happen, kept for 14 days, and DescribeEvents.
+"""Events: recorded as they happen, kept for 14 days, and DescribeEvents.
 
 Source of numbers and categories: RDS User Guide, "Amazon RDS event categories and event
-messages" (by way of our reference, section 5); the wording of messages is ours where the guide
-leaves room, so match on nothing but what a category says.
+messages" (through our reference, section 5). Where the guide leaves the wording open, messages
+are ours, so match only on what a category says.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""What RDS answers when it refuses: a code that programs match on, and a message for people.
+"""RDS's refusals: a code for programs to match on, and a message for people.
 
 Codes and HTTP statuses of shapes in botocore's model come from there (`wire.Protocol.status`).
-Texts are those of public reports where there are any (an unknown parameter, a default group, a
-family that is unknown or does not fit, a static parameter set at once); the others are guessed.
+Texts come from public reports where there are any (an unknown parameter, a default group, a
+family that is unknown or does not fit, a static parameter set with `immediate`); the others are
+guessed.
 """
 
 from __future__ import annotations
 
 
 class Fault(Exception):
-    """One refusal of the service."""
+    """One refusal by the service."""
 
     def __init__(self, code: str, message: str, status: int | None = None) -> None:
         super().__init__(f"{code}: {message}")
@@ -19,22 +20,25 @@ class Fault(Exception):
 
 
 def invalid_value(message: str) -> Fault:
-    """A value, name or type that RDS does not take."""
+    """Return the fault for a value, name or type that RDS does not accept."""
     return Fault("InvalidParameterValue", message)
 
 
 def invalid_combination(message: str) -> Fault:
-    """Parameters that do not go together."""
+    """Return the fault for parameters that conflict."""
     return Fault("InvalidParameterCombination", message)
 
 
 def throttled() -> Fault:
-    """Too many calls. Source: RDS API Reference, Common errors (the code is `Throttling`)."""
+    """Return the fault for too many calls.
+
+    Source: RDS API Reference, Common errors (the code is `Throttling`).
+    """
     return Fault("Throttling", "Rate exceeded")
 
 
 def denied(service: str, action: str, account: str, region: str) -> Fault:
-    """What IAM answers without a policy for the action."""
+    """Return IAM's answer when no policy allows the action."""
     return Fault(
         "AccessDenied",
         f"User: arn:aws:iam::{account}:user/lab is not authorized to perform: {service}:{action}"

@@ -1,7 +1,7 @@
-"""The lab's door: HTTP on 127.0.0.1. RDS is answered here, every other service by moto.
+"""The lab's HTTP server on 127.0.0.1. It answers RDS calls itself and passes others to moto.
 
-Who is called, and where, stands in the request's signature, as at AWS; a request without one is
-refused. Calls are recorded before faults that a test has switched on are looked at.
+As at AWS, the request's signature names the service and region; unsigned requests are refused.
+Calls are recorded before any faults that a test has switched on are applied.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Fo
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer in XML."""
+    """An XML answer."""
 
     status: int
     body: bytes
     request: str
 
     def send(self, start: StartResponse) -> Iterable[bytes]:
-        """Through WSGI."""
+        """Send it through WSGI."""
         headers = [
             ("Content-Type", "text/xml"),
             ("Content-Length", str(len(self.body))),
@@ -81,7 +81,7 @@ class Front:
             return [garbled.body]
         except Unreachable:
             _hang_up(environ)
-            raise ConnectionAbortedError from None  # which the HTTP server takes in silence
+            raise ConnectionAbortedError from None  # the HTTP server ignores this silently
 
     def _unsigned(self) -> Reply:
         fault = Fault("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
@@ -89,7 +89,7 @@ class Front:
         return Reply(403, self._rds.refusal(fault, request), request)
 
     def reset(self) -> None:
-        """Empty moto, if it was ever asked for anything."""
+        """Empty moto, if it has been used."""
         with self._moto_lock:
             if "_moto" in self.__dict__:
                 from moto.moto_api._internal.models import moto_api_backend
@@ -146,18 +146,18 @@ class Front:
 
 
 def serve(front: Front, port: int) -> BaseWSGIServer:
-    """A listening server, one thread a connection; the caller runs and closes it.
+    """Return a listening server, one thread per connection; the caller runs and closes it.
 
-    UsageError when the port is taken: werkzeug by itself would end the program.
+    Raises UsageError when the port is taken: werkzeug would end the program.
     """
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
     class Quiet(MotoRequestHandler):
-        """Does not talk of every request."""
+        """Does not log requests."""
 
         def log_request(self, *_: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     try:
         listener = socket.create_server((_HOST, port))
@@ -174,7 +174,7 @@ def serve(front: Front, port: int) -> BaseWSGIServer:
 
 
 def _body(environ: Environ) -> bytes:
-    """The request's body; it can be read again."""
+    """Return the request's body, which stays readable."""
     if environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
         body = environ["wsgi.input"].read()
     else:
@@ -184,7 +184,7 @@ def _body(environ: Environ) -> bytes:
 
 
 def _refused(fault: Fault, environ: Mapping[str, Any], start: StartResponse) -> Iterable[bytes]:
-    """A fault for a service that is moto's: in JSON where it was asked in JSON, else in XML."""
+    """Answer with a fault for a service of moto's: in JSON if the request was JSON, else in XML."""
     from json import dumps
     from xml.sax.saxutils import escape
 
@@ -202,7 +202,7 @@ def _refused(fault: Fault, environ: Mapping[str, Any], start: StartResponse) -> 
 
 
 def _hang_up(environ: Mapping[str, Any]) -> None:
-    """Close the connection without a word."""
+    """Close the connection without an answer."""
     connection = environ.get("werkzeug.socket")
     if connection is not None:
         connection.shutdown(socket.SHUT_RDWR)

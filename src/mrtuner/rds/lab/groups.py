@@ -1,7 +1,7 @@
-"""Parameter groups: create, copy, describe, modify, reset, delete; of instances and of clusters.
+"""Parameter groups of instances and clusters: create, copy, describe, modify, reset, delete.
 
 Source of limits and rules: botocore's RDS model and the RDS User Guide, "Working with parameter
-groups" (our reference, 1.3). A batch is taken whole or refused whole.
+groups" (our reference, 1.3). A batch is applied or refused as a whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLUSTER: Final = Kind(cluster=True)
 
 
 def named(region: Region, kind: Kind, name: str) -> Group:
-    """A group by name or ARN; a default one is there whenever its family is."""
+    """Return a group by name or ARN; a default group exists whenever its family does."""
     name = name.rpartition(":")[2].lower()
     groups = region.kind(kind.cluster)
     if name not in groups and name.startswith("default."):
@@ -48,11 +48,11 @@ def named(region: Region, kind: Kind, name: str) -> Group:
 
 
 def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Group:
-    """The group, if it is of the family that an instance or cluster needs."""
+    """Return the group, if it has the family that an instance or cluster needs."""
     kind = _CLUSTER if cluster else _DB
     try:
         group = named(region, kind, name)
-    except Fault as fault:  # CreateDBCluster and ModifyDBCluster have a code of their own
+    except Fault as fault:  # CreateDBCluster and ModifyDBCluster have their own code
         raise Fault(f"{kind.prefix}NotFound", fault.message) from None
     if group.family != family:
         raise Fault(
@@ -68,7 +68,7 @@ def _add_default(region: Region, kind: Kind, family: str) -> None:
     try:
         catalogue.entries(family, cluster=kind.cluster)
     except Fault:
-        return  # not found, then
+        return  # the caller reports it as not found
     name = f"default.{family}"
     region.kind(kind.cluster)[name] = Group(
         name=name,
@@ -118,7 +118,7 @@ def _made(
 
 
 def _new_name(region: Region, kind: Kind, text: str) -> str:
-    """Stored in lower case. Source: botocore, CreateDBParameterGroupMessage."""
+    """Return the name in lower case. Source: botocore, CreateDBParameterGroupMessage."""
     if not _NAME.fullmatch(text) or len(text) > _LONGEST:
         raise invalid_value(
             f"The parameter {kind.name} is not a valid identifier. Identifiers must begin with a"

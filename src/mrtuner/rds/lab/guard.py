@@ -1,9 +1,9 @@
-"""Outlives the lab by a moment: stops and removes its servers when the lab was killed.
+"""Clean up after a lab that was killed: stop and remove its servers.
 
-Run as a program by `servers.py`, with the standard library only. Each line on stdin is a
-server's directory; a line that begins with a minus takes one back. When stdin ends, the lab is
-gone: every postmaster whose pid file lies in one of the directories is told to quit at once, and
-the directories are removed.
+Run as a program by `servers.py`, with the standard library only. Each line on stdin is a server's
+directory; a line that begins with a minus withdraws one. When stdin ends, the lab is gone: every
+postmaster with a pid file in one of the directories is told to shut down immediately, and the
+directories are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PATIENCE = 10.0  # seconds for an immediate shutdown
 
 
 def watch(lines: list[str]) -> set[Path]:
-    """The directories that are still the lab's."""
+    """Return the directories that still belong to the lab."""
     kept: set[Path] = set()
     for line in lines:
         text = line.strip()
@@ -28,7 +28,7 @@ def watch(lines: list[str]) -> set[Path]:
 
 
 def postmaster(directory: Path) -> int | None:
-    """The process id in the server's pid file, if that file is of this data directory."""
+    """Return the process id in the server's pid file, if it belongs to this data directory."""
     data = directory / "data"
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
@@ -38,7 +38,7 @@ def postmaster(directory: Path) -> int | None:
 
 
 def end(directory: Path) -> None:
-    """Quit the server and remove what it had."""
+    """Stop the server and remove its files."""
     pid = postmaster(directory)
     if pid is not None and _sent(pid, signal.SIGQUIT):
         limit = time.monotonic() + _PATIENCE

@@ -1,8 +1,8 @@
 """DB instances: create, replicate, describe, modify, reboot, stop, start, delete.
 
 Source: botocore's RDS model for states, codes and which changes wait for the window; the RDS
-User Guide for what restarts. PostgreSQL only. What a change does not concern here (security
-groups, domains, options) is accepted and left alone.
+User Guide for what restarts. PostgreSQL only. Changes that have no meaning here (security groups,
+domains, options) are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mrtuner.rds.lab.world import Instance, Region
 ENGINES: Final = ("postgres", "aurora-postgresql")
 _FILTERS: Final = ("db-instance-id", "db-cluster-id", "dbi-resource-id", "engine", "domain")
 
-#: API name: the field of Instance, for changes that are always made at once.
+#: API name: the field of Instance, for changes that are always immediate.
 _AT_ONCE: Final = {
     "PreferredBackupWindow": "backup_window",
     "PreferredMaintenanceWindow": "maintenance_window",
@@ -32,7 +32,7 @@ _AT_ONCE: Final = {
     "EnablePerformanceInsights": "insights",
     "PromotionTier": "tier",
 }
-#: Field: number of the event that tells of its change.
+#: Field: number of the event that reports its change.
 _TOLD: Final = {"class_name": 14, "storage": 17}
 _RESTART: Final = frozenset({"class_name", "version", "port"})
 
@@ -54,7 +54,7 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create_member(region: Region, params: Mapping[str, Any]) -> None:
-    """One of the three instances of a Multi-AZ DB cluster, which makes them itself."""
+    """Create one of the three instances of a Multi-AZ DB cluster, as the cluster does itself."""
     machine.known_class(params["DBInstanceClass"], "postgres-multi-az-cluster")
     version = region.cluster(params["DBClusterIdentifier"]).version
     identifier = making.new_identifier(region, params["DBInstanceIdentifier"])
@@ -62,7 +62,7 @@ def create_member(region: Region, params: Mapping[str, Any]) -> None:
 
 
 def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBInstanceReadReplica, in the region or from another by ARN."""
+    """CreateDBInstanceReadReplica, within the region or from another one by ARN."""
     source = making.source_of(region, params["SourceDBInstanceIdentifier"])
     identifier = making.new_identifier(region, params["DBInstanceIdentifier"])
     if not source.retention:
@@ -95,7 +95,7 @@ def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def modify(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """ModifyDBInstance: some changes at once, the rest in the window or with ApplyImmediately."""
+    """ModifyDBInstance: some changes immediately, others in the window or with ApplyImmediately."""
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "available", "storage-optimization")
     changes = _changes(instance, params)
@@ -115,10 +115,10 @@ def modify(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """RebootDBInstance. From incompatible-parameters too, where only it and a delete are possible.
+    """RebootDBInstance; in incompatible-parameters, only this and a delete are possible.
 
-    Source of the latter: AWS re:Post, "incompatible-parameters" (written of Aurora), and the RDS
-    User Guide at RDS-EVENT-0035.
+    Source of the latter: AWS re:Post, "incompatible-parameters" (written about Aurora), and the
+    RDS User Guide at RDS-EVENT-0035.
     """
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "available", "incompatible-parameters")
@@ -181,7 +181,7 @@ def _matches(instance: Instance, asked: Mapping[str, set[str]]) -> bool:
 
 
 def _changes(instance: Instance, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields and new values of what really changes."""
+    """Return the fields that really change, with their new values."""
     asked = {field: params[name] for name, field in (WAITING | _AT_ONCE).items() if name in params}
     return {field: value for field, value in asked.items() if getattr(instance, field) != value}
 
@@ -207,7 +207,7 @@ def _attach(region: Region, instance: Instance, name: str) -> None:
 
 
 def _postpone(region: Region, instance: Instance, changes: Mapping[str, Any]) -> None:
-    """Into PendingModifiedValues, until the next maintenance window."""
+    """Put changes into PendingModifiedValues until the next maintenance window."""
     if not changes:
         return
     instance.pending |= changes
@@ -225,7 +225,7 @@ def _window_opens(region: Region, instance: Instance) -> None:
 def _make(
     region: Region, instance: Instance, changes: Mapping[str, Any], *, attaches: bool = False
 ) -> None:
-    """Begin to make changes; they are told of when they are made."""
+    """Start making changes; their events follow when they are done."""
     told = [number for field, number in _TOLD.items() if field in changes]
     if "multi_az" in changes:
         told.append(25 if changes["multi_az"] else 29)

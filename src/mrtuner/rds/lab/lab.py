@@ -1,4 +1,4 @@
-"""The lab itself: start it, point boto3 at it, change the weather, close it."""
+"""The lab itself: start it, point boto3 at it, simulate faults, close it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from mrtuner.rds.lab.world import Delays, Event, Instance, Maintenance, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
-_TICK: Final = 0.02  # seconds; what is due is never later than this
+_TICK: Final = 0.02  # seconds; due tasks run at most this late
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Lab:
-    """A stand-in for Amazon RDS on 127.0.0.1, strict where RDS is, with moto for the rest of AWS.
+    """A local stand-in for Amazon RDS on 127.0.0.1, as strict as RDS, with moto for other services.
 
     As a context manager it runs inside the block. `servers` puts a real PostgreSQL behind every
-    instance; `speed` is how much faster than the wall's the lab's clock runs; `port` 0 takes a
-    free one. `programs` names installations (their bin) by major version, beside the embedded
-    one and the system's packages. Nothing of it outlives the block, or the process.
+    instance; `speed` is how many times faster than real time the lab's clock runs; `port` 0 picks
+    a free port. `programs` maps major versions to installations (their bin directories), besides
+    the embedded one and the system's packages. Nothing outlives the block or the process.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Lab:
         self._closing = threading.Event()
 
     def start(self) -> Lab:
-        """Listen, and let the clock run."""
+        """Start listening and start the clock."""
         if self._server is not None:
             return self
         require("boto3", "flask", "moto", "werkzeug")
@@ -95,14 +95,14 @@ class Lab:
 
     @property
     def endpoint_url(self) -> str:
-        """Where it listens."""
+        """The URL on which it listens."""
         if self._server is None:
             raise UsageError("the lab does not run", "Use it in a with block, or call start().")
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead any AWS SDK or command here, and away from real credentials."""
+        """Return variables that point any AWS SDK or command here, away from real credentials."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_ACCESS_KEY_ID": "lab",
@@ -116,36 +116,36 @@ class Lab:
 
     @property
     def calls(self) -> tuple[tuple[str, str], ...]:
-        """(service, action) of every request in order, refused ones included."""
+        """The (service, action) of every request in order, including refused ones."""
         return self._calls.all()
 
     def forget_calls(self) -> None:
-        """Begin the record anew."""
+        """Clear the record of calls."""
         self._calls.forget()
 
     def now(self) -> datetime:
-        """The lab's time, UTC."""
+        """Return the lab's time, in UTC."""
         with self._world.lock:
             return self._world.clock.now()
 
     def advance(self, delta: timedelta | None = None, **parts: float) -> None:
-        """Move the lab's clock ahead: advance(days=3). What falls due on the way is done."""
+        """Move the lab's clock ahead: advance(days=3). Tasks that become due are run."""
         with self._world.lock:
             self._world.clock.advance(delta or timedelta(**parts))
             self._world.clock.run_due()
 
     def go_on_at(self, speed: float) -> None:
-        """Run so many times as fast as the wall's clock until the next reset.
+        """Run this many times as fast as real time until the next reset.
 
-        At 1 a minute takes a minute: what is under way stays so until it is moved ahead.
+        At 1 a minute takes a minute: pending work stays pending until the clock is moved ahead.
         """
         with self._world.lock:
             self._world.clock.go_on_at(speed)
 
     def settle(self) -> None:
-        """Move the clock ahead until nothing is under way that takes less than an hour.
+        """Move the clock ahead until all work that takes less than an hour is done.
 
-        Windows and dates stay ahead unless they lie within that hour. Real servers are waited for.
+        Windows and dates stay ahead unless they fall within that hour. Waits for real servers.
         """
         self.advance(hours=1)
         limit = time.monotonic() + _SERVERS_SECONDS
@@ -155,12 +155,12 @@ class Lab:
             time.sleep(0.01)
 
     def throttle(self, per_second: float | None) -> None:
-        """Answer Throttling to calls above this rate, region by region; None: no more."""
+        """Answer Throttling to calls above this rate, per region; None: stop throttling."""
         self._trouble.limit(per_second)
 
     @property
     def throttled(self) -> int:
-        """How many calls were answered with Throttling."""
+        """The number of calls answered with Throttling."""
         return self._trouble.throttled
 
     def deny(self, *actions: str) -> None:
@@ -168,23 +168,23 @@ class Lab:
         self._trouble.denied |= {_pair(action) for action in actions}
 
     def allow(self, *actions: str) -> None:
-        """Take denials back; all of them when none is named."""
+        """Undo denials of the named actions; of all of them when none is named."""
         named: Iterable[tuple[str, str]] = [_pair(action) for action in actions]
         self._trouble.denied -= set(named or self._trouble.denied)
 
     def fail_region(self, region: str, how: Failure = "unavailable") -> None:
         """Make a region "closed" to the account, "unavailable" (503) or "unreachable".
 
-        Or let something in between answer for it: "empty" (403 and nothing), a "page" (200, HTML).
+        Or answer as an intermediary would: "empty" (403, no body), a "page" (200, HTML).
         """
         self._trouble.failing[region] = how
 
     def heal_region(self, region: str) -> None:
-        """Make it answer again."""
+        """Make a region work again."""
         self._trouble.failing.pop(region, None)
 
     def set_memory(self, class_name: str, memory: int) -> None:
-        """What DBInstanceClassMemory [bytes] is on a class here, instead of our estimate."""
+        """Set DBInstanceClassMemory [bytes] for a class, instead of our estimate."""
         with self._world.lock:
             self._world.memory[class_name] = memory
 
@@ -199,9 +199,9 @@ class Lab:
         opted: str | None = None,
         region: str | None = None,
     ) -> None:
-        """Make maintenance pend for an instance or a cluster; without dates it is optional.
+        """Add pending maintenance for an instance or a cluster; without dates it is optional.
 
-        It is done in the first window after `auto_applied_after`, or at `forced`, on the lab's
+        It is done in the first window after `auto_applied_after`, or at `forced`, by the lab's
         clock (`now`, `advance`).
         """
         pending = Maintenance(
@@ -219,14 +219,14 @@ class Lab:
     def call(self, action: str, region: str | None = None, **params: Any) -> dict[str, Any]:
         """Make an RDS call without HTTP, for fleets: call("CreateDBInstance", "eu-west-1", …).
 
-        It is neither recorded nor throttled; Fault when the lab refuses it.
+        It is neither recorded nor throttled. Raises Fault when the lab refuses it.
         """
         with self._world.lock:
             self._world.clock.run_due()
             return OPERATIONS[action](self._world.region(region or self.region), params)
 
     def add_automated_snapshot(self, identifier: str, region: str | None = None) -> str:
-        """Take the snapshot that the nightly backup takes; its identifier."""
+        """Take the snapshot of a nightly backup; return its identifier."""
         with self._world.lock:
             where = self._world.region(region or self.region)
             stamp = self._world.clock.now().strftime("%Y-%m-%d-%H-%M")
@@ -235,33 +235,33 @@ class Lab:
             return name
 
     def instance(self, identifier: str, region: str | None = None) -> Instance:
-        """The lab's own record of an instance: what runs, and under which group."""
+        """Return the lab's own record of an instance: what runs, and under which group."""
         with self._world.lock:
             return self._world.region(region or self.region).instance(identifier)
 
     def instances(self) -> tuple[Instance, ...]:
-        """Every instance of every region, as `instance` gives one."""
+        """Return every instance of every region, as `instance` does."""
         with self._world.lock:
             return tuple(
                 each for region in self._world.regions() for each in region.instances.values()
             )
 
     def dsn(self, identifier: str, region: str | None = None) -> str:
-        """A conninfo of the master user on the server behind an instance, over TCP."""
+        """Return a conninfo for the master user of the server behind an instance, over TCP."""
         return self._behind().dsn(self.instance(identifier, region))
 
     def aside(self, identifier: str, region: str | None = None) -> dict[str, str]:
-        """Parameters that the server behind an instance does not run as its group says, and why."""
+        """Return the parameters that an instance's server runs unlike its group, and why."""
         return self._behind().aside(self.instance(identifier, region))
 
     def events(self, identifier: str, region: str | None = None) -> tuple[Event, ...]:
-        """What was told of a resource, with the numbers that DescribeEvents leaves out."""
+        """Return a resource's events, with the numbers that DescribeEvents leaves out."""
         with self._world.lock:
             told = self._world.region(region or self.region).events
             return tuple(event for event in told if event.source == identifier)
 
     def reset(self) -> None:
-        """Forget every resource, call and trouble."""
+        """Remove every resource, recorded call and simulated fault."""
         with self._world.lock:
             if self._world.servers is not None:
                 self._world.servers.clear()
@@ -282,12 +282,12 @@ class Lab:
         self._threads.append(thread)
 
     def _tick(self) -> None:
-        """Do what falls due, whether or not anybody asks."""
+        """Run due tasks, whether or not a request comes in."""
         while not self._closing.is_set():
             with self._world.lock:
                 try:
                     self._world.clock.run_due()
-                except Exception:  # a mistake of ours must not stop the clock for everybody
+                except Exception:  # a bug must not stop the lab's clock
                     _LOG.exception("the lab's clock")
                 wait = self._world.clock.wait()
             self._closing.wait(min(_TICK if wait is None else max(wait, 0.002), _TICK))

@@ -1,6 +1,6 @@
-"""The life of an instance: created, modified, rebooted, failed over, stopped, deleted.
+"""The life cycle of an instance: create, modify, reboot, fail over, stop, delete.
 
-Each step is put on the lab's clock. `world.servers`, where there is one, does the same to a real
+Each step is scheduled on the lab's clock. `world.servers`, if present, does the same to a real
 PostgreSQL; that work happens outside the lock.
 """
 
@@ -28,7 +28,7 @@ def begin(region: Region, instance: Instance) -> None:
 
 
 def reboot(region: Region, instance: Instance, told: Sequence[int] = (6,)) -> None:
-    """Restart in place: every waiting parameter comes into force; then `told` are told."""
+    """Restart in place: every waiting parameter comes into force; then record the events `told`."""
     instance.status = "rebooting"
     power_off(region, instance)
     then = partial(_tell_all, region, instance, told)
@@ -36,10 +36,10 @@ def reboot(region: Region, instance: Instance, told: Sequence[int] = (6,)) -> No
 
 
 def fail_over(region: Region, instance: Instance) -> None:
-    """Restart on the standby in the other zone, or nothing at all if that was done just now.
+    """Restart on the standby in the other zone; do nothing just after another failover.
 
     Events in the order of the RDS User Guide's descriptions: 0013 at the start, 0006 and 0049
-    at the end, 0015 when the name has moved. How soon is too soon is guessed.
+    at the end, 0015 when the DNS name has moved. The minimum time between failovers is guessed.
     """
     now = region.clock.now()
     if instance.rested is not None and now < instance.rested:
@@ -55,9 +55,9 @@ def fail_over(region: Region, instance: Instance) -> None:
 def change(
     region: Region, instance: Instance, change: Then, told: Sequence[int], *, restarts: bool
 ) -> None:
-    """Modify: the change is made after a while, with a restart where it needs one.
+    """Make a change after a while, with a restart where it needs one.
 
-    `told` are the numbers of the events that say so when it is done.
+    `told` are the numbers of the events recorded when it is done.
     """
     instance.status = "modifying"
     done = partial(_changed, region, instance, change, told, restarts)
@@ -65,7 +65,7 @@ def change(
 
 
 def stop(region: Region, instance: Instance) -> None:
-    """Stop until started."""
+    """Stop the instance until it is started again."""
     instance.status = "stopping"
     power_off(region, instance)
     done = partial(_stopped, region, instance)
@@ -73,20 +73,20 @@ def stop(region: Region, instance: Instance) -> None:
 
 
 def start(region: Region, instance: Instance) -> None:
-    """Start what was stopped."""
+    """Start a stopped instance."""
     instance.status = "starting"
     then = partial(tell, region, 88, instance)
     _later(region, region.world.delays.reboot, instance, partial(boot, region, instance, then))
 
 
 def delete(region: Region, instance: Instance) -> None:
-    """Delete: gone after a while."""
+    """Delete the instance after a while."""
     instance.status = "deleting"
     _later(region, region.world.delays.delete, instance, partial(_gone, region, instance))
 
 
 def boot(region: Region, instance: Instance, then: Then) -> None:
-    """Start with everything the groups say; `then` runs once it is available."""
+    """Start with all the groups' values; run `then` once it is available."""
     spread.restarted(region, instance)
     reason = machine.cannot_start(region, instance)
     if reason is not None:
@@ -107,7 +107,7 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
 
 
 def power_off(region: Region, instance: Instance, *, crash: bool = False) -> None:
-    """The server stops answering."""
+    """Take the server down."""
     tell(region, 4, instance)
     if region.world.servers is not None and machine.has_server(region, instance):
         region.world.servers.stop(instance, "immediate" if crash else "fast")
@@ -127,7 +127,7 @@ def _start_server(region: Region, instance: Instance, then: Then) -> None:
         servers.start(instance, values)
     except MrTunerError as error:
         reason = error.message
-    except Exception as error:  # whatever it is, the instance must not stay starting for ever
+    except Exception as error:  # for any error: the instance must not stay in starting for ever
         _LOG.exception("the server of %s", instance.identifier)
         reason = str(error)
     with region.world.lock:
@@ -198,7 +198,7 @@ def _gone(region: Region, instance: Instance) -> None:
 
 
 def _later(region: Region, seconds: float, instance: Instance, action: Then) -> None:
-    """Run it unless the instance has gone meanwhile, or is going."""
+    """Run the action later, unless the instance has been or is being deleted."""
     going = instance.status == "deleting"
 
     def due() -> None:

@@ -1,4 +1,4 @@
-"""What a formula sees of a lab instance, and what the group's texts give there."""
+"""The variables of formulas on a lab instance, and the values of its groups' texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SHARED: Final = 90  # percent of memory
 
 
 def known_class(name: str, engine: str) -> InstanceClass:
-    """The class, refused as RDS refuses one that it does not offer for the engine."""
+    """Return the class, or refuse it as RDS refuses one that it does not offer for the engine."""
     try:
         found = instance_class(name)
     except BadValue:
@@ -34,7 +34,7 @@ def known_class(name: str, engine: str) -> InstanceClass:
 
 
 def machine(region: Region, instance: Instance) -> Mapping[str, int]:
-    """The variables of a formula, in AWS's names; memory and storage in bytes."""
+    """Return a formula's variables, under AWS's names; memory and storage in bytes."""
     found = instance_class(instance.class_name)
     memory = region.world.memory.get(found.name) or class_memory(found, instance.engine).value
     return {
@@ -46,7 +46,7 @@ def machine(region: Region, instance: Instance) -> Mapping[str, int]:
 
 
 def evaluated(region: Region, instance: Instance, text: str | None) -> int | None:
-    """The whole number that a text gives on this instance; None when it gives none."""
+    """Return the integer that a text gives on this instance, else None."""
     if text is None:
         return None
     try:
@@ -56,7 +56,7 @@ def evaluated(region: Region, instance: Instance, text: str | None) -> int | Non
 
 
 def values(region: Region, instance: Instance) -> dict[str, str]:
-    """Every text in force, formulas evaluated for the instance's class."""
+    """Return every text in force, with formulas evaluated for the instance's class."""
     sees = machine(region, instance)
     return {
         name: str(grammar.parse(text).evaluate(sees)) if grammar.is_formula(text) else text
@@ -65,28 +65,28 @@ def values(region: Region, instance: Instance) -> dict[str, str]:
 
 
 def writer_of(region: Region, instance: Instance) -> Instance:
-    """The instance whose server it is: of a cluster's members the writer, else itself."""
+    """Return the instance that owns the server: a cluster's writer, else the instance itself."""
     cluster = region.clusters.get(instance.cluster or "")
     return region.instances.get((cluster and cluster.writer) or "", instance)
 
 
 def has_server(region: Region, instance: Instance) -> bool:
-    """Whether a server would be its own: of a cluster's members only the writer's is."""
+    """Whether the instance has its own server: in a cluster only the writer does."""
     return writer_of(region, instance) is instance
 
 
 def sharing(region: Region, instance: Instance) -> list[Instance]:
-    """All that the server of an instance is behind."""
+    """Return all instances that share the server of an instance."""
     cluster = region.clusters.get(instance.cluster or "")
     return [instance] if cluster is None else region.members(cluster)
 
 
 def cannot_start(region: Region, instance: Instance) -> str | None:
-    """Why the instance would not start: shared buffers of more than 90 % of memory. Else None.
+    """Return why the instance would not start, shared buffers above 90 % of memory; else None.
 
     Source: RDS User Guide, "Huge pages for RDS for PostgreSQL": shared memory of "more than 90
-    percent of the DB instance memory". The lab takes DBInstanceClassMemory for that, and counts
-    the buffers alone.
+    percent of the DB instance memory". The lab uses DBInstanceClassMemory for that, and counts
+    only the buffers.
     """
     pages = evaluated(region, instance, instance.running.get("shared_buffers"))
     memory = machine(region, instance)["DBInstanceClassMemory"]

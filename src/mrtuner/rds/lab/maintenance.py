@@ -1,9 +1,9 @@
-"""Pending maintenance: listed, opted in to, and done in its time.
+"""Pending maintenance: list it, opt in to it, and carry it out when due.
 
 Source: botocore's RDS model, PendingMaintenanceAction, and the RDS User Guide, "Maintaining a DB
 instance": AutoAppliedAfterDate is applied in the first window after it, ForcedApplyDate whatever
-the window, an opt-in to `immediate` cannot be taken back, and an action without dates is optional.
-A Multi-AZ instance is patched by way of its standby: one failover.
+the window, an opt-in to `immediate` cannot be undone, and an action without dates is optional.
+A Multi-AZ instance is patched through its standby: one failover.
 
 RDS-EVENT-0026 says that the instance is unavailable, 0027 that it is back (its notes in the User
 Guide).
@@ -31,7 +31,7 @@ _FILTERS: Final = ("db-cluster-id", "db-instance-id")
 
 
 def add(region: Region, arn: str, action: Maintenance) -> None:
-    """A new pending action of a resource; it will be done when its dates say."""
+    """Add a pending action to a resource; it is carried out when its dates say."""
     resource = _resource(region, arn)
     region.maintenance.setdefault(resource.arn, []).append(action)
     if action.action in ("os-upgrade", "system-update"):
@@ -71,7 +71,7 @@ def opt_in(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plan(region: Region, resource: Instance | Cluster, action: Maintenance) -> None:
-    """Reckon when it will be done, and put that down."""
+    """Calculate when it will be done, and schedule it."""
     action.planned = _moment(region.clock.now(), resource, action)
     if action.planned is not None:
         due = partial(_due, region, resource, action, action.planned)
@@ -93,7 +93,7 @@ def _moment(now: datetime, resource: Instance | Cluster, action: Maintenance) ->
 def _due(
     region: Region, resource: Instance | Cluster, action: Maintenance, planned: datetime
 ) -> None:
-    """Begin, unless it was planned anew or the resource is busy: then in the next window."""
+    """Begin, unless it was rescheduled; if the resource is busy, wait for the next window."""
     pending = region.maintenance.get(resource.arn, [])
     if action not in pending or action.started or action.planned != planned:
         return
@@ -111,7 +111,7 @@ def _due(
 
 
 def _patch(region: Region, instance: Instance) -> None:
-    """Patching with the database up, then one restart or failover."""
+    """Patch with the database up, then restart or fail over once."""
     instance.status = "maintenance"
     region.clock.after(region.world.delays.patch, partial(_switch, region, instance))
 

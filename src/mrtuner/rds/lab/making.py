@@ -1,4 +1,4 @@
-"""New instances: what is checked before one begins its life."""
+"""New instances: the checks before one is created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT_PORT: Final = 5432
 
 
 def new_identifier(region: Region, text: str) -> str:
-    """In lower case, as RDS stores it; refused when it is no name or taken."""
+    """Return the name in lower case, as RDS stores it; refuse it when invalid or taken."""
     if not _IDENTIFIER.fullmatch(text):
         raise invalid_value(
             "The parameter DBInstanceIdentifier is not a valid identifier. Identifiers must begin"
@@ -31,7 +31,7 @@ def new_identifier(region: Region, text: str) -> str:
 
 
 def cluster_version(region: Region, engine: str, params: Mapping[str, Any]) -> str | None:
-    """The version of the cluster that the instance joins; None when it joins none."""
+    """Return the version of the cluster that the instance joins; None when it joins none."""
     if "DBClusterIdentifier" not in params:
         if engine.startswith("aurora"):
             raise invalid_combination("An Aurora DB instance needs a DBClusterIdentifier")
@@ -42,7 +42,7 @@ def cluster_version(region: Region, engine: str, params: Mapping[str, Any]) -> s
 def new(
     region: Region, identifier: str, engine: str, version: str, params: Mapping[str, Any]
 ) -> Instance:
-    """An instance as CreateDBInstance describes it, with AWS's defaults where they are known."""
+    """Return an instance as CreateDBInstance describes it, with AWS's defaults where known."""
     get = params.get
     zone = get("AvailabilityZone", f"{region.name}a")
     multi_az = bool(get("MultiAZ"))
@@ -83,7 +83,7 @@ def new(
 
 
 def admit(region: Region, instance: Instance) -> None:
-    """Check what goes together, then begin its life."""
+    """Check that its options fit together, then create it."""
     check_windows(instance.backup_window, instance.maintenance_window)
     groups.attachable(region, instance.group, instance.family, cluster=False)
     if instance.cluster:
@@ -94,7 +94,7 @@ def admit(region: Region, instance: Instance) -> None:
 
 
 def _join(cluster: Cluster, instance: Instance) -> None:
-    """A member more; the first one writes."""
+    """Add a member; the first one is the writer."""
     instance.username, instance.password = cluster.username, cluster.password
     instance.database, instance.retention = cluster.database, cluster.retention
     cluster.member_status[instance.identifier] = "in-sync"
@@ -103,7 +103,7 @@ def _join(cluster: Cluster, instance: Instance) -> None:
 
 
 def _server_at_hand(region: Region, instance: Instance) -> None:
-    """Ours: a lab with servers says at once that it has no programs for a version."""
+    """Fail early, unlike RDS: a lab with servers may have no programs for a version."""
     if region.world.servers is None:
         return
     try:
@@ -115,12 +115,12 @@ def _server_at_hand(region: Region, instance: Instance) -> None:
 
 
 def source_of(region: Region, name: str) -> Instance:
-    """The source of a replica, by name here or by ARN elsewhere."""
+    """Return the source of a replica, by name in this region or by ARN in another."""
     if name.startswith("arn:"):
         return region.world.region(name.split(":")[3]).instance(name)
     return region.instance(name)
 
 
 def other_zone(region: Region, zone: str) -> str:
-    """A zone for the standby."""
+    """Return a zone for the standby."""
     return f"{region.name}b" if zone != f"{region.name}b" else f"{region.name}c"

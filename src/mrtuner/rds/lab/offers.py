@@ -1,7 +1,7 @@
-"""What can be ordered: classes by engine and version, and the tags of what was.
+"""What can be ordered (classes by engine and version), and the tags of resources.
 
-DescribeOrderableDBInstanceOptions is answered from our catalogue of classes; which minor version
-takes which class, storage ranges by class and regional gaps are left out: not known here.
+DescribeOrderableDBInstanceOptions is answered from our catalogue of classes. It does not know
+which minor version supports which class, storage ranges by class, or regional gaps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST: Final = 1000
 
 
 def orderable(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeOrderableDBInstanceOptions of an engine."""
+    """DescribeOrderableDBInstanceOptions for an engine."""
     engine = params["Engine"]
     if engine not in versions.offered():
         raise invalid_value(f"Invalid DB engine: {engine}")
@@ -103,7 +103,7 @@ def source_regions(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tags(region: Region, arn: str) -> dict[str, str]:
-    """The tags of what an ARN names; they are changed in place."""
+    """Return the tags of the resource with an ARN; callers change them in place."""
     _, _, named = arn.partition(f":rds:{region.name}:")
     kind, _, name = named.partition(":")[2].partition(":")
     shelves: dict[str, tuple[Mapping[str, Any], str]] = {

@@ -1,4 +1,4 @@
-"""Every RDS operation that the lab has."""
+"""Every RDS operation that the lab supports."""
 
 from __future__ import annotations
 

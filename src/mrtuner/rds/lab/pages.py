@@ -1,7 +1,7 @@
-"""Answers in pages: `MaxRecords` and `Marker` as every Describe of RDS has them.
+"""Paged answers: `MaxRecords` and `Marker`, as in every Describe operation of RDS.
 
 Source: botocore's RDS model (default 100, at least 20, at most 100 unless an operation says
-otherwise). Markers are opaque; ours name the place to go on from.
+otherwise). Markers are opaque; ours name the place to continue from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 def page(
     rows: Sequence[Any], params: Mapping[str, Any], *, most: int = 100
 ) -> tuple[Sequence[Any], str | None]:
-    """The rows asked for and the marker of the next page; None after the last."""
+    """Return the rows asked for and the marker of the next page; None after the last."""
     size = params.get("MaxRecords", 100)
     if not 20 <= size <= most:
         raise invalid_value(f"Invalid value {size} for MaxRecords. Must be between 20 and {most}")
@@ -30,13 +30,13 @@ def page(
 def listed(
     key: str, rows: Sequence[Any], params: Mapping[str, Any], *, most: int = 100
 ) -> dict[str, Any]:
-    """A page as the answer holds it: the rows under `key`, and Marker."""
+    """Return a page as in the answer: the rows under `key`, and Marker."""
     shown, marker = page(rows, params, most=most)
     return {key: shown, "Marker": marker}
 
 
 def filters(params: Mapping[str, Any], known: Iterable[str]) -> dict[str, set[str]]:
-    """The request's Filters by name; a name that the operation does not know is refused."""
+    """Return the request's Filters by name; refuse names that the operation does not know."""
     asked = {each["Name"]: set(each.get("Values", ())) for each in params.get("Filters", ())}
     for name in asked:
         if name not in set(known):

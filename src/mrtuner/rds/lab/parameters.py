@@ -1,7 +1,7 @@
-"""The strict rules of a batch: names, values, formulas, apply methods, and at most twenty.
+"""The strict rules for a batch: names, values, formulas, apply methods, and at most twenty.
 
-A static parameter with the method `immediate` rejects the whole batch, unchanged values
-included, and the message names no parameter: seen in public reports (our reference, 1.3).
+A static parameter with the method `immediate` rejects the whole batch, even if its value does not
+change, and the message names no parameter: seen in public reports (our reference, 1.3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Entries = Mapping[str, FamilyParameter]
 
 
 def batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
-    """The values that a Modify sets; Fault when any one of them, or the batch, is not taken."""
+    """Return the values that a Modify sets; Fault when one of them, or the batch, is invalid."""
     _sized(asked)
     _distinct(asked)
     changes = {each.get("ParameterName", ""): _value(known, each) for each in asked}
@@ -33,7 +33,7 @@ def batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, Value
 
 
 def reset_batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Names and methods of a Reset of listed parameters."""
+    """Return the names and methods of a Reset of listed parameters."""
     _sized(asked)
     _distinct(asked)
     methods = {_known(known, each).name: _method(each) for each in asked}
@@ -42,7 +42,7 @@ def reset_batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def full_reset(known: Entries, values: Iterable[str]) -> dict[str, str]:
-    """A reset of all: dynamic ones at once, static ones at a restart. Source: botocore's model."""
+    """Reset all: dynamic ones immediately, static ones at a restart. Source: botocore's model."""
     return {
         name: "immediate" if known[name].apply_type == "dynamic" else "pending-reboot"
         for name in values
@@ -50,7 +50,7 @@ def full_reset(known: Entries, values: Iterable[str]) -> dict[str, str]:
 
 
 def rows(known: Entries, values: Mapping[str, Value]) -> Iterator[Row]:
-    """Every parameter as DescribeDBParameters shows it, by name."""
+    """Yield every parameter as DescribeDBParameters shows it, by name."""
     for name in sorted(known):
         yield _row(known[name], values.get(name))
 
@@ -101,7 +101,7 @@ def _known(known: Entries, asked: Mapping[str, Any]) -> FamilyParameter:
 
 
 def _taken(entry: FamilyParameter, text: str) -> None:
-    """A formula that can be read where one may stand, else a literal within AllowedValues."""
+    """Accept a valid formula where one is allowed, else a literal within AllowedValues."""
     try:
         if grammar.is_formula(text):
             _formula(entry, text)

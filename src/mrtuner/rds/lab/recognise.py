@@ -1,4 +1,4 @@
-"""Who calls what: service, region and action of a signed request to any AWS service."""
+"""The service, region and action of a signed request to any AWS service."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, unquote
 
 _SCOPE: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
-#: Signing name: the name of botocore's model, where they differ.
+#: Signing name: the name in botocore's models, where they differ.
 _MODELS: Final = {"monitoring": "cloudwatch", "rds-db": "rds"}
 
 
-#: Method, path, what the query must hold, name.
+#: Method, path, required query parameters, name.
 _Operation = tuple[str, re.Pattern[str], frozenset[tuple[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What a signature tells."""
+    """The data in a signature."""
 
     key: str
     region: str
@@ -27,7 +27,7 @@ class Signed:
 
 
 def signed(authorization: str, query: str = "") -> Signed | None:
-    """Read a version 4 signature, from the header or from a presigned address."""
+    """Read a version 4 signature, from the header or from a presigned URL."""
     match = _SCOPE.search(authorization)
     if match is None:
         asked = parse_qs(query).get("X-Amz-Credential", [""])[0]
@@ -39,13 +39,13 @@ def signed(authorization: str, query: str = "") -> Signed | None:
 
 
 class Recogniser:
-    """Finds the operation's name, by botocore's models."""
+    """Finds an operation's name, from botocore's models."""
 
     def __init__(self) -> None:
         self._rest: dict[str, list[_Operation]] = {}
 
     def action(self, service: str, environ: Mapping[str, Any], body: bytes) -> str:
-        """The operation; empty when it cannot be told."""
+        """Return the operation; empty when it is unknown."""
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if target:
             return str(target).rpartition(".")[2]
@@ -94,7 +94,7 @@ def _pairs(query: str) -> frozenset[tuple[str, str]]:
 
 
 def _pattern(address: str) -> str:
-    """``/2015-03-31/functions/{FunctionName}`` as a regular expression."""
+    """Return ``/2015-03-31/functions/{FunctionName}`` as a regular expression."""
     parts = re.split(r"(\{[^}]+\})", address)
     return "".join(
         (".+" if part.endswith("+}") else "[^/]+") if part.startswith("{") else re.escape(part)

@@ -7,7 +7,7 @@ from typing import Final
 from mrtuner.rds.lab.pages import Row
 from mrtuner.rds.lab.world import Instance, Region, tag_list
 
-#: API name: the field of Instance, for changes that wait for the window unless told otherwise.
+#: API name: the field of Instance, for changes that by default wait for the window.
 WAITING: Final = {
     "DBInstanceClass": "class_name",
     "AllocatedStorage": "storage",
@@ -23,7 +23,7 @@ WAITING: Final = {
 
 
 def row(region: Region, instance: Instance) -> Row:
-    """The instance as DescribeDBInstances shows it."""
+    """Return the instance as DescribeDBInstances shows it."""
     return {
         "DBInstanceIdentifier": instance.identifier,
         "DBInstanceArn": instance.arn,
@@ -76,7 +76,7 @@ def _placing(instance: Instance) -> Row:
 
 
 def pending_row(instance: Instance) -> Row:
-    """PendingModifiedValues; a password shows as stars, a port by another name."""
+    """Return PendingModifiedValues; a password shows as stars, a port under another name."""
     names = {field: name for name, field in WAITING.items()} | {"port": "Port"}
     shown = {names[field]: value for field, value in instance.pending.items()}
     return shown | ({"MasterUserPassword": "****"} if "password" in instance.pending else {})

@@ -1,15 +1,16 @@
-"""What a lab begins with: API calls, read from a file and made in order.
+"""Initial content of a lab: API calls, read from a file and made in order.
 
-The file is JSON: a list of steps, each with AWS's own names, so that whatever can be called can
-be seeded and nothing has to be learnt twice::
+The file is a JSON list of steps with AWS's own names, so that any call can be used and there is
+no second notation to learn::
 
     [{"action": "CreateDBParameterGroup", "region": "eu-west-1",
       "parameters": {"DBParameterGroupName": "shop", "DBParameterGroupFamily": "postgres18",
                      "Description": "the shop"}}]
 
-`region` may be left out. Two actions are the lab's own: `LabWait` waits until nothing is under way,
-which is also done at the end, and `LabAddMaintenance` makes maintenance pend; its parameters are
-those of `Lab.add_maintenance`, dates in days from now: `auto_applied_after_days`, `forced_days`.
+`region` may be omitted. Two actions are the lab's own: `LabWait` waits until nothing is under
+way, which also happens at the end, and `LabAddMaintenance` adds pending maintenance; its
+parameters are those of `Lab.add_maintenance`, with dates in days from now:
+`auto_applied_after_days`, `forced_days`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from mrtuner.rds.lab.lab import Lab
 
 Step = Mapping[str, Any]
 
-_PATIENCE: Final = 120.0  # seconds of the wall: a server takes a few to be made
+_PATIENCE: Final = 120.0  # real seconds: creating a server takes a few
 _SETTLED: Final = frozenset({"available", "stopped", "incompatible-parameters"})
 
 
 def read(path: Path) -> list[Step]:
-    """The steps of a file; UsageError when it is not a list of them."""
+    """Return the steps in a file; UsageError when it is not a list of steps."""
     try:
         steps = json.loads(read_file(path))
     except ValueError as error:
@@ -49,7 +50,7 @@ def read(path: Path) -> list[Step]:
 
 
 def plant(lab: Lab, steps: Sequence[Step]) -> None:
-    """Make the calls through the lab's own door, and wait for what they began."""
+    """Make the calls through the lab's HTTP server, and wait for what they started."""
     for number, step in enumerate(steps, start=1):
         try:
             _OWN.get(step["action"], _call)(lab, step)
@@ -110,9 +111,9 @@ _OWN: Final[Mapping[str, Callable[[Lab, Step], None]]] = {
 
 
 def example(major: int = 18) -> list[Step]:
-    """A small shop: production on two zones, staging, and a group with a common mistake.
+    """Return a small shop: production in two zones, staging, a group with a common mistake.
 
-    A parameter waits for a reboot, and maintenance for its window.
+    One parameter waits for a reboot, and one maintenance action for its window.
     """
     password = secrets.token_urlsafe(16)
     family = f"postgres{major}"

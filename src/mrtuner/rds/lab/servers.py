@@ -1,9 +1,9 @@
 """The PostgreSQL servers behind lab instances.
 
-One server an instance; the members of a cluster share one, which runs the writer's values. A
-failover is a crash of the same server, which comes back after the outage at the same address:
-clients see what they would see, and no data is lost, as with synchronous standbys. Read replicas
-are servers of their own and replicate nothing.
+Each instance has one server; the members of a cluster share one, which runs the writer's values.
+A failover is a crash of that server, which returns after the outage at the same address: clients
+see what they would see at AWS, and no data is lost, as with synchronous standbys. Read replicas
+are separate servers and replicate nothing.
 
 Each server listens on 127.0.0.1 with SCRAM. Its superuser is `rdsadmin`, as on RDS; the master
 user is an ordinary role in `rds_superuser`.
@@ -47,14 +47,14 @@ _PACKAGES: Final = (
 
 @dataclass(slots=True)
 class Server:
-    """A server, and what it does not run as its group says."""
+    """A server, and how it differs from its group."""
 
     cluster: Cluster
     lock: threading.RLock = field(default_factory=threading.RLock)
     aside: dict[str, str] = field(default_factory=dict)
-    pages: int | None = None  # shared buffers, where not all that were asked for can be had
+    pages: int | None = None  # shared buffers, where fewer than requested are available
     takes: dict[tuple[str, str], bool] = field(default_factory=dict)  # words that builds may lack
-    peopled: bool = False  # whether its roles are made
+    peopled: bool = False  # whether its roles have been created
     removed: bool = False
 
 
@@ -70,13 +70,13 @@ class Servers:
         self._closed = False
 
     def offers(self, major: int) -> Binaries:
-        """The programs of a major version; MissingPart when there are none here."""
+        """Return the programs of a major version; MissingPart when there are none here."""
         if major not in self._found:
             self._found[major] = _find(major, self._programs.get(major))
         return self._found[major]
 
     def start(self, instance: Instance, values: Mapping[str, str]) -> None:
-        """Start the instance's server with these values; ConnectError when it will not."""
+        """Start the instance's server with these values; ConnectError when it does not start."""
         server = self._server(instance)
         with server.lock:
             if server.removed:
@@ -89,14 +89,14 @@ class Servers:
                 server.peopled = True
 
     def stop(self, instance: Instance, mode: StopMode = "fast") -> None:
-        """Stop answering."""
+        """Stop the instance's server."""
         server = self._servers.get(_key(instance))
         if server is not None:
             with server.lock:
                 server.cluster.stop(mode)
 
     def reload(self, instance: Instance, values: Mapping[str, str]) -> bool:
-        """Take dynamic values over; False when the server refuses one."""
+        """Apply dynamic values; return False when the server refuses one."""
         import psycopg
 
         server = self._servers.get(_key(instance))
@@ -106,15 +106,15 @@ class Servers:
             _configure(server, values)
             try:
                 return _reloaded(server.cluster)
-            except psycopg.OperationalError:  # it went down meanwhile; its start reads the file
+            except psycopg.OperationalError:  # it has gone down; its next start reads the file
                 return True
 
     def address(self, instance: Instance) -> tuple[str, int]:
-        """Where the server listens, running or not."""
+        """Return where the server listens, running or not."""
         return "127.0.0.1", self._server(instance).cluster.port
 
     def dsn(self, instance: Instance) -> str:
-        """A conninfo of the master user; the password lies in a file of its own."""
+        """Return a conninfo for the master user; the password is in a separate file."""
         cluster = self._server(instance).cluster
         passfile = cluster.directory / "passfile"
         line = f"*:*:*:{instance.username}:{instance.password}\n"
@@ -124,7 +124,7 @@ class Servers:
         return f"{cluster.dsn(database, user=instance.username, tcp=True)} passfile={passfile}"
 
     def aside(self, instance: Instance) -> dict[str, str]:
-        """Parameters that do not run as the group says, and why."""
+        """Return the parameters that run unlike the group, and why."""
         return dict(self._server(instance).aside)
 
     def remove(self, instance: Instance) -> None:
@@ -135,7 +135,7 @@ class Servers:
             self._remove(server)
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all servers."""
         with self._lock:
             servers = list(self._servers.values())
             self._servers.clear()
@@ -143,7 +143,7 @@ class Servers:
             self._remove(server)
 
     def close(self) -> None:
-        """Remove all, for good."""
+        """Remove all servers and end the guard."""
         with self._lock:
             self._closed = True
         self.clear()
@@ -181,7 +181,7 @@ class Guard:
         self._process: subprocess.Popen[str] | None = None
 
     def watch(self, directory: Path) -> None:
-        """From now on this directory and its server go when the lab goes."""
+        """From now on, remove this directory and its server when the lab ends."""
         if self._process is None:
             program = Path(__file__).with_name("guard.py")
             self._process = subprocess.Popen(
@@ -194,7 +194,7 @@ class Guard:
         self._tell(str(directory))
 
     def forget(self, directory: Path) -> None:
-        """It has gone already."""
+        """Stop watching a directory that has been removed."""
         self._tell(f"-{directory}")
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ def _find(major: int, named: Path | None) -> Binaries:
 
 
 def _start(server: Server, values: Mapping[str, str]) -> None:
-    """Start; where the machine cannot reserve the shared buffers, with half of them, and half …"""
+    """Start; halve the shared buffers as often as needed until the machine can reserve them."""
     server.pages = None
     pages = _configure(server, values)
     while True:
@@ -242,7 +242,7 @@ def _start(server: Server, values: Mapping[str, str]) -> None:
 
 
 def _configure(server: Server, values: Mapping[str, str]) -> int:
-    """Write the server's file; the shared buffers in pages as written, 0 where none are."""
+    """Write the server's file; return the shared buffers in pages as written, 0 if not set."""
     cluster = server.cluster
     result = settings.arranged(values, cluster.binaries.major, _libraries(cluster.binaries))
     result.settings["port"] = str(cluster.port)
@@ -258,7 +258,7 @@ def _configure(server: Server, values: Mapping[str, str]) -> int:
 
 
 def _takes(server: Server, name: str, word: str) -> bool:
-    """Whether this build knows a word, such as lz4: asked of the program, once."""
+    """Whether this build supports a word, such as lz4; the program is asked once."""
     if (name, word) not in server.takes:
         cluster = server.cluster
         asked = cluster.run("postgres", "-D", cluster.data, "-C", name, "-c", f"{name}={word}")
@@ -267,7 +267,7 @@ def _takes(server: Server, name: str, word: str) -> bool:
 
 
 def _reloaded(cluster: Cluster) -> bool:
-    """Reload and wait for it; False when a line of our file was refused."""
+    """Reload and wait for it; return False when a line of our file was refused."""
     with _admin(cluster, _ADMIN) as conn:
         before = conn.execute("select pg_conf_load_time()").fetchone()
         conn.execute("select pg_reload_conf()")
@@ -284,7 +284,7 @@ def _reloaded(cluster: Cluster) -> bool:
 
 
 def _people(cluster: Cluster, instance: Instance) -> None:
-    """The roles of RDS: rdsadmin is the superuser, the master user is in rds_superuser."""
+    """Create RDS's roles: rdsadmin is the superuser, the master user is in rds_superuser."""
     from psycopg import sql
 
     with _admin(cluster, SUPERUSER) as conn:
@@ -327,7 +327,7 @@ def _write_for_server(cluster: Cluster, text: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and for its owner only."""
+    """Write a file atomically, readable by its owner only."""
     new = path.with_name(f"{path.name}.new")
     new.touch(mode=0o600)
     new.write_text(text, encoding="utf-8")
@@ -335,5 +335,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def _key(instance: Instance) -> str:
-    """A cluster's members have one server together."""
+    """Return the server's key: a cluster's members share one server."""
     return instance.cluster or instance.arn

@@ -1,7 +1,7 @@
-"""A group's values as a configuration that a PostgreSQL on this machine starts with.
+"""A group's values as a configuration with which PostgreSQL starts on this machine.
 
 Every value is set as it was evaluated, memory included: without huge pages PostgreSQL reserves
-shared memory but does not touch it. What cannot be set here is kept aside, with the reason.
+shared memory but does not touch it. What cannot be set here is set aside, with the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from mrtuner.catalog import parameters
 
-#: Where the server lies, listens and logs is the lab's affair.
+#: The lab decides where the server stores data, listens and logs.
 _OURS: Final = frozenset({
     "archive_command", "config_file", "data_directory", "external_pid_file", "hba_file",
     "ident_file", "listen_addresses", "log_directory", "logging_collector", "ssl", "ssl_ca_file",
@@ -24,29 +24,29 @@ _PRELOAD: Final = "shared_preload_libraries"
 
 @dataclass(slots=True)
 class Arranged:
-    """What is written to the server's file, and what is not as the group says, and why."""
+    """The server's settings, and those that differ from the group, with the reasons."""
 
     settings: dict[str, str]
     aside: dict[str, str] = field(default_factory=dict)
 
     def less_buffers(self, pages: int) -> None:
-        """Shared buffers of so many pages of 8 kB instead of those asked for."""
+        """Use this many pages of 8 kB as shared buffers instead of the requested number."""
         asked = self.settings.get("shared_buffers")
         self.settings["shared_buffers"] = str(pages)
         self.aside["shared_buffers"] = f"{pages} here: this machine cannot reserve {asked} pages"
 
     def lacking(self, name: str) -> None:
-        """The default instead of a word that this build does not know."""
+        """Use the default instead of a word that this build does not support."""
         self.aside[name] = f"not {self.settings.pop(name)} here: this build lacks it"
 
     def text(self) -> str:
-        """As a configuration file."""
+        """Return the settings as a configuration file."""
         lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(self.settings.items()))
         return "".join(lines)
 
 
 def arranged(values: Mapping[str, str], major: int, libraries: Iterable[str]) -> Arranged:
-    """Sort a group's evaluated values into what this server can run and what it cannot.
+    """Split a group's evaluated values into what this server can run and what it cannot.
 
     `libraries` are those that the installation can preload. `rds.logical_replication` sets
     wal_level as RDS does (RDS User Guide, logical replication).
@@ -69,7 +69,7 @@ def arranged(values: Mapping[str, str], major: int, libraries: Iterable[str]) ->
 
 
 def of_a_build(result: Arranged, major: int) -> tuple[tuple[str, str], ...]:
-    """The names and words that PostgreSQL knows and one build of it may lack: lz4, zstd, …"""
+    """Return settings with a word that only some builds support: (name, word), lz4, zstd, …"""
     known = parameters(major)
     return tuple(
         (name, word)
@@ -87,14 +87,14 @@ def _preload(result: Arranged, libraries: set[str]) -> None:
 
 
 def _huge_pages(result: Arranged) -> None:
-    """Asked for in vain, they keep a server from starting."""
+    """Never require huge pages: without enough of them the server would not start."""
     if result.settings.get("huge_pages") == "on":
         result.settings["huge_pages"] = "try"
         result.aside["huge_pages"] = "try here: huge pages are not set up on every machine"
 
 
 def _no_fsync(result: Arranged) -> None:
-    """RDS lets nobody change it; here it would only make outages as long as the disk is slow."""
+    """Turn fsync off. RDS fixes it; here it would only make outages depend on the disk's speed."""
     result.settings["fsync"] = "off"
     result.aside["fsync"] = "off here: nothing of a lab outlives it"
 

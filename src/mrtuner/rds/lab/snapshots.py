@@ -60,7 +60,7 @@ def take(region: Region, instance: Instance, identifier: str, kind: str = "manua
 
 
 def copy(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CopyDBSnapshot: called in the destination; the source by name, or by ARN from elsewhere."""
+    """CopyDBSnapshot: called in the destination; the source is a name, or an ARN elsewhere."""
     source = _source(region, params["SourceDBSnapshotIdentifier"])
     name = _new_name(region, params["TargetDBSnapshotIdentifier"])
     if source.status != "available":
@@ -92,7 +92,7 @@ def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DeleteDBSnapshot; one that is being copied away, too, is refused only while creating."""
+    """DeleteDBSnapshot; refused only while creating, allowed even while being copied elsewhere."""
     snapshot = _named(region, params["DBSnapshotIdentifier"])
     if snapshot.kind == "automated":
         raise invalid_value("Automated snapshots cannot be deleted")
@@ -107,7 +107,7 @@ def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row(region: Region, snapshot: Snapshot) -> Row:
-    """The snapshot as DescribeDBSnapshots shows it."""
+    """Return the snapshot as DescribeDBSnapshots shows it."""
     instance = snapshot.instance
     return {
         "DBSnapshotIdentifier": snapshot.identifier,
@@ -159,7 +159,7 @@ def _copied(region: Region, source: Snapshot, name: str, key: str | None) -> Sna
 
 
 def _key(region: Region, source: Snapshot, across: bool, asked: str | None) -> str | None:
-    """The key of the copy: a key of one region is no good in another."""
+    """Return the key of the copy: a key is valid in one region only."""
     if asked is None:
         if source.encrypted and across:
             raise invalid_combination(

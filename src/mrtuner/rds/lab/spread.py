@@ -1,4 +1,4 @@
-"""How a group's values reach the instances that use it, and what ParameterApplyStatus says.
+"""How a group's values reach its instances, and what ParameterApplyStatus shows.
 
 In short (botocore's RDS model; RDS User Guide, "Working with DB parameter groups"):
 
@@ -7,8 +7,8 @@ In short (botocore's RDS model; RDS User Guide, "Working with DB parameter group
 - another group attached: pending-reboot, and none of its values before the reboot;
 - a value that the running server refuses: failed-to-apply.
 
-Guessed: that a group which waits for its reboot takes no dynamic change before, and that taking a
-waiting value back leaves the status at pending-reboot.
+Guessed: that a group which waits for its reboot accepts no dynamic change before, and that
+undoing a waiting change leaves the status at pending-reboot.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Final
 from mrtuner.rds.lab import catalogue, machine
 from mrtuner.rds.lab.world import Cluster, Group, Instance, Region
 
-#: PostgreSQL wants them on a standby at least as high as on the primary; RDS overrides a
-#: replica's values that would stop it from starting (RDS User Guide). Hot standby, guc_tables.c.
+#: On a standby these must be at least as high as on the primary. RDS overrides a replica's
+#: values that would stop it from starting (RDS User Guide). Hot standby, guc_tables.c.
 _AT_LEAST_PRIMARY: Final = (
     "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
     "max_locks_per_transaction",
@@ -29,17 +29,17 @@ _AT_LEAST_PRIMARY: Final = (
 
 
 def users(region: Region, group: Group) -> list[str]:
-    """Identifiers of what a group is attached to."""
+    """Return the identifiers of what a group is attached to."""
     if group.cluster:
         return [each.identifier for each in region.clusters.values() if each.group == group.name]
     return [each.identifier for each in region.instances.values() if each.group == group.name]
 
 
 def effective(region: Region, instance: Instance) -> dict[str, str]:
-    """The texts that the instance's groups hold: the user's values over the family's defaults.
+    """Return the texts of the instance's groups: the user's values over the family's defaults.
 
-    An instance of a Multi-AZ DB cluster takes the cluster group's only; Aurora's takes both, the
-    instance group's values over the cluster's.
+    An instance of a Multi-AZ DB cluster takes only the cluster group's values. Aurora's takes
+    both, with the instance group's values over the cluster's.
     """
     texts: dict[str, str] = {}
     for group in groups_of(region, instance):
@@ -49,7 +49,7 @@ def effective(region: Region, instance: Instance) -> dict[str, str]:
 
 
 def groups_of(region: Region, instance: Instance) -> Iterator[Group]:
-    """The groups an instance takes values from, later ones over earlier ones."""
+    """Yield the groups an instance takes values from, later ones overriding earlier ones."""
     cluster = region.clusters.get(instance.cluster or "")
     if cluster is not None:
         yield region.cluster_groups[cluster.group]
@@ -58,7 +58,7 @@ def groups_of(region: Region, instance: Instance) -> Iterator[Group]:
 
 
 def group_changed(region: Region, group: Group, methods: Mapping[str, str]) -> None:
-    """Begin to apply what was set or reset in a group: names and apply methods."""
+    """Start to apply what was set or reset in a group: names and apply methods."""
     if not methods:
         return
     for instance in region.instances.values():
@@ -70,7 +70,7 @@ def group_changed(region: Region, group: Group, methods: Mapping[str, str]) -> N
 
 
 def attached(region: Region, instance: Instance, group: Group) -> None:
-    """Another group: its name shows at once, its values wait for a reboot."""
+    """Attach another group: its name shows immediately, its values wait for a reboot."""
     instance.group = group.name
     instance.group_status = "applying"
     region.clock.after(
@@ -79,7 +79,7 @@ def attached(region: Region, instance: Instance, group: Group) -> None:
 
 
 def restarted(region: Region, instance: Instance) -> None:
-    """Everything of the groups is in force."""
+    """Bring all the groups' values into force."""
     instance.running = effective(region, instance)
     instance.group_in_force = instance.group
     instance.group_status = "in-sync"
@@ -106,7 +106,7 @@ def _begin(
 def _apply(
     region: Region, instance: Instance, names: set[str], cluster: Cluster | None, after: str
 ) -> None:
-    """Take dynamic values over into the running server."""
+    """Apply dynamic values to the running server."""
     if region.instances.get(instance.identifier) is not instance:
         return
     texts = effective(region, instance)

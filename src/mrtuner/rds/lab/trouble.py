@@ -1,4 +1,4 @@
-"""Troubles that can be switched on, and the record of calls."""
+"""Simulated faults, and the record of calls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Literal
 from mrtuner.rds.lab.faults import Fault, denied, throttled
 from mrtuner.rds.lab.world import ACCOUNT
 
-#: A region can be closed to the account, out of order, or not to be reached at all; or something
-#: in between answers for it: with nothing (403), or with a page for people (200).
+#: A region can be closed to the account, unavailable, or unreachable; or an intermediary may
+#: answer for it: with an empty body (403), or with a web page (200).
 Failure = Literal["closed", "unavailable", "unreachable", "empty", "page"]
 
 
 class Unreachable(Exception):
-    """The connection is to be closed without an answer."""
+    """The connection should be closed without an answer."""
 
 
 class Garbled(Exception):
-    """The answer is not one of AWS."""
+    """The answer does not come from AWS."""
 
     def __init__(self, status: str, body: bytes) -> None:
         super().__init__(status)
@@ -30,27 +30,27 @@ class Garbled(Exception):
 
 
 class Calls:
-    """(service, action) pairs in the order of their coming; refused ones are in it too."""
+    """(service, action) pairs in the order of arrival, including refused calls."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[str, str]] = []
 
     def record(self, service: str, action: str) -> None:
-        """One more."""
+        """Record a call."""
         self._calls.append((service, action))
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Everything since the last `forget`."""
+        """Return every call since the last `forget`."""
         return tuple(self._calls)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Clear the record."""
         self._calls.clear()
 
 
 @dataclass(slots=True)
 class Rate:
-    """A bucket of calls: so many a second, no more than one second's worth saved up."""
+    """A token bucket: this many calls per second, at most one second's worth saved up."""
 
     per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -61,7 +61,7 @@ class Rate:
         self.left, self.seen = self.per_second, self.clock()
 
     def take(self) -> bool:
-        """Whether one more call is let through."""
+        """Whether one more call is allowed."""
         now = self.clock()
         self.left = min(max(1.0, self.per_second), self.left + (now - self.seen) * self.per_second)
         self.seen = now
@@ -72,7 +72,7 @@ class Rate:
 
 
 class Trouble:
-    """What is switched on: denied actions, a rate, failing regions. Rates count per region."""
+    """The active faults: denied actions, a rate limit, failing regions. Rates count per region."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,20 +83,20 @@ class Trouble:
         self.throttled = 0
 
     def limit(self, per_second: float | None) -> None:
-        """Answer Throttling to calls beyond this rate, region by region; None: never."""
+        """Answer Throttling to calls above this rate, per region; None: never."""
         with self._lock:
             self._rate = per_second
             self._buckets.clear()
 
     def clear(self) -> None:
-        """No trouble."""
+        """Remove all faults."""
         self.limit(None)
         self.denied.clear()
         self.failing.clear()
         self.throttled = 0
 
     def check(self, service: str, action: str, region: str) -> None:
-        """Raise what this call meets."""
+        """Raise the fault that applies to this call, if any."""
         self._region(region)
         if not self._in_time(region):
             raise throttled()
@@ -105,7 +105,7 @@ class Trouble:
 
     def _region(self, region: str) -> None:
         match self.failing.get(region):
-            case "closed":  # what a region answers that the account has not opted in to
+            case "closed":  # the answer of a region that the account has not opted in to
                 raise Fault(
                     "InvalidClientTokenId",
                     "The security token included in the request is invalid.",

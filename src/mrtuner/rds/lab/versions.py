@@ -1,7 +1,7 @@
-"""Engine versions that the lab offers, and DescribeDBEngineVersions.
+"""The engine versions that the lab offers, and DescribeDBEngineVersions.
 
-Source of the list: cfn-lint 1.58.0's table of RDS engine versions; which minor may be upgraded to
-which major is simplified: any later one.
+Source of the list: cfn-lint 1.58.0's table of RDS engine versions. Upgrade paths are simplified:
+a minor can be upgraded to any later major.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mrtuner.rds.lab.world import Instance
 
 @cache
 def offered() -> Mapping[str, list[str]]:
-    """Every version by engine, oldest first."""
+    """Return every version by engine, oldest first."""
     text = Path(__file__).with_name("versions.json").read_text(encoding="utf-8")
     versions: dict[str, list[str]] = json.loads(text)["versions"]
     return versions
 
 
 def chosen(engine: str, asked: str | None) -> str:
-    """The full version for what was asked: nothing, a major, or a full version."""
+    """Return the full version for a request: nothing, a major, or a full version."""
     known = offered()[engine]
     if asked is None:
         return _default(engine)
@@ -38,12 +38,12 @@ def chosen(engine: str, asked: str | None) -> str:
 
 
 def default_group(engine: str, version: str) -> str:
-    """The name of AWS's own parameter group for a version."""
+    """Return the name of AWS's own parameter group for a version."""
     return f"default.{_family(engine, version)}"
 
 
 def check_upgrade(instance: Instance, to: str) -> None:
-    """Only forwards."""
+    """Refuse downgrades."""
     if to not in offered()[instance.engine]:
         raise invalid_combination(f"Cannot find version {to} for {instance.engine}")
     if _number(to) < _number(instance.version):
@@ -97,7 +97,7 @@ def _family(engine: str, version: str) -> str:
 
 
 def _default(engine: str) -> str:
-    """The newest of the last major but one: AWS does not hurry either (guessed)."""
+    """Return the newest minor of the second newest major, as AWS is also slow to move (guessed)."""
     majors = sorted({int(version.split(".")[0]) for version in offered()[engine]})
     wanted = str(majors[-2])
     return [each for each in offered()[engine] if each.split(".")[0] == wanted][-1]

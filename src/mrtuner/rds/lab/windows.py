@@ -17,7 +17,7 @@ _SHORTEST: Final = 30
 
 
 def next_window(window: str, now: datetime) -> datetime:
-    """When a weekly window opens next; strictly after `now`."""
+    """Return when a weekly window opens next, strictly after `now`."""
     start, _ = _weekly(window)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     opens = midnight - timedelta(days=now.weekday()) + timedelta(minutes=start)
@@ -25,7 +25,10 @@ def next_window(window: str, now: datetime) -> datetime:
 
 
 def check_windows(backup: str, maintenance: str) -> None:
-    """At least 30 minutes each, and no overlap. Source: botocore, CreateDBInstanceMessage."""
+    """Require at least 30 minutes each, and no overlap.
+
+    Source: botocore, CreateDBInstanceMessage.
+    """
     first, length = _weekly(maintenance)
     start, span = _daily(backup)
     if min(length, span) < _SHORTEST:
@@ -37,7 +40,7 @@ def check_windows(backup: str, maintenance: str) -> None:
 
 
 def _weekly(text: str) -> tuple[int, int]:
-    """Minutes from Monday midnight, and length."""
+    """Return the minutes from Monday midnight, and the length."""
     match = _WEEKLY.fullmatch(text.lower())
     if match is None or {match[1], match[4]} - set(_DAYS):
         raise invalid_value(f"Invalid maintenance window format: {text}")
@@ -47,7 +50,7 @@ def _weekly(text: str) -> tuple[int, int]:
 
 
 def _daily(text: str) -> tuple[int, int]:
-    """Minutes from midnight, and length."""
+    """Return the minutes from midnight, and the length."""
     match = _DAILY.fullmatch(text)
     if match is None:
         raise invalid_value(f"Invalid backup window format: {text}")

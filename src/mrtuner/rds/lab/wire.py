@@ -1,6 +1,6 @@
-"""The Query protocol of RDS: form fields in, XML out, both by botocore's model.
+"""The Query protocol of RDS: form fields in, XML out, both following botocore's model.
 
-Parsing and writing are moto's, which follow the model; only the refusals are written here.
+moto parses requests and writes answers from the model; only refusals are written here.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _NAMESPACE: Final = "http://rds.amazonaws.com/doc/2014-10-31/"
 
 
 class Protocol:
-    """Requests and answers of one service in the Query protocol."""
+    """Requests and answers in the Query protocol, for one service."""
 
     def __init__(self, service: str = "rds") -> None:
         self.service = service
 
     def action(self, body: bytes) -> str:
-        """The operation that a form asks for; empty when it names none."""
+        """Return the operation named in a form; empty when it names none."""
         return dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
 
     def parameters(self, action: str, body: bytes) -> dict[str, Any]:
-        """The operation's input as the SDK was given it; Fault where it cannot be read."""
+        """Return the operation's input as passed to the SDK; Fault where it cannot be read."""
         from moto.core.parse import QueryParser
         from werkzeug.datastructures import MultiDict
 
@@ -41,7 +41,7 @@ class Protocol:
         return parsed
 
     def answer(self, action: str, result: Mapping[str, Any], request: str) -> bytes:
-        """The XML of a result."""
+        """Return a result as XML."""
         from moto.core.serialize import QuerySerializer, SerializationContext
 
         writer = QuerySerializer(self._operation(action), SerializationContext(request))
@@ -49,7 +49,7 @@ class Protocol:
         return body if isinstance(body, bytes) else body.encode()
 
     def refusal(self, fault: Fault, request: str) -> bytes:
-        """The XML of a refusal."""
+        """Return a refusal as XML."""
         who = "Sender" if self.status(fault) < 500 else "Receiver"
         return (
             f'<ErrorResponse xmlns="{_NAMESPACE}"><Error><Type>{who}</Type>'
@@ -58,7 +58,7 @@ class Protocol:
         ).encode()
 
     def status(self, fault: Fault) -> int:
-        """The HTTP status that goes with a fault."""
+        """Return the HTTP status of a fault."""
         return fault.status or self._statuses.get(fault.code, 400)
 
     def knows(self, action: str) -> bool:

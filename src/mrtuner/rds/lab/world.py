@@ -1,6 +1,6 @@
-"""What the lab knows: regions, and in them groups, instances, clusters, snapshots and events.
+"""The lab's state: regions with their groups, instances, clusters, snapshots and events.
 
-Plain records, changed in place under the lab's one lock. What they may do is elsewhere.
+Plain records, changed in place under the lab's one lock. The rules are elsewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Delays:
     reboot: float = 24
     failover: float = 75
     cluster_failover: float = 30
-    failover_rest: float = 30  # a failover asked for sooner is abandoned, RDS-EVENT-0034
+    failover_rest: float = 30  # a failover requested sooner is abandoned, RDS-EVENT-0034
     patch: float = 60  # patching before the database goes down
     snapshot: float = 24
     copy: float = 60
@@ -44,7 +44,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a user has set for a parameter, and how it was to be applied."""
+    """A user-set value of a parameter, and how it was to be applied."""
 
     text: str
     method: str  # immediate, pending-reboot
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def default(self) -> bool:
-        """Whether it is AWS's own, which nobody may change."""
+        """Whether it is AWS's own and cannot be changed."""
         return self.name.startswith("default.")
 
 
@@ -109,9 +109,9 @@ class Instance:
     source: str | None = None  # of a read replica
     pending: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    group_in_force: str = ""  # the group it runs since its last start
+    group_in_force: str = ""  # the group it has run with since its last start
     running: dict[str, str] = field(default_factory=dict)  # texts in force, by parameter
-    rested: datetime | None = None  # until when a failover is abandoned
+    rested: datetime | None = None  # until then a failover is abandoned
 
     @property
     def major(self) -> int:
@@ -125,7 +125,7 @@ class Instance:
 
     @property
     def family(self) -> str:
-        """The parameter group family it takes."""
+        """The parameter group family it needs."""
         return f"{self.engine}{self.major}"
 
 
@@ -162,7 +162,7 @@ class Cluster:
 
     @property
     def family(self) -> str:
-        """The cluster parameter group family it takes."""
+        """The cluster parameter group family it needs."""
         return f"{self.engine}{self.version.split('.')[0]}"
 
     @property
@@ -192,7 +192,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What DescribeEvents tells; `id` (RDS-EVENT-…) is told by EventBridge and SNS only."""
+    """An event as in DescribeEvents; only EventBridge and SNS give its `id` (RDS-EVENT-…)."""
 
     id: str
     date: datetime
@@ -205,7 +205,7 @@ class Event:
 
 @dataclass(slots=True, kw_only=True)
 class Maintenance:
-    """One pending maintenance action of a resource."""
+    """A pending maintenance action of a resource."""
 
     action: str
     description: str
@@ -218,7 +218,7 @@ class Maintenance:
 
 @dataclass(slots=True)
 class Region:
-    """Everything of one region."""
+    """The resources of one region."""
 
     name: str
     world: World
@@ -236,33 +236,33 @@ class Region:
         return self.world.clock
 
     def arn(self, kind: str, name: str) -> str:
-        """The ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""
+        """Return the ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""
         return f"arn:aws:rds:{self.name}:{ACCOUNT}:{kind}:{name}"
 
     def kind(self, cluster: bool) -> dict[str, Group]:
-        """The groups of one of the two kinds."""
+        """Return the DB or the DB cluster parameter groups."""
         return self.cluster_groups if cluster else self.groups
 
     def instance(self, identifier: str) -> Instance:
-        """One instance, by its identifier or ARN."""
+        """Return an instance by its identifier or ARN."""
         name = identifier.rpartition(":")[2].lower()
         if name not in self.instances:
             raise Fault("DBInstanceNotFound", f"DBInstance {name} not found.")
         return self.instances[name]
 
     def cluster(self, identifier: str) -> Cluster:
-        """One cluster, by its identifier or ARN."""
+        """Return a cluster by its identifier or ARN."""
         name = identifier.rpartition(":")[2].lower()
         if name not in self.clusters:
             raise Fault("DBClusterNotFoundFault", f"DBCluster {name} not found.")
         return self.clusters[name]
 
     def members(self, cluster: Cluster) -> list[Instance]:
-        """The instances of a cluster."""
+        """Return the instances of a cluster."""
         return [each for each in self.instances.values() if each.cluster == cluster.identifier]
 
     def replicas(self, source: Instance) -> list[Instance]:
-        """Read replicas of an instance in this region."""
+        """Return the read replicas of an instance in this region."""
         names = (source.identifier, source.arn)
         return [each for each in self.instances.values() if each.source in names]
 
@@ -275,30 +275,30 @@ class World:
         self.delays = delays
         self.servers = servers
         self.lock = threading.RLock()
-        self.memory: dict[str, int] = {}  # DBInstanceClassMemory that a test wants for a class
+        self.memory: dict[str, int] = {}  # DBInstanceClassMemory that a test sets for a class
         self.starting = 0  # servers that are being started
         self._regions: dict[str, Region] = {}
 
     def region(self, name: str) -> Region:
-        """A region, made when first named."""
+        """Return a region, created when first named."""
         if name not in self._regions:
             self._regions[name] = Region(name, self)
         return self._regions[name]
 
     def regions(self) -> Iterator[Region]:
-        """Those that were named so far."""
+        """Yield the regions named so far."""
         return iter(list(self._regions.values()))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._regions.clear()
 
 
 def tags(params: Mapping[str, Any]) -> dict[str, str]:
-    """A request's Tags as a dictionary."""
+    """Return a request's Tags as a dictionary."""
     return {each["Key"]: each.get("Value", "") for each in params.get("Tags", ())}
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Tags as answers hold them."""
+    """Return tags as in answers."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]

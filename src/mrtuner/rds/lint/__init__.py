@@ -1,1 +1,1 @@
-"""What is wrong with a parameter group."""
+"""Problems in a parameter group."""

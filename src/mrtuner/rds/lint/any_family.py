@@ -1,4 +1,4 @@
-"""What holds in every parameter group family that is known: all that can be said without one."""
+"""What holds in every known parameter group family, for groups whose family is not given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mrtuner.catalog.families import FamilyParameter, families, family
 
 @cache
 def in_every_family() -> Mapping[str, FamilyParameter]:
-    """The parameters of all families, as far as those that list one agree on its kind."""
+    """Return the parameters of all families, where those that list one agree on its type."""
     listed: dict[str, list[FamilyParameter]] = {}
     for name in families():
         for parameter in family(name).parameters.values():
@@ -38,6 +38,6 @@ def _agreed(rows: list[FamilyParameter]) -> FamilyParameter | None:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Every name, in lower case, that any family or any major version of PostgreSQL has."""
+    """Return every name, in lower case, in any family or any major version of PostgreSQL."""
     ours = {name.lower() for major in MAJORS for name in parameters(major)}
     return frozenset(ours.union(*(family(name).parameters for name in families())))

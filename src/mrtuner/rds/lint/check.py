@@ -1,10 +1,10 @@
-"""Find what is wrong with a parameter group before RDS or the server does.
+"""Find problems in a parameter group before RDS or the server does.
 
     for group in files.read(Path("main.tf")):
         for finding in lint(group):
             print(finding.location, finding.what, finding.remedy)
 
-Every value is tried on every instance class of the family's engine. Nothing is changed.
+Every value is checked on every instance class of the family's engine. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mrtuner.units import GiB, TiB
 
 __all__ = ["Finding", "Severity", "lint"]
 
-#: The smallest volume, a usual one, and the largest. Source: RDS User Guide, DB instance storage.
+#: The smallest volume, a typical one, and the largest. Source: RDS User Guide, DB instance storage.
 _STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
 _PORT: Final = 5432
 _POSTGRES: Final = re.compile(r"(?P<engine>postgres|aurora-postgresql)(?P<major>[0-9]+)(\.[0-9]+)?")
@@ -46,12 +46,12 @@ def lint(
     classes: Iterable[InstanceClass] | None = None,
     smallest: InstanceClass | None = None,
 ) -> tuple[Finding, ...]:
-    """What is wrong with a group, in the order of its lines, the worst of a line first.
+    """Return the problems of a group, by line, the most severe of a line first.
 
-    `family` stands in for one that the file does not say. Where not every class of the engine
-    counts, `classes` do, and none with less memory than `smallest`; without either, those of the
-    instances in the same file that are given the group. A group of another engine gives one
-    finding that says so. A value that may be one of several is tried with each.
+    `family` is used when the file does not give one. To consider only some classes of the engine,
+    pass `classes`, and `smallest` to leave out those with less memory; by default, if the file
+    has instances that use the group, their classes are considered. A group for another engine
+    gives a single finding that says so. A value that may be one of several is checked with each.
     """
     name = group.family or family or _needed(group)
     other = None if name is None else _other_engine(name)
@@ -71,7 +71,8 @@ def lint(
     return tuple(sorted(dict.fromkeys(_of(group, one) for one in found), key=_place))
 
 
-#: In RDS for MySQL and MariaDB, too, with other rules. Source: MySQL, server system variables.
+#: RDS for MySQL and MariaDB have these too, with other rules. Source: MySQL, server system
+#: variables.
 _OF_OTHERS_TOO: Final = frozenset({"max_connections", "port", "lc_messages"})
 _ANY_ENGINE: Final = (
     "neither the family nor the engine is said, and nothing in the group is PostgreSQL's alone: "
@@ -80,7 +81,7 @@ _ANY_ENGINE: Final = (
 
 
 def _is_of_postgresql(group: WrittenGroup) -> bool:
-    """Whether a group of no family is one of PostgreSQL, by an engine or a parameter of its own."""
+    """Whether a group without a family is PostgreSQL's, by an engine or a PostgreSQL parameter."""
     if any(user.engine for user in group.users):
         return any(user.engine in ENGINES for user in group.users)
     names = {entry.name.lower() for entry in group.entries} - _OF_OTHERS_TOO
@@ -88,7 +89,7 @@ def _is_of_postgresql(group: WrittenGroup) -> bool:
 
 
 def _variants(group: WrittenGroup) -> Iterator[WrittenGroup]:
-    """The group with the first of what its values may be, with the second, and so on."""
+    """Yield the group with the first of its possible values, with the second, and so on."""
     for number in range(max((len(entry.either) for entry in group.entries), default=0) or 1):
         entries = tuple(_chosen(entry, number) for entry in group.entries)
         yield replace(group, entries=entries)
@@ -103,7 +104,7 @@ def _chosen(entry: Entry, number: int) -> Entry:
 def _budget(
     values: Mapping[str, str], known: Family | None, name: str | None, machines: Sequence[Machine]
 ) -> Iterator[Finding]:
-    """Without a family, what both engines' newest say together."""
+    """Without a family, yield what applies to the newest families of both engines."""
     if known is not None or name is not None:
         yield from check_budget(values, known or _nearest(name or ""), machines)
         return
@@ -115,17 +116,17 @@ def _budget(
 
 
 def _nearest(name: str) -> Family:
-    """The known family whose version is nearest to one that is not known."""
+    """Return the known family with the version nearest to an unknown one."""
     major = _POSTGRES.fullmatch(name)
     number = min(max(int(major["major"]), FIRST), LAST) if major else LAST
     return known_family(f"{_engine(name) or POSTGRES}{number}")
 
 
-# What the file says of those who are given the group.
+# The users of the group in the same file.
 
 
 def _needed(group: WrittenGroup) -> str | None:
-    """The family that everybody who is given the group needs."""
+    """Return the family that all users of the group need."""
     needed = {user.family for user in group.users}
     return needed.pop() if len(needed) == 1 else None
 
@@ -136,7 +137,7 @@ def _engine(name: str | None) -> str | None:
 
 
 def _classes_of_users(group: WrittenGroup) -> list[InstanceClass] | None:
-    """Their classes; None where there are none, or one is not known."""
+    """Return the classes of the group's users; None if there are none or one is unknown."""
     if not group.users or not all(user.class_names for user in group.users):
         return None
     names = dict.fromkeys(name for user in group.users for name in user.class_names)
@@ -147,7 +148,7 @@ def _classes_of_users(group: WrittenGroup) -> list[InstanceClass] | None:
 
 
 def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
-    """An instance of the file that cannot have the group: it runs another engine or major."""
+    """Yield an instance in the file that cannot use the group: another engine or major version."""
     for user in group.users:
         needs = user.family or user.engine
         if name is None or needs is None or needs in {name, _engine(name)}:
@@ -170,7 +171,7 @@ def _place(finding: Finding) -> tuple[int, int]:
 
 
 def _of(group: WrittenGroup, finding: Finding) -> Finding:
-    """With its place: what is about the group stands at the group's own line."""
+    """Add the location: findings about the group are at the group's own line."""
     return replace(finding, source=group.source, line=finding.line or group.line)
 
 
@@ -186,7 +187,7 @@ def _other_engine(name: str) -> Finding | None:
 
 
 def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
-    """The family, or why names and bounds are not checked."""
+    """Return the family, or why names and bounds are not checked."""
     if name is None:
         why = "the family is not said: judged by what every family that is known agrees on"
         return None, [_unchecked(why, "Name it with --family.")]
@@ -255,21 +256,21 @@ def _each(
         )
 
 
-#: RDS writes every name in lower case; PostgreSQL shows two that are not.
+#: RDS writes every name in lower case; PostgreSQL shows three that are not.
 _CASED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
 
 
 def _major(name: str | None) -> int:
-    """The major of a family, the newest that is released where it is not known."""
+    """Return the major version of a family; the newest release if it is unknown."""
     found = _POSTGRES.fullmatch(name or "")
     major = int(found["major"]) if found else 0
     return major if major in MAJORS else MAJORS[-2]
 
 
 def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
-    """What the family knows, overruled by what AWS itself said of the parameter.
+    """Return the family's data on a parameter, overridden by what AWS itself reported.
 
-    `anyone`: nobody said a family, so what all of them agree on will do.
+    `anyone`: no family was given, so what all families agree on is enough.
     """
     agreed = in_every_family() if anyone else {}
     known = (family.parameters if family else agreed).get(entry.name.lower())
@@ -298,7 +299,7 @@ def _every(engine: str) -> Sequence[Machine]:
 
 
 def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Machine]:
-    """One machine for each class, the smallest first."""
+    """Return one machine for each class, the smallest first."""
     return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
 
 
@@ -320,7 +321,7 @@ def _machine(each: InstanceClass, engine: str) -> Machine:
 
 
 def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
-    """The values that can be reckoned with: known, and without an error."""
+    """Return the usable values: known, and without an error."""
     wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
     return {
         entry.name: entry.value

@@ -1,4 +1,4 @@
-"""One parameter of a group as it was written, what is known of it, and the machines it may meet."""
+"""One parameter of a group as it was written, what is known about it, and the machines to check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import memory_unit
 
 MEMORY: Final = "DBInstanceClassMemory"
-#: How the values of these types are read.
+#: How to parse values of these types.
 _NUMBERS: Final[Mapping[str, Callable[[str], int | float]]] = {"integer": int, "real": float}
 _LARGEST: Final = 2**63
 _NAMED: Final = 3
@@ -25,7 +25,7 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """An instance class as formulas see it, at the least, the middle and the most it may have."""
+    """An instance class as formulas see it, at the minimum, middle and maximum of its memory."""
 
     instance_class: InstanceClass
     points: tuple[dict[str, int], ...]
@@ -37,15 +37,15 @@ class Machine:
 
     @property
     def middle(self) -> Mapping[str, int]:
-        """The class with its likely memory."""
+        """The class's variables with its likely memory."""
         return self.points[len(self.points) // 2]
 
     def likely(self, formula: Formula) -> int:
-        """What a formula probably gives here."""
+        """Return the likely result of a formula here."""
         return formula.evaluate(self.middle)
 
     def values(self, formula: Formula) -> list[int]:
-        """What it may give here."""
+        """Return the possible results of a formula here."""
         return [formula.evaluate(point) for point in self.points]
 
 
@@ -55,16 +55,16 @@ class Subject:
 
     entry: Entry
     family: Family | None
-    known: FamilyParameter | None  # of the family, or of the group in AWS itself
-    parameter: Parameter | None  # of PostgreSQL
+    known: FamilyParameter | None  # from the family, or from the group in AWS itself
+    parameter: Parameter | None  # PostgreSQL's
     machines: Sequence[Machine]  # smallest memory first
     cluster: bool
-    nowhere: bool = False  # no family is said, and none that is known has such a parameter
-    #: Whether another value keeps the group's budget on every class on which it holds now.
+    nowhere: bool = False  # no family is given, and no known family has this parameter
+    #: Whether a replacement value keeps the group within budget wherever it is now.
     safe: Callable[[str], bool] = lambda _: True
 
     def write(self, better: str | None) -> str:
-        """A remedy that names another value; none where that would break the budget somewhere."""
+        """Return a remedy with another value; empty where that would exceed the budget."""
         return f"Write {better}" if better and self.safe(better) else ""
 
     @property
@@ -74,11 +74,11 @@ class Subject:
 
     @property
     def formula(self) -> Formula | None:
-        """The value as a formula; None for a literal and for what is none."""
+        """The value as a formula; None for a literal and for an invalid formula."""
         return self.read() if is_formula(self.text) and self.unreadable() is None else None
 
     def read(self) -> Formula:
-        """The value as a formula. FormulaError for what is none, or cannot be evaluated."""
+        """Return the value as a formula. FormulaError if it is invalid or cannot be evaluated."""
         formula = parse(self.text)
         for machine in self.machines:
             if any(abs(value) >= _LARGEST for value in machine.values(formula)):
@@ -86,7 +86,7 @@ class Subject:
         return formula
 
     def unreadable(self) -> BadValue | None:
-        """Why the value is no formula; None where it is one."""
+        """Why the value is not a formula; None where it is one."""
         try:
             self.read()
         except BadValue as error:
@@ -95,7 +95,7 @@ class Subject:
 
     @property
     def takes_no_formula(self) -> bool:
-        """Neither by the family's type nor by PostgreSQL's."""
+        """Whether neither the family's type nor PostgreSQL's accepts formulas."""
         if self.known is None or self.known.is_formula_allowed:
             return False
         return self.parameter is None or not takes_formulas(self.parameter)
@@ -107,7 +107,7 @@ class Subject:
 
     @property
     def pages(self) -> str:
-        """The base unit in words."""
+        """The base unit as text."""
         unit = self.parameter.unit if self.parameter else None
         return f"units of {unit}" if unit else "plain numbers"
 
@@ -120,7 +120,7 @@ class Subject:
         why: str | None = None,
         remedy: str | None = None,
     ) -> Finding:
-        """A finding about this parameter."""
+        """Return a finding about this parameter."""
         return Finding(
             check=check, severity=severity, parameter=self.entry.name, what=what,
             why=why or "", remedy=remedy or "", line=self.entry.line,
@@ -128,20 +128,20 @@ class Subject:
 
     @property
     def memory_unit(self) -> int | None:
-        """Bytes in the base unit of a size of memory; None for anything else."""
+        """Bytes in the base unit if the parameter is a memory size; None for anything else."""
         return self.unit if self.parameter is not None and is_memory(self.parameter) else None
 
     def listed(self, names: Sequence[str]) -> str:
-        """Some of the machines' class names."""
+        """Return some of the machines' class names."""
         return listed(names, len(self.machines))
 
     def refusal_of_number(self, value: int) -> tuple[BadValue, Severity] | None:
-        """Why what a formula gives is refused; 1 and 0 may stand for on and off in an enum."""
+        """Return why a formula's result is refused; in an enum, 1 and 0 may mean on and off."""
         words = self.known is not None and not self.known.is_formula_allowed
         return None if words else self.refusal(str(value))
 
     def refusal(self, value: str) -> tuple[BadValue, Severity] | None:
-        """Why a literal is refused: by PostgreSQL itself, or by what RDS's list allows."""
+        """Return why PostgreSQL, or RDS's list of allowed values, refuses a literal."""
         found = self._refusal_by_server(value)
         return (found, Severity.ERROR) if found else self._refusal_by_family(value)
 
@@ -159,7 +159,7 @@ class Subject:
         return None
 
     def _refusal_by_family(self, value: str) -> tuple[BadValue, Severity] | None:
-        """By RDS's own list, which one of its defaults is outside of."""
+        """Check RDS's own list, which excludes one of RDS's own defaults."""
         if self.known is None or value == self.known.default:
             return None
         try:
@@ -170,7 +170,7 @@ class Subject:
 
 
 def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | None:
-    """How to say that the classes refused are not used; None where they are not the smallest."""
+    """Return a clause saying that refused classes are unused; None if they are not the smallest."""
     without = set(refused)
     classes = [machine.instance_class for machine in machines]
     most = max(each.memory for each in classes if each.name in without)
@@ -184,21 +184,21 @@ def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | No
 def sized_for_larger(
     larger: str | None, refused: Sequence[str], machines: Sequence[Machine]
 ) -> Severity:
-    """A warning; only worth knowing where the lesser half of the classes is too small.
+    """Return WARNING; INFO where at most the smaller half of the classes is too small.
 
-    Nobody said which classes count: a group is drawn up for the class it is used on.
+    Nobody said which classes count, and a group is written for the class it is used on.
     """
     few = larger is not None and 2 * len(refused) <= len(machines)
     return Severity.INFO if few else Severity.WARNING
 
 
 def sure(yes: bool) -> Severity:
-    """An error where it is sure, a warning where it is inferred."""
+    """Return ERROR if it is certain, WARNING if it is inferred."""
     return Severity.ERROR if yes else Severity.WARNING
 
 
 def listed(names: Sequence[str], total: int) -> str:
-    """Some class names of many, smallest first: ``db.t3.micro, db.t4g.micro and 1 more``."""
+    """List some class names of many, smallest first: ``db.t3.micro, db.t4g.micro and 1 more``."""
     if len(names) == total > 1:
         return "every class"
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

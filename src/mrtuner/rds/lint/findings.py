@@ -1,4 +1,4 @@
-"""What is wrong with a parameter group, one finding a thing."""
+"""The problems found in a parameter group, one finding each."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How sure it is that somebody must act."""
+    """How certain it is that the group must be changed."""
 
-    ERROR = "error"  # RDS or the server refuses it, or it cannot be meant so
-    WARNING = "warning"  # probably not what was meant, or refused as far as is known
+    ERROR = "error"  # RDS or the server refuses it, or it is implausible
+    WARNING = "warning"  # probably not intended, or refused as far as is known
     INFO = "info"  # worth knowing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing about one parameter, or about the group where `parameter` is None."""
+    """A finding about one parameter, or about the group where `parameter` is None."""
 
-    check: str  # stable word: wrong-unit, truncates-first, …
+    check: str  # a stable identifier: wrong-unit, truncates-first, …
     severity: Severity
     parameter: str | None
     what: str
@@ -30,16 +30,16 @@ class Finding:
 
     @property
     def location(self) -> str:
-        """A place to jump to: ``main.tf:12``."""
+        """A location to jump to: ``main.tf:12``."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
     @property
     def to_be_mended(self) -> bool:
-        """An error or a warning."""
+        """Whether it is an error or a warning."""
         return self.severity is not Severity.INFO
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the finding as JSON values."""
         return {
             "check": self.check,
             "severity": str(self.severity),

@@ -1,4 +1,4 @@
-"""What can be wrong with a formula: its grammar, its shape, its unit, and what it gives where."""
+"""Checks of a formula: its grammar, its shape, its unit, and its results on each class."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mrtuner.rds.lint.context import MEMORY, Machine, Subject, larger_only, size
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import KiB, MiB
 
-#: Below this share of memory nobody sets the caches on purpose: MB were meant, not pages.
+#: Below this share of memory a cache size is a mistake: MB were meant, not pages.
 _HARDLY_ANY: Final = Fraction(1, 200)
 _CACHES: Final = frozenset({"shared_buffers", "effective_cache_size"})
-#: A loss by early division that somebody would mind.
+#: The smallest loss by early division that matters.
 _LOSS: Final = Fraction(1, 100)
-#: Characters. To look for what was meant by more would take long.
+#: Characters. Guessing the intended formula for longer texts would take too long.
 _LONGEST: Final = 6000
 
 
 def check_formula(subject: Subject) -> Iterator[Finding]:
-    """Everything about a value that is a formula, or was meant as one."""
+    """Yield every problem of a value that is a formula, or was meant as one."""
     if len(subject.text) > _LONGEST:
         yield subject.finding(
             "not-a-formula", Severity.ERROR, f"a formula of {len(subject.text):,} characters",
@@ -45,7 +45,7 @@ def check_formula(subject: Subject) -> Iterator[Finding]:
 
 
 def _not_a_formula(subject: Subject) -> Iterator[Finding]:
-    """What is wrong beside spaces comes first: they are the easier mistake to see."""
+    """Report other mistakes before spaces, which are easier to see."""
     error = _without_spaces(subject.text) or subject.unreadable()
     if error is not None:
         better = suggestions.mended(subject.text)
@@ -88,7 +88,7 @@ def _shape(subject: Subject, formula: Formula) -> Iterator[Finding]:
 
 
 def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """A remainder that is dropped and then multiplied."""
+    """Report a remainder that is dropped and then multiplied."""
     if not suggestions.truncating(formula):
         return
     exact = suggestions.multiplied_first(formula)
@@ -112,9 +112,9 @@ def _loss(machine: Machine, formula: Formula, exact: Formula) -> Fraction:
 
 
 def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """A part of the memory that is more than the whole, or hardly any of it.
+    """Report a part of the memory that exceeds the whole, or is hardly any of it.
 
-    The part that grows with the memory is judged: a cap is right below it, a floor above it.
+    Only the part that grows with memory is judged: a cap is valid below it, a floor above it.
     """
     if not subject.memory_unit or not subject.machines:
         return
@@ -131,7 +131,7 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
 
 
 def _share(subject: Subject, formula: Formula, machine: Machine) -> Fraction:
-    """Of the class's memory what the formula asks for there."""
+    """Return the share of the class's memory that the formula asks for."""
     return Fraction(machine.likely(formula) * (subject.memory_unit or 1), machine.memory)
 
 
@@ -140,7 +140,7 @@ def _too_much(
 ) -> Finding:
     unit = subject.unit or 1
     asked, where = shares[-1], ""
-    if asked <= 1:  # capped there
+    if asked <= 1:  # capped on this class
         asked = max(shares)
         where = f" of {subject.machines[shares.index(asked)].instance_class.name}"
     meant = _meant(share, unit)
@@ -166,12 +166,12 @@ def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
 
 
 def _meant(share: Fraction, unit: int) -> int | None:
-    """The unit in which the same number would be a part of the memory: the largest that is."""
+    """Return the largest unit in which the same number would be a part of the memory."""
     return next((each for each in (MiB, KiB, 1) if each < unit and share * each / unit <= 1), None)
 
 
 def _range_of_formula(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """What RDS or the server would refuse on some class; a warning where on the smallest only."""
+    """Report what RDS or the server would refuse; a warning if only on the smallest classes."""
     refused = [
         (machine.instance_class.name, *refusal)
         for machine in subject.machines
@@ -198,7 +198,7 @@ def _first_refusal(
 
 
 def _bounded(subject: Subject, formula: Formula, refused: int) -> str | None:
-    """Plain arithmetic within the bound that it breaks."""
+    """Return plain arithmetic limited to the bound that it exceeds."""
     low, high = (subject.parameter.min, subject.parameter.max) if subject.parameter else (None,) * 2
     if not isinstance(formula, Braces):
         return None
@@ -210,14 +210,14 @@ def _bounded(subject: Subject, formula: Formula, refused: int) -> str | None:
 
 
 def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
-    """Formulas, or parts of them, that truncation makes 0."""
+    """Report formulas, or parts of them, that truncation turns into 0."""
     if len({machine.memory for machine in subject.machines}) < 2:
         return
     for part in suggestions.constant_parts(formula):
         zero = [each.instance_class.name for each in subject.machines if not each.likely(part)]
         whole = part == formula
         if whole and subject.refusal_of_number(0):
-            continue  # said already, with the bounds
+            continue  # already reported, with the bounds
         if zero and (whole or len(zero) == len(subject.machines)):
             yield subject.finding(
                 "truncates-to-zero", Severity.WARNING,

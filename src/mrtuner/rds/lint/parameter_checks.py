@@ -1,7 +1,7 @@
-"""What can be wrong with one parameter of a group.
+"""Checks of one parameter of a group.
 
-A check is a function of a `Subject`. What a family is only inferred to refuse is a warning; what
-this family was seen to refuse, or PostgreSQL itself refuses, is an error.
+A check is a function of a `Subject`. A refusal that is only inferred for the family is a warning;
+one that was observed in this family, or comes from PostgreSQL itself, is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHARE: Final = re.compile(r"([0-9]+)\s*%")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Everything about one parameter. A value that is not known ends it after the name."""
+    """Yield all problems of one parameter. If its value is unknown, only its name is checked."""
     yield from _name(subject)
     yield from _method(subject)
     if subject.entry.value is None:
@@ -42,9 +42,9 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _name(subject: Subject) -> Iterator[Finding]:
-    """In the family, for customers to set, and in this kind of group."""
+    """Check that it is in the family, user-settable, and valid in this kind of group."""
     if subject.entry.apply_type is not None:
-        return  # AWS listed it itself
+        return  # AWS itself listed it
     known, family = subject.known, subject.family
     if subject.nowhere:
         yield subject.finding(
@@ -69,14 +69,14 @@ def _name(subject: Subject) -> Iterator[Finding]:
 
 
 def _close(name: str) -> str:
-    from difflib import get_close_matches  # only for a name that is not there
+    from difflib import get_close_matches  # only needed for an unknown name
 
     close = get_close_matches(name, known_names(), n=3, cutoff=0.8)
     return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
 def _unlisted(subject: Subject, family: Family) -> Finding:
-    """Lists of settings that extensions bring are never known to be complete."""
+    """Report an unlisted name: lists of extensions' settings may be incomplete."""
     try:
         family.parameter(subject.entry.name)
         hint = ""
@@ -90,7 +90,7 @@ def _unlisted(subject: Subject, family: Family) -> Finding:
 
 
 def _method(subject: Subject) -> Iterator[Finding]:
-    """`immediate` is for dynamic parameters only; one static one rejects the whole batch."""
+    """`immediate` is only for dynamic parameters; one static parameter rejects the whole batch."""
     known, method = subject.known, subject.entry.method
     if known is None or method is None:
         return
@@ -122,7 +122,7 @@ def _literal(subject: Subject) -> Iterator[Finding]:
 
 
 def _suffix(subject: Subject) -> Iterator[Finding]:
-    """RDS takes PostgreSQL's base units, without their names."""
+    """Report unit suffixes: RDS takes values in PostgreSQL's base units, without unit names."""
     parameter = subject.parameter
     if parameter is None or parameter.vartype not in {"integer", "real"}:
         return
@@ -144,7 +144,7 @@ def _share(subject: Subject, percent: int) -> str | None:
 
 
 def _number(parameter: Parameter, text: str) -> str | None:
-    """The text as the server would read it, forgiving G for GB."""
+    """Return the text as the server would read it, accepting G for GB."""
     try:
         return str(parameter.parse(text))
     except BadValue:
@@ -157,7 +157,7 @@ def _number(parameter: Parameter, text: str) -> str | None:
 
 
 def _more_than_memory(subject: Subject) -> Iterator[Finding]:
-    """A size of memory that few classes have, or none: a formula would fit them all."""
+    """Report a memory size that few classes or none have: a formula would fit them all."""
     if not subject.memory_unit or not subject.text.isdigit():
         return
     number = int(subject.text)

@@ -1,7 +1,7 @@
-"""What somebody probably meant by a formula that RDS refuses or reads in another way.
+"""Guess the intended formula where RDS refuses one or reads it differently.
 
 The arithmetic in braces is read as people write it (spaces, parentheses, decimals, + and -) into
-exact fractions, and written again in the shapes that AWS documents.
+exact fractions, and written again in the forms that AWS documents.
 
 >>> mended("{DBInstanceClassMemory * 0.75 / 8192}")
 '{DBInstanceClassMemory*3/32768}'
@@ -44,7 +44,7 @@ class Linear:
 
     @property
     def number(self) -> Fraction | None:
-        """Its value when it names nothing of the machine."""
+        """Its value if it contains no variable."""
         return None if self.factors else self.constant
 
     def __mul__(self, by: Fraction) -> Linear:
@@ -62,7 +62,7 @@ class Linear:
 
 
 def mended(text: str) -> str | None:
-    """A documented formula that says the same, or None where none is in sight."""
+    """Return a documented formula that means the same, or None if there is none."""
     upper = _FUNCTIONS.sub(lambda name: name[0].upper(), text.strip())
     whole = _alone(upper)
     if whole is not None:
@@ -71,7 +71,7 @@ def mended(text: str) -> str | None:
 
 
 def factor(formula: Formula) -> tuple[str, Fraction] | None:
-    """The variable and the exact factor of plain arithmetic; None for anything else."""
+    """Return the variable and exact factor of plain arithmetic; None for anything else."""
     if not isinstance(formula, Braces):
         return None
     linear = _linear(str(formula.body))
@@ -82,7 +82,7 @@ def factor(formula: Formula) -> tuple[str, Fraction] | None:
 
 
 def multiplied_first(formula: Formula) -> Formula:
-    """The same with every division last, so that no remainder is lost before it."""
+    """Return the formula with divisions last, so that no remainder is lost before them."""
     if isinstance(formula, Function):
         return Function(formula.name, tuple(map(multiplied_first, formula.arguments)))
     found = factor(formula)
@@ -90,7 +90,7 @@ def multiplied_first(formula: Formula) -> Formula:
 
 
 def divided(formula: Formula, by: Fraction, variable: str) -> Formula | None:
-    """The same with each part that grows with the variable divided; None where none does."""
+    """Return the formula with each part that grows with the variable divided; None if none does."""
     match formula:
         case Function(name, arguments):
             parts = [divided(each, by, variable) for each in arguments]
@@ -106,9 +106,9 @@ def divided(formula: Formula, by: Fraction, variable: str) -> Formula | None:
 
 
 def growth(formula: Formula, machine: Mapping[str, int], variable: str) -> int | None:
-    """What the parts that grow with a variable give, whatever caps them or lies below them.
+    """Return the value of the parts that grow with a variable, ignoring caps and floors.
 
-    ``LEAST({M/4},8)`` grows as ``{M/4}`` does: a cap is no mistake of the unit, and hides none.
+    ``LEAST({M/4},8)`` grows as ``{M/4}`` does: a cap is not a unit mistake, and hides none.
     None where no part grows.
     """
     match formula:
@@ -122,7 +122,7 @@ def growth(formula: Formula, machine: Mapping[str, int], variable: str) -> int |
 
 
 def truncating(formula: Formula) -> list[Braces]:
-    """The parts that divide before they multiply."""
+    """Return the parts that divide before they multiply."""
     match formula:
         case Function(_, arguments):
             return [part for each in arguments for part in truncating(each)]
@@ -132,14 +132,14 @@ def truncating(formula: Formula) -> list[Braces]:
 
 
 def nested(formula: Formula) -> bool:
-    """Whether a function stands inside a function."""
+    """Whether a function contains a function."""
     return isinstance(formula, Function) and any(
         isinstance(each, Function) for each in formula.arguments
     )
 
 
 def constant_parts(formula: Formula) -> list[Braces]:
-    """Every pair of braces in it."""
+    """Return every pair of braces in it."""
     match formula:
         case Function(_, arguments):
             return [part for each in arguments for part in constant_parts(each)]
@@ -149,7 +149,7 @@ def constant_parts(formula: Formula) -> list[Braces]:
 
 
 def _alone(text: str) -> str | None:
-    """The text as one arithmetic expression, its braces taken for parentheses."""
+    """Return the text as one arithmetic expression, with braces as parentheses."""
     linear = _linear(_BRACES.sub(r"(\1)", text))
     return None if linear is None or linear.number is not None else _written(linear)
 
@@ -182,7 +182,7 @@ def _accepted(text: str) -> str | None:
 
 
 def _linear(text: str) -> Linear | None:
-    """Arithmetic as a person writes it; None for what is not linear in the machine."""
+    """Parse arithmetic as people write it; None if it is not linear in the machine's variable."""
     try:
         return _of(ast.parse(text.strip(), mode="eval").body, text.strip())
     except (SyntaxError, ValueError, RecursionError, ZeroDivisionError, MemoryError):

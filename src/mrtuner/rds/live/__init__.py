@@ -1,1 +1,1 @@
-"""The parameter group of a running instance or cluster: compared, changed, put back."""
+"""The parameter group of a running instance or cluster: compare, change, undo."""

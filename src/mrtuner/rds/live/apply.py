@@ -1,8 +1,8 @@
-"""Put a plan into force on RDS, take it back, and clean up after an interruption.
+"""Apply a plan on RDS, undo it, and clean up after an interruption.
 
-The three verbs share one transaction (transaction.py) and the journal of the main job. Each
-reaches its target or leaves what was there, and says which. `plan.make` shows what `apply` would
-do; `undo` is in undo.py.
+The three operations share one transaction (transaction.py) and the main job's journal. Each
+reaches its target or restores the previous state, and reports which. `plan.make` shows what
+`apply` would do; `undo` is in undo.py.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
-from mrtuner.rds.live.transaction import Transaction, reboot_waiting
+from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
 __all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
 
-#: never and window reboot nothing; they differ in what the user is told to wait for.
+#: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(change.Outcome):
-    """What has become of a change of a parameter group; `waiting` are instances."""
+    """The result of changing a parameter group; `waiting` lists instances."""
 
     target: str
     group: str
-    calls: int = 0  # Modify and Reset calls of this run, each at most 20 parameters
+    calls: int = 0  # Modify and Reset calls in this run, each with at most 20 parameters
 
 
 def apply(
@@ -51,12 +51,12 @@ def apply(
     pace: Pace = USUAL,
     at: Observer = unobserved,
 ) -> Outcome:
-    """Carry a plan out: write in journalled calls, attach, wait, reboot if allowed, verify.
+    """Carry out a plan: write in journalled calls, attach, wait, reboot if allowed, verify.
 
-    An earlier change that was interrupted is cleaned up first. Raises Refused before anything is
-    touched: a group that others use (without `shared`), an instance that is modifying, anything
-    changed since the plan was made. ApplyError afterwards, when everything is back as it was, or
-    when its message says otherwise.
+    An earlier interrupted change is cleaned up first. Before anything is touched, raises Refused
+    for a group that others use (without `shared`), an instance that is modifying, and anything
+    changed since the plan was made. Raises ApplyError later, with everything restored unless its
+    message says otherwise.
     """
     _refuse_shared(plan, shared)
     recover(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
@@ -65,7 +65,7 @@ def apply(
     with held(journal, plan.target, plan.group):
         target = read_target(client, plan.target.identifier)
         refuse_other_group(target, plan.group)
-        if not target.incompatible:  # then it is repaired
+        if not target.incompatible:  # an incompatible one is repaired instead
             refuse_busy(target)
         _refuse_stale(client, plan, target)
         refuse_floors(client, plan, reboot)
@@ -78,18 +78,18 @@ def apply(
 def _only_reboot(
     client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
 ) -> Outcome:
-    """Nothing to write: reboot what waits for it, if this run may. Needs no journal."""
+    """Reboot what waits for it, if this run may; nothing is written, so no journal is needed."""
     target = read_target(client, plan.target.identifier)
     waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
-    did: change.Result = "nothing"
+    result: change.Result = "nothing"
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
             refuse_busy(target)
             for name in waiting:
                 at(f"reboot {name}")
                 reboot_waiting(client, name, pace)
-        did, waiting = "rebooted", ()
-    return Outcome(did=did, target=target.identifier, group=target.group, waiting=waiting)
+        result, waiting = "rebooted", ()
+    return Outcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
 
 
 def recover(
@@ -101,10 +101,11 @@ def recover(
     pace: Pace = USUAL,
     at: Observer = unobserved,
 ) -> Outcome | None:
-    """Finish or revert the change of this instance that was interrupted; None if there is none.
+    """Finish or revert this instance's interrupted change; None if there is none.
 
-    A change whose group is as wanted, where it was wanted, is finished (and rebooted, if this
-    run may); any other is put back. ApplyError when it could not be finished and was put back.
+    A change whose group is as intended and attached as intended is finished (and rebooted, if
+    this run may); any other is reverted. ApplyError when it could not be finished and was
+    reverted.
     """
     target = read_target(client, identifier)
     found = journal.unfinished(target.arn)
@@ -114,9 +115,9 @@ def recover(
         unfinished = journal.unfinished(target.arn)
         if unfinished is None:
             return None
-        transaction = Transaction(client, journal, unfinished, pace, at, reboot == "now")
+        transaction = GroupTransaction(client, journal, unfinished, pace, at, reboot == "now")
         done = transaction.recover()
-    return outcome(done.did, transaction, done.waiting if done.did == "reverted" else None)
+    return outcome(done.result, transaction, done.waiting if done.result == "reverted" else None)
 
 
 # Refusals.
@@ -131,7 +132,7 @@ def _refuse_shared(plan: Plan, shared: bool) -> None:
 
 
 def refuse_busy(target: Target) -> None:
-    """An instance that is modifying, stopped or broken is left alone."""
+    """Refuse an instance that is modifying, stopped or broken."""
     if target.incompatible:
         raise Refused(
             f"{', '.join(target.incompatible)} does not start with its parameters"
@@ -146,7 +147,7 @@ def refuse_busy(target: Target) -> None:
 
 
 def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
-    """Refuse when somebody has changed what the plan was made from."""
+    """Refuse if anything that the plan is based on has changed."""
     changed = [*_changed_target(plan.target, target), *_changed_group(client, plan)]
     if changed:
         raise Refused(
@@ -181,21 +182,21 @@ def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
 
 
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """The parameters whose user-set value is another, with both."""
+    """Yield the parameters whose user-set value differs, with both values."""
     for name in sorted(then.keys() | now.keys()):
         if then.get(name) != now.get(name):
             yield f"{name} (now {now.get(name, 'not set')}, was {then.get(name, 'not set')})"
 
 
-# What will be written.
+# The changes to write.
 
 
 def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
     reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
     if not plan.steps and reboot == "now":
-        reboots = reboot_order(target)  # another group is attached as it is
+        reboots = reboot_order(target)  # another group is attached unchanged
     if target.incompatible:
-        reboots = ()  # what is down is rebooted as soon as its group is written, unasked
+        reboots = ()  # what is down is always rebooted as soon as its group is written
     return Change(
         server=target.arn,
         address=f"{target.region}/{target.identifier}",
@@ -227,18 +228,18 @@ def _entry(step: Step) -> Entry:
 
 
 def reboot_order(target: Target) -> tuple[str, ...]:
-    """Readers before the writer: a standby must not have less than its primary."""
+    """Return readers before the writer: a standby must not have less than its primary."""
     if target.restarts_as_one:
         return (target.identifier,)
     return tuple(one.identifier for one in reversed(target.members))
 
 
-# Carrying out.
+# Applying.
 
 
 @contextmanager
 def held(journal: Journal, target: Target, group: str) -> Iterator[None]:
-    """Keep every other MrTuner of this journal away from an instance and from a group."""
+    """Lock an instance and a group against other MrTuner processes with this journal."""
     account = ":".join(target.arn.split(":")[3:5])
     with journal.hold(target.arn), journal.hold(f"{target.scope} group {account} {group}"):
         yield
@@ -246,20 +247,20 @@ def held(journal: Journal, target: Target, group: str) -> Iterator[None]:
 
 def begin(
     client: Any, journal: Journal, draft: Change, pace: Pace, at: Observer, reboot: Reboot
-) -> Transaction:
-    """The transaction of a change that is now written down."""
-    return Transaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
+) -> GroupTransaction:
+    """Return the transaction of a change, now recorded in the journal."""
+    return GroupTransaction(client, journal, journal.begin(draft), pace, at, reboot == "now")
 
 
 def outcome(
-    did: change.Result, transaction: Transaction, waiting: Sequence[str] | None = None
+    result: change.Result, transaction: GroupTransaction, waiting: Sequence[str] | None = None
 ) -> Outcome:
-    """The outcome of a finished transaction; `waiting` is looked up unless it is given."""
+    """Return the outcome of a finished transaction; `waiting` is looked up unless given."""
     group = transaction.group
     if waiting is None:
         waiting = read_target(transaction.client, group.identifier).waiting
     return Outcome(
-        **asdict(transaction.outcome(did, waiting)),
+        **asdict(transaction.outcome(result, waiting)),
         target=group.identifier,
         group=group.name,
         calls=transaction.calls,

@@ -1,6 +1,6 @@
-"""What a parameter group comes to on an instance: what memory risks, what we would advise instead.
+"""A parameter group's memory risk on an instance, and how our advice differs.
 
-Nothing is asked of AWS or of the server: the group's values are evaluated for the class, whose
+Neither AWS nor the server is queried: the group's values are evaluated for the class, whose
 memory is estimated (`mrtuner.formula.class_memory`).
 """
 
@@ -22,28 +22,28 @@ from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes
 
-#: A group that holds on every class gives less than the rules would on some, and values are rounded
-#: for people: only a difference beyond this factor is worth a word.
+#: A group that holds on every class gives less than the rules would on some, and values are
+#: rounded for people: only a difference beyond this factor is worth reporting.
 FAR: Final = 2
 
-#: Judgements kept. A fleet has as many as it has groups times classes times volumes.
+#: Cached judgements. A fleet has as many as groups times classes times volumes.
 _KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A group's values on one class."""
+    """The judgement of a group's values on one class."""
 
     worst: Bytes | None = None  # of shared memory and every session together
-    memory: Bytes | None = None  # DBInstanceClassMemory, where its estimate leaves least over
-    holds: bool = True  # within the ceiling
+    memory: Bytes | None = None  # DBInstanceClassMemory, at the estimate that leaves the least
+    holds: bool = True  # the worst case is within the ceiling
     outside: tuple[str, ...] = ()  # values that the server would refuse
-    drift: tuple[str, ...] = ()  # parameters for which we would advise quite another value
+    drift: tuple[str, ...] = ()  # parameters for which our advice is very different
     unknown: str | None = None  # why there is no judgement
 
     @property
     def share(self) -> float | None:
-        """The worst case as a share of memory; None where it is not known."""
+        """The worst case as a share of memory; None if unknown."""
         return self.worst / self.memory if self.worst and self.memory else None
 
 
@@ -55,10 +55,10 @@ def judge(
     storage: Bytes,
     workload: Workload = Workload.MIXED,
 ) -> Judgement:
-    """A group's user-set `values` (ParameterValues by name) on an instance of a class.
+    """Judge a group's user-set `values` (ParameterValues by name) on an instance of a class.
 
-    What is not known, a family or a formula that cannot be read, is said in `unknown`; nothing is
-    raised, so that one instance does not hide the others.
+    An unknown family or an unreadable formula is reported in `unknown`; nothing is raised, so that
+    one instance does not hide the others.
     """
     return _judged(frozenset(values.items()), family_name, each, storage, workload)
 
@@ -97,7 +97,7 @@ def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> J
 
 
 def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -> Iterator[str]:
-    """What the rules would change by much, if they found the group in force."""
+    """Yield what the rules would change substantially if this group were in force."""
     memory = question.memory_of(each).value
     running, origins = question.in_force(each, memory, values)
     asked = question.situation(each, memory)
@@ -110,18 +110,18 @@ def _drift(values: Mapping[str, str], question: Question, each: InstanceClass) -
 
 
 def far(now: Value | None, advised: Value | None) -> bool:
-    """Whether a value is another one, or a number beyond FAR times or below 1/FAR of the advice."""
+    """Whether a value is different, or a number beyond FAR times or below 1/FAR of the advice."""
     if not _positive(now) or not _positive(advised):
         return now != advised
     return not Fraction(1, FAR) <= Fraction(now) / Fraction(advised) <= FAR
 
 
 def _positive(value: Value | None) -> TypeGuard[int | float]:
-    """-1 and 0 often mean something else than their size."""
+    """Whether it is a positive number: -1 and 0 often have a special meaning."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _connections(values: Mapping[str, str]) -> int | None:
-    """As many as somebody wanted; the family's default is nobody's wish."""
+    """Return max_connections if a user set it; the family's default is not anyone's wish."""
     text = values.get("max_connections", "")
     return int(text) if text.isdigit() else None

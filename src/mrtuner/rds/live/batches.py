@@ -15,7 +15,7 @@ Direction = Literal["after", "before"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One call: the parameters that it sets, or those that it resets."""
+    """One call: the parameters that it sets, or the ones that it resets."""
 
     kind: Literal["set", "reset"]
     entries: tuple[Entry, ...]
@@ -29,7 +29,7 @@ class Batch:
 
 
 def batches(entries: Sequence[Entry], direction: Direction) -> tuple[Batch, ...]:
-    """The calls that bring entries to a side of theirs; their order is kept within a kind."""
+    """Return the calls that bring entries to one side; order is kept within sets and resets."""
     set_ = [one for one in entries if value(one, direction) is not None]
     reset = [one for one in entries if value(one, direction) is None]
     parts: list[tuple[Literal["set", "reset"], tuple[Entry, ...]]] = [
@@ -48,12 +48,12 @@ def _parts(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
 
 
 def value(one: Entry, direction: Direction) -> str | None:
-    """What an entry says on one side."""
+    """Return an entry's value on one side."""
     return one.after if direction == "after" else one.before
 
 
 def method(one: Entry) -> ApplyMethod:
-    """immediate is refused for static parameters, together with the whole batch."""
+    """Return the apply method: `immediate` on a static parameter rejects the whole batch."""
     return "pending-reboot" if one.restart else "immediate"
 
 

@@ -1,6 +1,6 @@
-"""What a group's values come to on an instance, and what its server runs.
+"""Compare a group's values on an instance with what its server runs.
 
-A formula over memory gives a range as wide as what is known of DBInstanceClassMemory; a server
+A formula over memory gives a range as wide as the uncertainty of DBInstanceClassMemory. A server
 that shows its settings narrows it to kilobytes first (`memory.calibrated`).
 """
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """How a parameter of the group and the server compare."""
+    """How a parameter's values in the group and on the server compare."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
     WAITS = "waits for a reboot"
-    FIXED = "set by RDS"  # otherwise than the group says, where nobody can change it
+    FIXED = "set by RDS"  # unlike the group, where users cannot change it
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The integer, or the least and the most, that a value gives in the parameter's base unit."""
+    """The integer, or the range, that a value gives in the parameter's base unit."""
 
     low: str
     high: str
@@ -44,7 +44,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One parameter: what the group says, what that is here, what runs, what we advise."""
+    """One parameter: the group's text, its value here, the running value, our advice."""
 
     name: str
     value: str | None  # the group's text
@@ -67,7 +67,7 @@ class Machine:
     port: int
 
     def variables(self, memory: int) -> dict[str, int]:
-        """By the names of formulas."""
+        """Return the variables by their names in formulas."""
         return {
             VARIABLE: memory,
             "DBInstanceVCPU": self.vcpus,
@@ -76,13 +76,13 @@ class Machine:
         }
 
     def at_its_middle(self) -> Machine:
-        """The same with its most likely memory taken as known."""
+        """Return the machine with its most likely memory taken as exact."""
         middle = self.memory.value
         return replace(self, memory=replace(self.memory, low=middle, high=middle))
 
 
 def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
-    """An instance's machine."""
+    """Return an instance's machine."""
     return Machine(
         memory=memory,
         vcpus=vcpus,
@@ -92,7 +92,7 @@ def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
 
 
 def expected(value: str | None, of: Machine) -> Expected | None:
-    """What a group's value gives on a machine; None where that cannot be known."""
+    """Return what a group's value gives on a machine; None where that cannot be known."""
     if value is None:
         return None
     if not is_formula(value):
@@ -108,7 +108,7 @@ def expected(value: str | None, of: Machine) -> Expected | None:
 def measured(
     parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: Machine
 ) -> Estimate:
-    """The instance's memory as its settings show it; the class's estimate where they tell nothing.
+    """Return the instance's memory as its settings show it, else the class's estimate.
 
     Only what has been in force since a start counts: a static parameter that waits does not.
     """
@@ -136,10 +136,10 @@ def compare(
     waiting: bool = False,
     newly: bool = False,
 ) -> tuple[Line, ...]:
-    """A line for each parameter that the group says something about, or that we advise.
+    """Return a line for each parameter that the group sets or that we advise.
 
-    `rows` is the server's pg_settings; `waiting` whether the instance waits for a reboot, `newly`
-    whether because the group was newly attached: dynamic parameters wait then, too.
+    `rows` is the server's pg_settings; `waiting` is whether the instance waits for a reboot,
+    `newly` whether it waits because the group was newly attached: then dynamic parameters wait too.
     """
     advised = advised or {}
 
@@ -179,7 +179,7 @@ def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> Ve
 
 
 def _fixed(wanted: Expected | None, live: InForce | None) -> Verdict:
-    """Of a parameter that RDS alone sets: what differs is no one's to mend."""
+    """Compare a parameter that only RDS sets: users cannot fix a difference."""
     found = _verdict(wanted, live, waiting=False)
     return found if found in {Verdict.AGREES, Verdict.UNKNOWN} else Verdict.FIXED
 
@@ -197,11 +197,11 @@ _WORDS: Final = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "
 
 
 def _spelled(text: str) -> str:
-    """The same for 1 and on, and for lists with and without spaces."""
+    """Normalize 1 and on, and lists with and without spaces."""
     lower = text.strip().lower()
     return _WORDS.get(lower, ",".join(part.strip() for part in lower.split(",")))
 
 
 def differences(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Those where the server runs something else than the group says."""
+    """Return the lines where the server does not run what the group says."""
     return tuple(line for line in lines if line.verdict is Verdict.DIFFERS)

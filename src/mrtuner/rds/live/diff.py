@@ -1,4 +1,4 @@
-"""A live instance: what its group says, what that gives, what the server runs, what we advise."""
+"""A live instance: its group's texts, their values, what the server runs, and our advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Every parameter that anybody says something about, and the machine behind it."""
+    """Every parameter that the group or we set, and the machine behind it."""
 
     target: Target
     group: str
@@ -34,17 +34,17 @@ class Diff:
 
     @property
     def down(self) -> bool:
-        """Whether an instance does not start with its parameters."""
+        """Whether an instance cannot start with its parameters."""
         return bool(self.target.incompatible)
 
     @property
     def differing(self) -> tuple[Line, ...]:
-        """Where the server runs something else than the group says, and waits for no reboot."""
+        """Where the server differs from the group and does not wait for a reboot."""
         return tuple(line for line in self.lines if line.verdict is Verdict.DIFFERS)
 
     @property
     def waiting(self) -> tuple[Line, ...]:
-        """What comes into force with the next reboot."""
+        """What comes into force at the next reboot."""
         return tuple(line for line in self.lines if line.verdict is Verdict.WAITS)
 
     @property
@@ -88,7 +88,7 @@ def diff(
 def machine_of(
     client: Any, target: Target, known: InstanceClass, dsn: str | None = None
 ) -> Machine:
-    """A target as formulas see it; with a connection string its memory is read off its settings."""
+    """Return the target's machine; with a connection string, its memory comes from its settings."""
     found = machine(target.writer, class_memory(known, target.engine), known.vcpus)
     if dsn is None:
         return found
@@ -97,7 +97,7 @@ def machine_of(
 
 
 def _changes(parameters: Sequence[GroupParameter], advised: Mapping[str, str]) -> dict[str, str]:
-    """The advice that is not so already."""
+    """Return the advice that differs from the current values."""
     return {
         row.name: advised[row.name]
         for row in parameters
@@ -106,6 +106,6 @@ def _changes(parameters: Sequence[GroupParameter], advised: Mapping[str, str]) -
 
 
 def read_settings(dsn: str, names: Sequence[str]) -> dict[str, InForce]:
-    """The server's pg_settings rows of these names, as a new session sees them."""
+    """Return the server's pg_settings rows with these names, as a new session sees them."""
     with connect(dsn) as conn:
         return in_force(conn, names)

@@ -1,16 +1,16 @@
-"""Whether a connection string leads to the instance that is to be changed.
+"""Check that a connection string leads to the instance to be changed.
 
 PostgreSQL on RDS does not know its instance's name, and what it does know (settings, version,
-data_directory, even the system identifier after a restore) another instance may share. What
-tells instances apart is the endpoint. So a session counts as proved when
+data_directory, even the system identifier after a restore) may be the same on another instance.
+Only the endpoint identifies an instance. So a session counts as proved when
 
-- it is Aurora's, and the server names one of the instances itself;
+- the server is Aurora and names one of the instances itself;
 - it was opened to the endpoint's port at an address that the endpoint's name resolves to;
-- it says the endpoint's name and `sslmode=verify-full`, so that TLS proved the name, whatever
-  tunnel it came through;
+- it uses the endpoint's name and `sslmode=verify-full`, so that TLS proved the name, through
+  whatever tunnel;
 - or, behind a tunnel or an alias, the server's own address and port are the endpoint's.
 
-A server of another major version than the instance's is another server, whatever the rest says.
+A server of another major version than the instance's is always the wrong one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Resolve = Callable[[str], frozenset[str]]
 
 _PORT: Final = 5432
 
-#: to_regproc: a server that is not Aurora's has no such function, and no error is wanted.
+#: to_regproc: servers other than Aurora lack the function, and this avoids an error.
 _SERVER: Final = """
 SELECT host(pg_catalog.inet_server_addr()), pg_catalog.inet_server_port(),
        pg_catalog.to_regproc('aurora_db_instance_identifier') IS NOT NULL
@@ -41,7 +41,7 @@ SELECT host(pg_catalog.inet_server_addr()), pg_catalog.inet_server_port(),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where RDS says that an instance, or a cluster, listens."""
+    """The address of an instance or a cluster, according to RDS."""
 
     host: str
     port: int
@@ -49,10 +49,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a session shows of where it leads."""
+    """What a session reveals about where it leads."""
 
-    host: str  # as it was named, a socket's directory included
-    address: str  # that it was opened to; "" where libpq does not know
+    host: str  # as given, which may be a socket's directory
+    address: str  # the address it was opened to; "" where libpq does not know
     port: int
     verified: bool  # TLS proved that the server is `host`
     server_address: str | None  # as the server sees itself; None over a socket
@@ -64,8 +64,8 @@ class Session:
 def require(dsn: str, target: Target) -> None:
     """Refuse a connection string that is not proved to lead to the target.
 
-    UsageError for an empty one, which libpq would lead to a server of this machine. ConnectError
-    when there is no session. Reads only, and asks nothing of AWS.
+    Raises UsageError for an empty one, with which libpq would connect to a local server, and
+    ConnectError when there is no session. Only reads, and makes no AWS calls.
     """
     require_named(dsn)
     with connect(dsn) as conn, translated():
@@ -75,7 +75,7 @@ def require(dsn: str, target: Target) -> None:
 
 
 def require_named(dsn: str) -> None:
-    """UsageError for an empty connection string, such as an unset variable gives."""
+    """Raise UsageError for an empty connection string, such as from an unset variable."""
     if not dsn.strip():
         raise UsageError(
             "the connection string is empty", "Name the instance's endpoint, or leave --dsn out."
@@ -83,7 +83,7 @@ def require_named(dsn: str) -> None:
 
 
 def resolve(host: str) -> frozenset[str]:
-    """Every address of a host's name; none where there is no such name."""
+    """Return every address of a host name; none if it does not exist."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -92,7 +92,7 @@ def resolve(host: str) -> frozenset[str]:
 
 
 def proof(seen: Session, target: Target, resolved: Resolve = resolve) -> str | None:
-    """What proves that a session leads to a member of the target, in words; None for nothing."""
+    """Return the proof that a session leads to a member of the target, in words, else None."""
     if seen.major != target.writer.major:
         return None
     if seen.aurora_instance in {one.identifier for one in target.members}:
@@ -112,7 +112,7 @@ def proof(seen: Session, target: Target, resolved: Resolve = resolve) -> str | N
 def _is_there(seen: Session, endpoint: Endpoint, addresses: frozenset[str]) -> bool:
     """Whether the server's own address is the endpoint's.
 
-    Loopback is another machine on every machine: it counts only where this one was called.
+    Every machine has its own loopback, so that counts only where we connected to loopback.
     """
     if seen.server_address not in addresses or seen.server_port != endpoint.port:
         return False
@@ -124,7 +124,7 @@ def _local(address: str) -> bool:
 
 
 def endpoints(target: Target) -> tuple[Endpoint, ...]:
-    """Where the target and its members listen, each place once."""
+    """Return the distinct addresses of the target and its members."""
     found = [Endpoint(host=one.host, port=one.port or _PORT) for one in target.members if one.host]
     if target.host:
         found.insert(0, Endpoint(host=target.host, port=target.port or _PORT))
@@ -152,7 +152,7 @@ def _seen(conn: Connection) -> Session:
 
 
 def _plain(address: str) -> str:
-    """Without a zone, and an IPv4 address in IPv6's clothes as itself."""
+    """Strip an address's zone, and unwrap an IPv4 address mapped into IPv6."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,8 +1,8 @@
-"""What an apply would change in a parameter group: only what is not so already, and how.
+"""What an apply would change in a parameter group: only what differs, and how.
 
-`steps` is pure: a group's parameters and the wanted settings go in. `make` reads what is there
-and chooses the group: never a default one, one of the right family, and it names whoever else
-uses it.
+`steps` is pure: it takes a group's parameters and the wanted settings. `make` reads the current
+state and chooses the group: never a default one, always of the right family. It also lists who
+else uses the group.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from mrtuner.rds.live.target import Target, users
 if TYPE_CHECKING:
     from mrtuner.aws.rds import ApplyMethod, GroupParameter, ParameterGroup
 
-#: Source: CreateDBParameterGroupMessage of the RDS API: 1 to 255 letters, digits and hyphens, a
-#: letter first, no hyphen last and no two together. A period is only in default groups.
+#: Source: CreateDBParameterGroupMessage of the RDS API: 1 to 255 letters, digits and hyphens,
+#: starting with a letter, with no hyphen last and no two together. Only default groups have a
+#: period.
 _GROUP_NAME: Final = re.compile(r"[a-z](?:-?[a-z0-9])*")
 _TRUE: Final = frozenset({"1", "on", "true", "yes"})
 _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
 
 class Wanted(Protocol):
-    """A setting that is wanted: `mrtuner.rds.group.derive.Setting` is one."""
+    """A wanted setting, such as `mrtuner.rds.group.derive.Setting`."""
 
     @property
     def name(self) -> str:
-        """The parameter."""
+        """The parameter's name."""
 
     @property
     def value(self) -> str:
@@ -47,20 +48,20 @@ class Step:
 
     name: str
     value: str
-    before: str | None  # what somebody has set; None: the family's default is in force
-    shown: str | None  # what the group says now, the default included
+    before: str | None  # the user-set value; None: the family's default is in force
+    shown: str | None  # the group's current text, which may be the default
     static: bool
     reason: str = ""
 
     @property
     def method(self) -> ApplyMethod:
-        """immediate where RDS takes it, else with the next reboot."""
+        """immediate where RDS accepts it, else at the next reboot."""
         return "pending-reboot" if self.static else "immediate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAlone:
-    """One wanted setting that is not written, and why."""
+    """A wanted setting that is not written, and why."""
 
     name: str
     value: str
@@ -77,37 +78,37 @@ class Plan:
     steps: tuple[Step, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     creates: bool = False
-    user_values: Mapping[str, str] = field(default_factory=dict)  # of the group when planned
-    attached_values: Mapping[str, str] = field(default_factory=dict)  # of the one attached then
-    shared: tuple[str, ...] = ()  # who else uses the group
+    user_values: Mapping[str, str] = field(default_factory=dict)  # in the group when planned
+    attached_values: Mapping[str, str] = field(default_factory=dict)  # in the group attached then
+    shared: tuple[str, ...] = ()  # others that use the group
     warnings: tuple[str, ...] = ()
 
     @property
     def attaches(self) -> bool:
-        """Whether the instance or cluster gets another group than it has."""
+        """Whether a different group gets attached to the instance or cluster."""
         return self.group != self.target.group
 
     @property
     def nothing(self) -> bool:
-        """Whether all is as wanted."""
+        """Whether there is nothing to change."""
         return not self.steps and not self.attaches
 
     @property
     def reboot(self) -> tuple[str, ...]:
-        """The parameters that wait for a reboot: all of them when the group is newly attached."""
+        """The parameters that wait for a reboot: all of them if the group is newly attached."""
         return tuple(step.name for step in self.steps if step.static or self.attaches)
 
 
-# Pure.
+# Pure functions.
 
 
 def steps(
     current: Iterable[GroupParameter], wanted: Sequence[Wanted]
 ) -> tuple[tuple[Step, ...], tuple[LeftAlone, ...]]:
-    """What to set, static parameters first, and what is left alone.
+    """Return the steps, static parameters first, and what is left alone.
 
-    Static first: they wait for a reboot, so that a batch refused early has put nothing into
-    force. BadValue when a parameter is wanted twice or its formula cannot be read.
+    Static ones go first because they wait for a reboot: if an early batch is refused, nothing has
+    come into force. BadValue when a parameter is wanted twice or its formula is invalid.
     """
     rows = {row.name: row for row in current}
     _refuse_doubles(wanted)
@@ -152,7 +153,7 @@ def _step(row: GroupParameter, one: Wanted) -> Step:
 
 
 def _require_readable(row: GroupParameter, one: Wanted) -> None:
-    """What RDS would refuse together with its whole batch, naming nothing."""
+    """Refuse what RDS would refuse with the whole batch, without naming the parameter."""
     if not is_formula(one.value):
         _known(row).check(one.value)
         return
@@ -163,7 +164,7 @@ def _require_readable(row: GroupParameter, one: Wanted) -> None:
 
 
 def _known(row: GroupParameter) -> FamilyParameter:
-    """The parameter as this very group lists it."""
+    """Return the parameter as this group lists it."""
     return FamilyParameter(
         name=row.name,
         data_type=row.data_type,
@@ -176,7 +177,7 @@ def _known(row: GroupParameter) -> FamilyParameter:
 
 
 def same_value(row: GroupParameter, a: str | None, b: str | None) -> bool:
-    """Whether two texts of a parameter mean the same: formulas by their shape, on as 1."""
+    """Whether two texts mean the same for a parameter: formulas by their shape, on as 1."""
     if a is None or b is None:
         return a == b
     return _canonical(row, a) == _canonical(row, b)
@@ -196,14 +197,17 @@ def _canonical(row: GroupParameter, text: str) -> str:
 
 
 def user_values(parameters: Iterable[GroupParameter]) -> dict[str, str]:
-    """What somebody has set in a group: exactly this is what an undo restores."""
+    """Return the user-set values of a group: this is exactly what an undo restores."""
     return {
         row.name: row.value for row in parameters if row.source == "user" and row.value is not None
     }
 
 
 def group_name(name: str) -> str:
-    """A custom group's name as RDS stores it. Refused for default groups, BadValue otherwise."""
+    """Return a custom group's name as RDS stores it.
+
+    Raises Refused for default groups, BadValue for other invalid names.
+    """
     name = name.lower()
     if name.startswith("default."):
         raise Refused(
@@ -219,18 +223,18 @@ def group_name(name: str) -> str:
 
 
 def own_group(target: Target) -> str:
-    """The name of the group that we make for a target that has a default one."""
+    """Return the name of the group that we create for a target with a default one."""
     return f"mrtuner-{target.identifier}"[:255].rstrip("-")
 
 
-# Reading what is there.
+# Reading the current state.
 
 
 def make(client: Any, target: Target, wanted: Sequence[Wanted], group: str | None = None) -> Plan:
-    """The plan for a target. `group` names the one to use, which is made if it is not there.
+    """Return the plan for a target. `group` names the group to use; it is created if missing.
 
-    Without it the attached group is used, or, where that is a default one, a group of our own.
-    Reads only. Refused for default groups, BadValue for one of another family.
+    By default the attached group is used, or, if that is a default one, a group of our own.
+    Only reads. Raises Refused for default groups, BadValue for one of another family.
     """
     name = _chosen(target, group)
     found = _existing(client, name, target)
@@ -289,7 +293,7 @@ def _attached_values(client: Any, target: Target) -> dict[str, str]:
 
 
 def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> Plan:
-    """A group to be made: what the attached one has set is carried over into it."""
+    """Plan a new group, which takes over the user-set values of the attached one."""
     attached = rds.parameters(client, target.group, target.scope)
     had = user_values(attached)
     carried = [
@@ -321,7 +325,7 @@ class _Carried:
 
 
 def _as_default(row: GroupParameter) -> GroupParameter:
-    """The same parameter in a fresh group, where nobody has set anything."""
+    """Return the parameter as in a new group, without user-set values."""
     return replace(row, value=None, source="engine-default") if row.source == "user" else row
 
 
@@ -333,7 +337,7 @@ def _others(client: Any, target: Target, group: str) -> tuple[str, ...]:
 def _lost(
     target: Target, group: str, had: Mapping[str, str], values: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What the attached group sets and another, existing one does not."""
+    """Return what the attached group sets and another, existing one does not."""
     lost = sorted(had.keys() - values.keys())
     if not lost:
         return ()
@@ -341,7 +345,7 @@ def _lost(
 
 
 def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-    """Instance groups of a cluster's members that set the same parameters, and win there.
+    """Return member instances' groups that set the same parameters, and so override the cluster's.
 
     Source: Aurora User Guide, "Working with parameter groups": an instance's own value is used.
     """

@@ -1,8 +1,8 @@
 """What keeps an instance in incompatible-parameters, and what would let it start.
 
-RDS neither says which parameter it was nor lets such an instance be modified: it can be rebooted
-or deleted (AWS Knowledge Center, "incompatible-parameters"). So the attached group is repaired
-where it stands and the instance rebooted; another group cannot be attached before that.
+RDS neither names the parameter nor lets such an instance be modified: it can only be rebooted or
+deleted (AWS Knowledge Center, "incompatible-parameters"). So the attached group is repaired in
+place and the instance rebooted; another group can only be attached after that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOME_STORAGE: Final = Bytes(100 * GiB)
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A parameter put back to its default so that the instance starts."""
+    """A parameter to reset to its default so that the instance starts."""
 
     name: str
     value: str
@@ -47,17 +47,17 @@ def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> boo
 
 
 def _sessions_left(values: Mapping[str, str], question: Question, each: InstanceClass) -> bool:
-    """The server wants more connections than are reserved. Source: postmaster.c, PostmasterMain."""
+    """Whether some connections are not reserved. Source: postmaster.c, PostmasterMain."""
     running, _ = question.in_force(each, question.memory_of(each).low, values)
     reserved = sum(int(running[name]) for name in RESERVED if name in running)
     return int(running["max_connections"]) > reserved
 
 
 def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> tuple[str, ...]:
-    """The user-set parameters without which the instance would start, as far as we can tell.
+    """Return the user-set parameters without which the instance would start, as far as we can tell.
 
-    One that is enough by itself if there is such a one, else several; none where we see nothing
-    that would keep it from starting.
+    A single one if that is enough, else several; none where we see nothing that would keep it
+    from starting.
     """
     if starts(values, group, each):
         return ()
@@ -80,7 +80,7 @@ def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> t
 def of_target(
     client: Any, target: Target, wanted: Sequence[Wanted], each: InstanceClass
 ) -> tuple[Repair, ...]:
-    """Defaults for what would keep an instance that is down from starting, settings or not."""
+    """Return defaults for what keeps a failed instance from starting; none if it is not down."""
     if not target.incompatible:
         return ()
     values = user_values(rds.parameters(client, target.group, target.scope, source="user"))
@@ -90,7 +90,7 @@ def of_target(
 def repairs(
     values: Mapping[str, str], wanted: Iterable[Wanted], group: Family, each: InstanceClass
 ) -> tuple[Repair, ...]:
-    """Defaults for what would still keep the instance from starting with the wanted settings."""
+    """Return defaults for what would still keep the instance from starting with the settings."""
     after = {**values, **{one.name: one.value for one in wanted}}
     return tuple(
         Repair(name, _default(name, group), "its default: it keeps the instance from starting")
@@ -99,7 +99,7 @@ def repairs(
 
 
 def refuse_other_group(target: Target, group: str) -> None:
-    """RDS attaches no group to an instance in incompatible-parameters."""
+    """Refuse another group: RDS attaches none to an instance in incompatible-parameters."""
     if target.incompatible and group != target.group:
         raise Refused(
             f"{', '.join(target.incompatible)} is in incompatible-parameters, where RDS attaches no"
@@ -114,7 +114,7 @@ def _without(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _default(name: str, group: Family) -> str:
-    """The family's default, else PostgreSQL's, as a ParameterValue."""
+    """Return the family's default, else PostgreSQL's, as a ParameterValue."""
     default = group.parameters[name].default if name in group.parameters else None
     if default is None:
         known = parameters(group.major)[name].default

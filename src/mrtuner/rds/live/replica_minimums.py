@@ -1,7 +1,7 @@
-"""Read replicas: raise them first, lower the primary first.
+"""Read replicas: when raising a value, change them first; when lowering it, the primary first.
 
-A standby needs at least its primary's value of five parameters, or it stops replaying; RDS
-overrides values of a replica that would keep it from starting (RDS User Guide), which hides the
+For five parameters a standby needs at least its primary's value, or it stops replaying. RDS
+overrides a replica's values that would keep it from starting (RDS User Guide), which hides the
 mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
 """
 
@@ -22,7 +22,7 @@ from mrtuner.rds.live.plan import Plan, Step
 
 
 def refuse_floors(client: Any, plan: Plan, reboot: Literal["never", "window", "now"]) -> None:
-    """Refuse a change that would leave a replica below its primary; say which comes first."""
+    """Refuse a change that would leave a replica below its primary; name what to change first."""
     steps = [step for step in plan.steps if step.name in STANDBY_FLOOR]
     if not steps or plan.target.scope is not Scope.INSTANCE:
         return
@@ -37,7 +37,7 @@ def refuse_floors(client: Any, plan: Plan, reboot: Literal["never", "window", "n
 
 
 def _instance(client: Any, name: str) -> Instance | None:
-    """An instance of this region; None for one elsewhere, which is named by its ARN."""
+    """Return an instance of this region; None for one elsewhere, which is named by its ARN."""
     if ":" in name:
         return None
     try:
@@ -90,7 +90,7 @@ def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instanc
 def _pairs(
     steps: list[Step], here: Machine | None, values: Mapping[str, str], there: Machine | None
 ) -> Iterator[tuple[str, int, int]]:
-    """What each step gives here, and what the other side has."""
+    """Yield the value of each step here, and the value on the other side."""
     for step in steps:
         ours, theirs = number(step.value, here), number(values.get(step.name), there)
         if ours is not None and theirs is not None:
@@ -110,7 +110,7 @@ def _values(client: Any, instance: Instance) -> dict[str, str]:
 
 
 def _machine(instance: Instance) -> Machine | None:
-    """None for a class that we do not know: what cannot be known is not refused."""
+    """Return None for an unknown class: what cannot be checked is not refused."""
     try:
         known = instance_class(instance.class_name)
     except BadValue:
@@ -119,7 +119,7 @@ def _machine(instance: Instance) -> Machine | None:
 
 
 def number(value: str | None, of: Machine | None) -> int | None:
-    """The integer that a value gives on a machine, by the middle of its estimated memory."""
+    """Return the integer that a value gives on a machine, at the middle of its estimated memory."""
     if value is None or of is None:
         return None
     found = expected(value, of.at_its_middle())

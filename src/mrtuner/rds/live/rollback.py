@@ -1,4 +1,4 @@
-"""Where a change could not be put back: what is in force, and which command repairs it."""
+"""A failed rollback: what is in force, and which command repairs it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.target import Target, read_target
 
 if TYPE_CHECKING:
-    from mrtuner.rds.live.transaction import Transaction
+    from mrtuner.rds.live.transaction import GroupTransaction
 
-#: Names of parameters in a message; the journal has them all.
+#: Most parameter names in a message; the journal has them all.
 _NAMED: Final = 8
 
 
-def failed(transaction: Transaction, why: str, error: MrTunerError) -> ApplyError:
-    """The error for values that could not be put back.
+def failed(transaction: GroupTransaction, why: str, error: MrTunerError) -> ApplyError:
+    """Return the error for values that could not be restored.
 
-    It says `why` that was tried, what kept it from being done, what the group holds and what is
-    attached now, and in the hint the command that goes on putting it back.
+    It says `why` the rollback was attempted, why it failed, what the group contains and what is
+    attached now; its hint has the command that continues the rollback.
     """
     reasons = [why, f"the old values could not be put back: {error.message}"]
     message = "; ".join([*filter(None, reasons), *_now(transaction)])
     return ApplyError(message, _hint(transaction, error))
 
 
-def _now(transaction: Transaction) -> Iterator[str]:
-    """What is in force, as far as AWS can still be asked."""
+def _now(transaction: GroupTransaction) -> Iterator[str]:
+    """Yield what is in force, as far as AWS can still be queried."""
     group = transaction.group
     try:
         target = read_target(transaction.client, group.identifier)
@@ -57,8 +57,10 @@ def _members(target: Target) -> Iterator[str]:
         yield f"{one.identifier} is {one.status} with group {target.group} ({status})"
 
 
-def _held(transaction: Transaction, now: Mapping[str, str], *, attached: bool) -> Iterator[str]:
-    """Which of the parameters have our value, and which the one from before."""
+def _held(
+    transaction: GroupTransaction, now: Mapping[str, str], *, attached: bool
+) -> Iterator[str]:
+    """Yield which parameters have our value, and which have the previous one."""
     name, entries = transaction.group.name, transaction.change.entries
     ours = [one for one in entries if now.get(one.name) == one.after != one.before]
     back = [one for one in entries if now.get(one.name) == one.before != one.after]
@@ -74,8 +76,8 @@ def _named(entries: list[Entry]) -> str:
     return names if len(entries) <= _NAMED else f"{names} and {len(entries) - _NAMED} more"
 
 
-def _hint(transaction: Transaction, error: MrTunerError) -> str:
-    """What kept it from being put back first, then the command that does it."""
+def _hint(transaction: GroupTransaction, error: MrTunerError) -> str:
+    """Return the cause of the failed rollback first, then the command that repairs it."""
     group, directory = transaction.group, transaction.journal.directory
     words = ["rdstune", "undo", group.identifier, "--region", group.region]
     if directory != journal_directory():

@@ -1,7 +1,7 @@
-"""What a parameter group is attached to: an instance, or the cluster that an instance belongs to.
+"""What a parameter group is attached to: an instance, or the cluster that it belongs to.
 
-A Multi-AZ DB cluster takes its values from the cluster parameter group only, and Aurora's own
-settings live there too, so an instance of a cluster stands for its cluster here.
+A Multi-AZ DB cluster takes values from its cluster parameter group only, and Aurora's own settings
+are there too, so here an instance of a cluster is represented by its cluster.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mrtuner.aws.rds import Cluster, Instance, Scope
 from mrtuner.aws.session import region_of
 from mrtuner.errors import BadValue
 
-#: Engines whose groups we know.
+#: Engines whose groups we support.
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
-#: Nothing is under way in these. Source: RDS User Guide, "Viewing DB instance status".
+#: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
 AT_REST: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",
     "incompatible-parameters", "stopped",
 })  # fmt: skip
-#: A parameter group may be changed in these: the instance takes part.
+#: Statuses that allow changing a parameter group: the instance applies it.
 CHANGEABLE: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",
 })  # fmt: skip
@@ -32,7 +32,7 @@ INCOMPATIBLE: Final = "incompatible-parameters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """An instance or a cluster, as far as its parameter group is concerned."""
+    """An instance or a cluster, with what concerns its parameter group."""
 
     scope: Scope
     region: str
@@ -41,10 +41,10 @@ class Target:
     engine: str
     engine_version: str
     group: str
-    members: tuple[Instance, ...]  # the writer first; an instance alone has one
+    members: tuple[Instance, ...]  # the writer first; a single instance is its only member
     statuses: Mapping[str, str]  # ParameterApplyStatus of the group, by instance
-    own_status: str  # of the instance or cluster
-    host: str | None = None  # a cluster's own endpoint, which leads to its writer
+    own_status: str  # of the instance or cluster itself
+    host: str | None = None  # a cluster's own endpoint, that of its writer
     port: int | None = None
 
     @property
@@ -64,32 +64,32 @@ class Target:
 
     @property
     def busy(self) -> str | None:
-        """What is under way, such as ``modifying``; None at rest."""
+        """The work under way, such as ``modifying``; None at rest."""
         return next((one for one in self._all_statuses() if one not in AT_REST), None)
 
     @property
     def changeable(self) -> bool:
-        """Whether everything runs and nothing is under way."""
+        """Whether all members are running and no work is under way."""
         return all(one in CHANGEABLE for one in self._all_statuses())
 
     def member(self, identifier: str) -> Instance:
-        """The instance of this name in it."""
+        """Return the member with this name."""
         return next(one for one in self.members if one.identifier == identifier)
 
     @property
     def restarts_as_one(self) -> bool:
-        """A Multi-AZ DB cluster is rebooted whole, Aurora's instances one by one.
+        """Whether it is rebooted as a whole (a Multi-AZ DB cluster) or one by one (Aurora's).
 
         Source: RDS User Guide, "Rebooting a Multi-AZ DB cluster".
         """
         return self.scope is Scope.CLUSTER and self.engine == "postgres"
 
     def up(self, name: str) -> bool:
-        """Whether an instance of it, or all of it by its own name, may be rebooted now."""
+        """Whether a member, or by its own name the whole target, may be rebooted now."""
         return all(one.status == "available" for one in self._named(name))
 
     def runs_group(self, name: str) -> bool:
-        """Whether an instance of it, or all of it, runs with the group's values."""
+        """Whether a member, or by its own name the whole target, runs with the group's values."""
         return all(
             one.status in CHANGEABLE and self.statuses.get(one.identifier) == "in-sync"
             for one in self._named(name)
@@ -101,12 +101,12 @@ class Target:
 
     @property
     def incompatible(self) -> tuple[str, ...]:
-        """The instances that do not start with their parameters."""
+        """The instances that cannot start with their parameters."""
         return tuple(one.identifier for one in self.members if one.status == INCOMPATIBLE)
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The instances that wait for a reboot to take the group's values."""
+        """The instances that need a reboot to apply the group's values."""
         return tuple(name for name, status in self.statuses.items() if status == "pending-reboot")
 
     def _all_statuses(self) -> Iterator[str]:
@@ -121,9 +121,9 @@ class Target:
 
 
 def read_target(client: Any, identifier: str) -> Target:
-    """The instance of this name, its cluster if it has one, or the cluster of this name.
+    """Return the instance with this name, its cluster if any, or the cluster with this name.
 
-    AwsError with `not_found` when the region has neither; BadValue for another engine.
+    Raises AwsError with `not_found` when the region has neither; BadValue for another engine.
     """
     try:
         instance = rds.instance(client, identifier)
@@ -137,7 +137,7 @@ def read_target(client: Any, identifier: str) -> Target:
 
 
 def of_instance(instance: Instance, region: str) -> Target:
-    """An instance that belongs to no cluster."""
+    """Return the target of an instance that belongs to no cluster."""
     _require_engine(instance.identifier, instance.engine)
     use = instance.groups[0]
     return Target(
@@ -193,7 +193,7 @@ def _require_engine(identifier: str, engine: str) -> None:
 
 
 def users(client: Any, group: str, scope: Scope) -> tuple[str, ...]:
-    """The identifiers of all instances, or clusters, of the region that use a group."""
+    """Return the names of all instances, or clusters, in the region that use a group."""
     if scope is Scope.CLUSTER:
         return tuple(one.identifier for one in rds.clusters(client) if one.group == group)
     return tuple(

@@ -1,8 +1,8 @@
 """One journalled change of a parameter group: forward to its target, or back to its start.
 
-Each call is noted before it is made. Calls are not atomic with one another: in a group that is
-attached, dynamic parameters come into force call by call. So static parameters go first, a
-failure puts everything back, and what a kill leaves is finished or put back by the next run.
+Each call is journalled before it is made. Separate calls are not atomic: in an attached group,
+dynamic parameters come into force call by call. So static parameters go first, a failure restores
+everything, and the next run finishes or reverts what a killed process left behind.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rds import Scope
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange, State
-from mrtuner.change.transaction import Observer
-from mrtuner.change.transaction import Transaction as OneChange
+from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.rds.live import rollback
 from mrtuner.rds.live.batches import Direction, batches, send, value
@@ -27,15 +26,15 @@ from mrtuner.rds.live.target import CHANGEABLE, INCOMPATIBLE, Target, read_targe
 from mrtuner.rds.live.wait import Pace, refuse_failure, wait
 
 _APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
-#: Noted once the call was taken: a reboot that was only meant has changed nothing.
+#: Journalled once RDS has accepted the call: a planned reboot has not changed anything yet.
 _REBOOTING: Final = "{} is rebooting"
-#: How often a group that was just taken off is tried to be deleted; RDS needs a moment.
+#: Attempts to delete a group that was just detached; RDS needs a moment.
 _DELETIONS: Final = 10
 
 
 @dataclass(slots=True)
-class Transaction(OneChange):
-    """A change of a parameter group. `may_reboot`: whether this run may, on the way back too."""
+class GroupTransaction(Transaction):
+    """A change of a parameter group. `may_reboot`: whether this run may, in rollbacks too."""
 
     client: Any
     journal: Journal
@@ -43,7 +42,7 @@ class Transaction(OneChange):
     pace: Pace
     at: Observer
     may_reboot: bool
-    calls: int = field(default=0, init=False)  # Modify and Reset calls that this run has made
+    calls: int = field(default=0, init=False)  # Modify and Reset calls made by this run
 
     @property
     def group(self) -> GroupChange:
@@ -79,12 +78,12 @@ class Transaction(OneChange):
         self.complete()
 
     def complete(self) -> None:
-        """The steps after the group is as wanted: reboots, the last look, clearing up."""
+        """Do what follows once the group is as intended: reboots, the final check, cleaning up."""
         begun = self._begun()
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
                 note = partial(self._note, State.RESTARTING, _REBOOTING.format(name))
-                always = name not in begun  # whatever RDS says of the group
+                always = name not in begun  # whatever status RDS gives the group
                 reboot_waiting(self.client, name, self.pace, always=always, begun=note)
         with self._step(State.RELOADED, "verify"):
             self._verify()
@@ -94,7 +93,7 @@ class Transaction(OneChange):
         self._note(State.VERIFIED, "verified")
 
     def at_target(self) -> bool:
-        """Whether the group says what was wanted where it was wanted, and nothing has failed."""
+        """Whether the group is as intended and attached as intended, and nothing has failed."""
         target = self._settled_somehow()
         if target.incompatible or target.group != self.group.attached_after:
             return False
@@ -106,7 +105,7 @@ class Transaction(OneChange):
     # Back.
 
     def back(self) -> tuple[str, ...]:
-        """Put everything back; the parameters that keep our value until a reboot."""
+        """Restore everything; return the parameters that keep our value until a reboot."""
         target = self._settled_somehow()
         if self._must_put_back(target):
             self._write("before", State.REVERTING, self._to_put_back())
@@ -124,21 +123,21 @@ class Transaction(OneChange):
         return waiting
 
     def as_before(self, waiting: Sequence[str]) -> str:
-        """The group is as it was; so is what is in force, but for what waits."""
+        """Say that the group is restored, and also what is in force, except for what waits."""
         if waiting:
             return f"the group is as it was before, and {', '.join(waiting)} will be after a reboot"
         return "the group is as it was before"
 
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
-        """What is in force now, and the command that goes on putting back."""
+        """Return an error with the values in force and the command that continues the rollback."""
         return rollback.failed(self, why, error)
 
     def _must_put_back(self, target: Target) -> bool:
-        """A group that will be deleted is not worth it, unless an instance waits for it."""
+        """Whether to restore values: not in a group to be deleted, unless an instance needs it."""
         return not self.group.creates or bool(target.incompatible)
 
     def _to_put_back(self) -> tuple[Entry, ...]:
-        """Ours that are not back yet. What somebody else has written since is left to them."""
+        """Return our values that are not restored yet; values that others set since are kept."""
         now = self._values()
         if now is None:
             return ()
@@ -147,7 +146,7 @@ class Transaction(OneChange):
         return tuple(one for one in keep if now.get(one.name) != one.before)
 
     def _revive(self, target: Target, state: State = State.REVERTING) -> Target:
-        """Reboot what does not start; it is down, so that needs nobody's leave."""
+        """Reboot what cannot start; it is down, so this needs no permission."""
         for name in target.incompatible:
             with self._step(state, f"reboot {name} with its old values"):
                 self._restart_failed(name)
@@ -159,11 +158,11 @@ class Transaction(OneChange):
         except AwsError as error:
             if error.code != "InvalidDBInstanceState":
                 raise
-            # RDS is trying by itself already.
+            # RDS is already trying by itself.
         began = self.pace.clock()
 
         def up_or_down_again(target: Target) -> bool:
-            """A moment passes before a status is the one after the reboot."""
+            """Whether it is up or down again; RDS first shows the status before the reboot."""
             late = self.pace.clock() - began > self.pace.grace
             status = target.member(name).status
             return status in CHANGEABLE or (late and status == INCOMPATIBLE)
@@ -185,12 +184,12 @@ class Transaction(OneChange):
         return ()
 
     def _begun(self) -> tuple[str, ...]:
-        """The instances whose reboot RDS has taken, in this run or one before."""
+        """Return the instances whose reboot RDS has accepted, in this run or an earlier one."""
         done = set(self.journal.steps(self.change))
         return tuple(name for name in self.group.reboots if _REBOOTING.format(name) in done)
 
     def _remove_ours(self) -> None:
-        """Delete the group that this change made, unless somebody has taken it up already."""
+        """Delete the group that this change created, unless others use it by now."""
         name = self.group.name
         try:
             found = rds.group(self.client, name, self.scope)
@@ -199,7 +198,7 @@ class Transaction(OneChange):
                 return
             raise
         if found.description != self._description():
-            return  # somebody else's of the same name
+            return  # another group with the same name
         with self._step(State.REVERTING, f"delete group {name}"):
             if not users(self.client, name, self.scope):
                 self._delete()
@@ -211,7 +210,7 @@ class Transaction(OneChange):
         rds.create_group(self.client, group.name, group.family, self._description(), self.scope)
 
     def _description(self) -> str:
-        """Tells the group of this change from any other of the same name."""
+        """Return a description that tells this change's group from others of the same name."""
         return f"MrTuner for {self.group.identifier}, {self.change.began}"
 
     def _write(
@@ -238,7 +237,7 @@ class Transaction(OneChange):
         ]
 
     def _values(self) -> dict[str, str] | None:
-        """What is set in the group; None when there is no such group."""
+        """Return the group's user-set values; None when it does not exist."""
         try:
             rows = rds.parameters(self.client, self.group.name, self.scope, source="user")
         except AwsError as error:
@@ -254,9 +253,9 @@ class Transaction(OneChange):
             rds.attach_group(self.client, self.group.identifier, name)
 
     def _settle(self, attached: str, *, revived: bool = False) -> Target:
-        """Until RDS has taken the group's values as far as it does without a reboot.
+        """Wait until RDS has applied the group's values as far as possible without a reboot.
 
-        `revived`: the instance was down and has been rebooted with them already.
+        `revived`: the instance was down and has already been rebooted with them.
         """
         static = any(one.restart for one in self.change.entries)
         waits = attached != self.group.attached_before or (static and not revived)
@@ -273,7 +272,7 @@ class Transaction(OneChange):
         return wait(self.client, self.group.identifier, done, self.pace)
 
     def _settled_somehow(self) -> Target:
-        """Whatever it came to, once nothing is under way any more."""
+        """Return the target once no work is under way any more, whatever the result."""
         return wait(
             self.client,
             self.group.identifier,
@@ -294,7 +293,7 @@ class Transaction(OneChange):
             self._check_values("after")
 
     def _delete(self) -> None:
-        """Delete the group; RDS may hold on to it for a moment after it was taken off."""
+        """Delete the group; RDS may refuse for a moment after it was detached."""
         for attempt in range(1, _DELETIONS + 1):
             try:
                 rds.delete_group(self.client, self.group.name, self.scope)
@@ -309,7 +308,7 @@ class Transaction(OneChange):
 
 
 def _untold() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def reboot_waiting(
@@ -322,8 +321,8 @@ def reboot_waiting(
 ) -> None:
     """Reboot an instance or a Multi-AZ DB cluster, and wait until it runs the group's values.
 
-    `always`: even when RDS says that it is in sync. `begun` is called once RDS has taken the
-    call. DoesNotStart when it does not start.
+    `always`: even when RDS says that it is in sync. `begun` is called once RDS has accepted the
+    call. Raises DoesNotStart when it does not start.
     """
     ready = wait(client, name, lambda one: one.up(name), pace)
     if always or not ready.runs_group(name):

@@ -1,7 +1,7 @@
-"""Take the latest change of an instance's parameter group back, exactly.
+"""Undo the latest change of an instance's parameter group, exactly.
 
-What somebody had set gets that value again, everything else is reset; the group that was attached
-is attached again, and one that we made is deleted.
+Values that a user had set are set again, everything else is reset; the previously attached group
+is attached again, and one that we created is deleted.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def undo(
     pace: Pace = USUAL,
     at: Observer = unobserved,
 ) -> Outcome:
-    """Take back the latest change of this instance or cluster.
+    """Undo the latest change of this instance or cluster.
 
-    Refused, with the names, when somebody has changed one of its parameters or attached another
-    group since, unless `force`. UsageError when the journal knows of no change. One that was
-    interrupted counts: when that is gone now, the change before it stays.
+    Refused, with the names, when one of its parameters has been changed or another group attached
+    since, unless `force`. UsageError when the journal has no change. An interrupted change counts:
+    once it is cleaned up, the change before it stays.
     """
     recovered = recover(client, identifier, journal, reboot=reboot, pace=pace, at=at)
     if recovered is not None and recovered.change_is_undone:
@@ -53,7 +53,7 @@ def undo(
     done = last(journal, target)
     with held(journal, target, _group(done).name):
         target = read_target(client, identifier)
-        if not target.incompatible:  # that is one reason to undo
+        if not target.incompatible:  # being incompatible is one reason to undo
             refuse_busy(target)
         draft = _draft(client, target, done, reboot, force)
         transaction = begin(client, journal, draft, pace, at, reboot)
@@ -63,7 +63,7 @@ def undo(
 
 
 def last(journal: Journal, target: Target) -> Change:
-    """The change that an undo would take back. UsageError when there is none."""
+    """Return the change that an undo would revert. UsageError when there is none."""
     done = journal.last(target.arn)
     if done is None:
         raise UsageError(
@@ -85,7 +85,7 @@ def _draft(client: Any, target: Target, done: Change, reboot: Reboot, force: boo
         _refuse_changed(target, done, now)
     others = set(users(client, group.name, target.scope)) - {target.identifier}
     removes = group.creates and not others
-    # A group that we made and others have taken up is theirs: only ours is taken off it.
+    # A group that we created but others now use is kept; it is only detached here.
     entries = () if group.creates and others else _turned(done, now)
     moves = group.attached_before != group.attached_after
     reboots = reboot_order(target) if reboot == "now" and (moves or _static(entries)) else ()
@@ -134,7 +134,7 @@ def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
 
 
 def _turned(done: Change, now: dict[str, str]) -> tuple[Entry, ...]:
-    """The entries from what is there now to what was there before the change."""
+    """Return the entries from the current values to those before the change."""
     return tuple(
         replace(one, before=now.get(one.name), after=one.before, in_force=now.get(one.name, ""))
         for one in done.entries

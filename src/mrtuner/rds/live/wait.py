@@ -1,4 +1,4 @@
-"""Waiting for AWS: look again, less and less often, until it is so."""
+"""Wait for AWS: poll at growing intervals until a condition holds."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any, Final
 from mrtuner.errors import ApplyError
 from mrtuner.rds.live.target import Target, read_target
 
-#: RDS answers are eventually consistent: what is waited for must be seen this often in a row.
+#: RDS answers are eventually consistent: a condition must hold this many times in a row.
 _LOOKS: Final = 2
 
 
 def _silent(_text: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often to look and how long to wait [s]; `tell` hears of every change of state."""
+    """How often to poll and how long to wait [s]; `tell` receives every change of state."""
 
     first: float = 1.0
     most: float = 15.0
-    grace: float = 45.0  # how long a state that was not expected is given to go away
+    grace: float = 45.0  # how long an unexpected state may last
     patience: float = 3600.0
     tell: Callable[[str], None] = _silent
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
 
-#: For AWS itself; the lab lives faster.
+#: For AWS itself; the lab is faster.
 USUAL: Final = Pace()
 
 
@@ -51,9 +51,9 @@ def wait(
     *,
     strict: bool = True,
 ) -> Target:
-    """Look until `done` says so. Strict: DoesNotStart and NotTaken as soon as they are seen.
+    """Poll until `done` is true. Strict: raise DoesNotStart and NotTaken as soon as they are seen.
 
-    ApplyError when patience ends.
+    Raises ApplyError when patience runs out.
     """
     begun, pause, seen, said = pace.clock(), pace.first, 0, ""
     while True:
@@ -76,7 +76,7 @@ def wait(
 
 
 def refuse_failure(target: Target) -> None:
-    """Raise when RDS has given up on the values."""
+    """Raise if RDS has failed to apply the values."""
     if target.incompatible:
         raise DoesNotStart(
             f"{', '.join(target.incompatible)} does not start with these parameters"
@@ -92,7 +92,7 @@ def refuse_failure(target: Target) -> None:
 
 
 def state(target: Target) -> str:
-    """Where everything is, in one line."""
+    """Return the state of all members in one line."""
     members = [
         f"{one.identifier} {one.status}, {target.group} {target.statuses.get(one.identifier, '?')}"
         for one in target.members

@@ -1,7 +1,7 @@
-"""The rules, a file an area. The order of the imports is the order of decision.
+"""The rules, one file per area. They are decided in the order of the imports.
 
 To add a rule: write the function in its area's file, name the parameter, its source, its risk
-and its basis, and add a test with a value worked out by hand.
+and its basis, and add a test with a value worked out on paper.
 """
 
 from mrtuner.tuning.rules import (  # isort: skip

@@ -1,4 +1,4 @@
-"""Who may hold how much memory."""
+"""Who may use how much memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DOC = "documentation: Resource Consumption, Memory"
 A_QUARTER = "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest"
 #: Two fifths of 4 GB.
 SMALL_BUFFERS = 1638 * MiB
-#: Of the ceiling, for buffers with the page tables and private memory of all sessions: the rest
-#: is for sorts, vacuum and maintenance. Three fifths of memory under the usual ceiling.
+#: Share of the ceiling for buffers plus the page tables and private memory of all sessions; the
+#: rest is for sorts, vacuum and maintenance. Three fifths of memory under the usual ceiling.
 RESIDENT = Fraction(2, 3)
-#: Fewer buffers than this share of what is wanted serve nobody: there are too many sessions.
+#: Buffers below this share of the wanted size are of no use: there are too many sessions.
 LEAST_BUFFERS = Fraction(1, 8)
 
 
@@ -58,13 +58,13 @@ def shared_buffers_by_memory_and_writes(
 
 
 def _beside_sessions(sessions: int, share: float, *, page_tables: bool) -> Expr:
-    """The most buffers that leave room for what every session holds for good."""
+    """The most buffers that leave room for what every session keeps permanently."""
     room = ceiling(share) * RESIDENT - sessions * BACKEND
     return room / (1 + Fraction(sessions, PAGE_TABLE_SHARE)) if page_tables else room
 
 
 def _repaid(situation: Situation, data: Data | None) -> Change:
-    """What the workload, the data, the machine and the server's own counters ask for."""
+    """What the workload, the data, the machine and the server's own counters call for."""
     workload, memory = situation.workload, situation.memory
     if workload is Workload.DESKTOP:
         return Change(greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop has other work")

@@ -1,4 +1,4 @@
-"""Seeing what the server does."""
+"""Settings that show what the server does."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
 
 
 def _is_set(situation: Situation, name: str, *unset: str) -> bool:
-    """Whether a live server has a value of somebody's own; -1, or `unset`, is the default."""
+    """Whether a live server has a value that someone set; -1, or `unset`, is the default."""
     return situation.running.get(name, "-1") not in (unset or ("-1",))
 
 
 def _plain(size: int) -> int:
-    """Down to whole gigabytes, where it is that large: nobody wants 64504MB."""
+    """Round large sizes down to whole gigabytes, to avoid values such as 64504MB."""
     return size if size < GiB else size // GiB * GiB
 
 

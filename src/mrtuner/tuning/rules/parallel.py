@@ -8,9 +8,9 @@ from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB
 
 DOC = "documentation: Resource Consumption, Worker Processes"
-#: A worker's own overhead and a share of sorts and hashes.
+#: Memory for a worker: its own overhead and its share of sorts and hashes.
 A_WORKER = 64 * MiB
-#: So large a share of planned workers that did not start is no accident.
+#: If this share of the planned workers did not start, it is no accident.
 MANY_MISSING = 0.2
 
 

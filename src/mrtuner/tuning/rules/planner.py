@@ -1,4 +1,4 @@
-"""What the planner believes of the machine and the data."""
+"""What the planner believes about the machine and the data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def random_page_cost_by_storage(
 
 
 def _uncached(storage: Storage) -> Verdict:
-    """Random reads of pages that no cache has: sequential ones are read ahead, these wait."""
+    """Random reads of uncached pages: these wait, while sequential ones are read ahead."""
     if storage in {Storage.SSD, Storage.NVME}:
         return Change(2.0, f"data exceed memory: reads miss the cache, and {storage} reads ahead")
     return Keep("data exceed memory: reads miss the cache, and each waits for the volume")

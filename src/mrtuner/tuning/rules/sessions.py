@@ -1,4 +1,4 @@
-"""Connections, and the time-outs that keep them honest."""
+"""Connections, and the timeouts that end idle and runaway ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mrtuner.tuning.situation import Connections, Situation, Workload
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import MiB
 
-#: Where nobody says how many: small enough that each still gets useful memory.
+#: Defaults if no number is given: small enough that each connection still gets useful memory.
 USUAL = {
     Workload.WEB: 200,
     Workload.OLTP: 200,
@@ -16,9 +16,9 @@ USUAL = {
     Workload.OLAP: 40,
     Workload.DESKTOP: 20,
 }
-#: The server wants max_connections to be more than these together. The second came in 16.
+#: max_connections must be larger than the sum of these. The second is new in 16.
 RESERVED = ("superuser_reserved_connections", "reserved_connections")
-#: What RDS and Aurora keep besides: for rds_superuser before 16, and for RDS itself.
+#: Also reserved by RDS and Aurora: for rds_superuser before 16, and for RDS itself.
 #: Source: RDS User Guide, parameters of RDS for PostgreSQL; read on live instances of 16.
 OF_RDS = ("rds.rds_superuser_reserved_connections", "rds.rds_reserved_connections")
 #: Memory that one more session needs before the default work_mem of 4 MB is safe for it.
@@ -54,7 +54,7 @@ def max_connections_by_memory(connections: Connections, situation: Situation) ->
 
 
 def reserved_sessions(situation: Situation) -> int:
-    """Sessions that applications cannot have: the live values, or the version's defaults.
+    """Number of sessions that applications cannot use: live values, or the version's defaults.
 
     Source: documentation: Connections and Authentication; postinit.c, InitPostgres.
     """

@@ -1,4 +1,4 @@
-"""Caches of transaction status and the like, each with a size of its own since 17."""
+"""Caches of transaction status and similar data, each sized by its own parameter since 17."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import KiB, MiB
 
 DOC = "documentation: Resource Consumption, Memory; Cumulative Statistics, pg_stat_slru"
-#: Fewer reads a second than this, or a smaller share of accesses, cost nobody time.
+#: Fewer reads a second than this, or a smaller share of accesses, cost no noticeable time.
 READS, SHARE = 10.0, 0.01
-#: More than this for one cache is not advised unseen.
+#: One cache gets no more than this without a measurement.
 LARGEST = 64 * MiB
 
 

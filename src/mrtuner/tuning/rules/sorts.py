@@ -1,9 +1,8 @@
-"""Memory for sorts and hashes: decided last, from what is worth having and what the budget leaves.
+"""Memory for sorts and hashes: decided last, from what is useful and what the budget leaves.
 
-What more of it is worth was measured (docs/measured-results.md, sorts and hashes). A sort gains
-until it is done in one merge pass. A large hash table was slower than batches that fit the CPU's
-caches, whose temporary files mostly stay in the kernel's cache: so it keeps the 8 MB that it has by
-default.
+What more of it gains was measured (docs/measured-results.md, sorts and hashes). A sort gains
+until it needs only one merge pass. A large hash table was slower than batches that fit the CPU's
+caches, whose temporary files mostly stay in the kernel's cache, so it keeps its default of 8 MB.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
-#: What a hash table has by default (4 MB times 2), and one merge pass for a sort of 240 MB.
+#: A hash table's default (4 MB times 2), and one merge pass for a sort of 240 MB.
 ENOUGH: Final = 8 * MiB
-#: One merge pass for 16 GB: enough for what is sorted and hashed in large reports.
+#: One merge pass for 16 GB: enough for what large reports sort and hash.
 ENOUGH_FOR_REPORTS: Final = 64 * MiB
-#: What a merge needs to read one sorted run. Source: tuplesort.c, tuplesort_merge_order: a buffer
-#: of 32 blocks, and two blocks of overhead.
+#: Memory that a merge needs for each sorted run. Source: tuplesort.c, tuplesort_merge_order: a
+#: buffer of 32 blocks, and two blocks of overhead.
 MERGE_INPUT: Final = 34 * 8 * KiB
-#: Beyond this even a sort that fits was slower than a merge of runs, when measured.
+#: When measured, above this even a sort that fits was slower than merging runs.
 MOST: Final = GiB
 
 
@@ -86,14 +85,14 @@ def work_mem_within_the_budget(
 
 
 def _set_by_hand(situation: Situation) -> int | None:
-    """A live server's own work_mem [bytes]; None where it is the default."""
+    """A live server's own work_mem [bytes]; None if it is the default."""
     if not situation.live or situation.origins.get("work_mem", "default") == "default":
         return None
     return int(situation.running["work_mem"]) * KiB
 
 
 def _enough(situation: Situation, data: Data | None, spills: Spills | None) -> tuple[Expr, str]:
-    """The most that is worth having [bytes], and why."""
+    """The largest useful size [bytes], and why."""
     enough: Expr = as_expr(ENOUGH)
     if situation.workload in {Workload.MIXED, Workload.OLAP}:
         scale = MEMORY if data is None else as_expr(data.size)
@@ -108,14 +107,14 @@ def _enough(situation: Situation, data: Data | None, spills: Spills | None) -> t
 
 
 def one_merge_pass(size: Bytes) -> int:
-    """work_mem [bytes, whole MB] that sorts this many bytes in one merge pass.
+    """Return the work_mem [bytes, whole MB] that sorts this many bytes in one merge pass.
 
-    size / work_mem runs, each with a buffer of MERGE_INPUT, have to fit work_mem.
+    All size / work_mem runs, each with a buffer of MERGE_INPUT, have to fit into work_mem.
     """
     return ceil(sqrt(size * MERGE_INPUT) / MiB) * MiB
 
 
 def _less(one: Expr, other: Expr, situation: Situation) -> bool:
-    """Whether the first is less on this machine; False where the machine's memory is unknown."""
+    """Whether the first is smaller on this machine; False if the machine's memory is unknown."""
     machine = situation.machine
     return "memory" in machine and one.evaluate(machine) < other.evaluate(machine)

@@ -9,16 +9,16 @@ from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import GiB, KiB, MiB
 
 DOC = "documentation: Resource Consumption, I/O"
-#: How much backend_flush_after lets a backend write before the kernel is told to send it.
+#: How much a backend may write before the kernel is asked to flush it (backend_flush_after).
 FLUSH = 256 * KiB
 SPREADS = "keeps the kernel from gathering writes into a burst that stalls every session"
-#: Machines whose I/O is short too; the stalls were measured on 2 GB.
+#: Machines up to this size are short of I/O too; the stalls were measured on 2 GB.
 SMALL = 4 * GiB
-#: Bytes a second that backends write; in the 30 s that the kernel may wait they make 300 MB.
+#: Bytes a second that backends write: 300 MB in the 30 s that the kernel may wait.
 MUCH = 10 * MiB
 PAGE = 8 * KiB
 BACKGROUND = "documentation: Resource Consumption, Background Writer"
-#: Reads worth asking for ahead. Flash has channels, a network volume has latency to hide; a disk
+#: Reads worth requesting ahead. Flash has channels, a network volume has latency to hide; a disk
 #: has a few heads, for which the version's default suffices.
 AHEAD = {
     Storage.SSD: 128,
@@ -27,7 +27,7 @@ AHEAD = {
     Storage.NETWORK: 128,
     Storage.OVERLAY: 64,
 }
-#: What a process may have in flight at once since 18, and how many requests wait for the I/O
+#: The most requests a process may have in flight since 18, and the most that wait for the I/O
 #: workers. Source: aio_init.c, AioChooseMaxConcurrency; method_worker.c, io_worker_queue_size.
 MOST_AT_ONCE = 64
 AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
@@ -67,9 +67,9 @@ def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Ve
 
 
 def _at_once(situation: Situation) -> int | None:
-    """The requests that a process may have in flight; None before 18, where the kernel decides.
+    """Requests that a process may have in flight; None before 18, where the kernel decides.
 
-    With I/O workers the queue before them ends at 64 as well.
+    With I/O workers, their queue ends at 64 as well.
     """
     if situation.major < 18:
         return None
@@ -109,7 +109,7 @@ def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
 
 
 def backends_write_much(writes: BufferWrites) -> bool:
-    """Whether backends write so much that the kernel has a burst to send (our judgement)."""
+    """Whether backends write enough for the kernel to gather a burst (our judgement)."""
     return writes.window > 0 and writes.by_backends * PAGE / writes.window > MUCH
 
 

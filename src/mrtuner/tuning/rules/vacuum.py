@@ -15,18 +15,19 @@ from mrtuner.units import GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Vacuuming, Automatic Vacuuming"
 MEMORY_DOC = "documentation: Resource Consumption, Memory"
-#: The server's own, which belong together, and the most that it takes: guc_parameters.dat.
+#: The server's default cost limit and number of workers, which belong together, and the highest
+#: limit it accepts: guc_parameters.dat.
 USUAL_COST = 200
 USUAL_WORKERS = 3
 MOST_COST = 10_000
-#: Where dead rows alone ask for a faster vacuum: the storage is not known to bear more.
+#: The limit if only dead rows call for a faster vacuum and the storage's capacity is unknown.
 MOST_MEASURED = 2000
 #: Cost of a page that is read and dirtied (vacuum_cost_page_miss of 14 and later, _dirty), and
-#: how often in a second the limit may be spent with a delay of 2 ms.
+#: how many times a second the limit may be spent with a delay of 2 ms.
 COST_OF_A_PAGE = 22
 ROUNDS = 500
 PAGE = 8 * KiB
-#: Where a fifth of a table's rows is so many that vacuum comes too late.
+#: From this size on, a fifth of a table's rows is so many that vacuum comes too late.
 LARGE = 100 * GiB
 
 
@@ -128,7 +129,7 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
 def _borne(
     situation: Situation, storage: Storage | None, throughput: Throughput | None
 ) -> tuple[int | None, str]:
-    """The cost limit that the storage bears beside the application, and why; None: not known."""
+    """The cost limit that the storage can bear in addition to its load, and why; None: unknown."""
     if throughput is not None:
         return _half_of(throughput), "vacuum may take half of what the volume can do"
     cpus = situation.cpus.count if situation.cpus else 0
@@ -140,9 +141,9 @@ def _borne(
 
 
 def _half_of(throughput: Throughput) -> int:
-    """The limit at which a vacuum that reads and dirties every page takes half of the volume.
+    """The limit at which a vacuum that reads and dirties every page uses half of the volume.
 
-    A page is two operations and twice 8 kB. Pages that lie side by side cost fewer operations.
+    A page takes two operations and twice 8 kB. Adjacent pages take fewer operations.
     """
     known = []
     if throughput.iops is not None:
@@ -162,7 +163,7 @@ def on_rds(memory: int) -> int:
 
 
 def cost_in_force(running: Mapping[str, str]) -> int:
-    """The limit that autovacuum has now; -1 stands for that of manual VACUUM."""
+    """The limit that autovacuum has now; -1 stands for the one of manual VACUUM."""
     own = int(running.get("autovacuum_vacuum_cost_limit", -1))
     return own if own > 0 else int(running.get("vacuum_cost_limit", USUAL_COST))
 

@@ -14,7 +14,7 @@ from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
 
 DOC = "documentation: Write Ahead Log"
 CHECKPOINTS = "documentation: WAL Configuration; xlog.c: CalculateCheckpointSegments"
-#: WAL that a busy server of the kind may write between two checkpoints; docs/measured-results.md.
+#: WAL that a busy server of this kind may write between two checkpoints; docs/measured-results.md.
 USUAL_WAL = {
     Workload.WEB: 8 * GiB,
     Workload.OLTP: 16 * GiB,
@@ -22,11 +22,11 @@ USUAL_WAL = {
     Workload.OLAP: 16 * GiB,
     Workload.DESKTOP: 2 * GiB,
 }
-#: Beyond this nothing was seen to gain; what half of memory gives ends here.
+#: No gain was seen above this; also the limit for half of memory.
 MOST_WAL = Bytes(64 * GiB)
-#: Where nobody knows how large WAL's volume is: a full one stops the server.
+#: The limit if the size of WAL's volume is unknown: a full volume stops the server.
 UNSEEN_WAL = Bytes(4 * GiB)
-#: Eight segments, below which the server does little else than checkpoints.
+#: Eight segments; with less, the server does little but checkpoints.
 LEAST_WAL = Bytes(128 * MiB)
 #: One in ten checkpoints may be forced without harm.
 FEW = 0.1
@@ -62,7 +62,7 @@ def wal_buffers_one_segment(
 
 
 def _more_wal_buffers(situation: Situation) -> int | None:
-    """The next size in bytes; None where it is the largest that is worth having."""
+    """The next size in bytes; None if the present one is the largest that is useful."""
     now = int(situation.running.get("wal_buffers", 0)) * 8 * KiB
     return None if now >= 256 * MiB else min(256 * MiB, max(64 * MiB, now * 2))
 
@@ -102,7 +102,7 @@ def checkpoint_completion_target_default() -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that max_wal_size may be [bytes], and why."""
+    """An upper limit of max_wal_size [bytes], and the reason for it."""
 
     size: Bytes
     words: str
@@ -110,28 +110,28 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds max_wal_size: the volume, and the recovery allowed where somebody said one."""
+    """What limits max_wal_size: the volume, and the recovery time allowed, if given."""
 
     volume: Limit
     recovery: Limit | None
 
     @property
     def least(self) -> Limit:
-        """The one that binds."""
+        """The lower of the limits."""
         return min(filter(None, (self.recovery, self.volume)), key=lambda limit: limit.size)
 
     def kept(self, now: int) -> int:
-        """What of a value in force stays: all of it, or what the recovery allowed leaves."""
+        """How much of a value in force is kept: all of it, or what the allowed recovery leaves."""
         return now if self.recovery is None else min(now, self.recovery.size)
 
     def binding(self, now: int) -> Limit:
-        """What a reason should name: the recovery allowed where it lowers the value in force."""
+        """The limit to name as the reason: the recovery allowed, if it lowers the present value."""
         lowered = self.recovery if self.kept(now) < now else None
         return lowered or self.least
 
 
 def limits_of(situation: Situation) -> Limits:
-    """What the volume holds, and what the recovery allowed leaves time to replay."""
+    """What the volume holds, and what can be replayed in the recovery time allowed."""
     volume = _limit_of_volume(situation.disk, situation.wal_disk)
     if situation.rto is None:
         return Limits(volume, None)
@@ -192,7 +192,7 @@ def _usual_room(situation: Situation) -> Expr:
 
 def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limits) -> Verdict:
     """PostgreSQL forces a checkpoint after max_wal_size / (1 + completion target), in whole
-    segments and one early; this undoes both.
+    segments and one early; this reverses both.
     """
     segment = int(situation.running.get("wal_segment_size", 16 * MiB))
     interval = int(chosen.plain["checkpoint_timeout"])
@@ -214,9 +214,9 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limit
 
 
 def forced_by_volume(wal: Wal, trigger: float) -> float:
-    """The share of checkpoints that WAL's volume forced.
+    """The share of checkpoints forced by the volume of WAL.
 
-    Requested ones include CHECKPOINT, backups and CREATE DATABASE: no more than one for every
+    Requested ones include CHECKPOINT, backups and CREATE DATABASE: at most one for every
     `trigger` [bytes] of WAL can have been forced.
     """
     total = wal.timed + wal.requested

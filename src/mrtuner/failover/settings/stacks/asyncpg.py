@@ -1,7 +1,7 @@
-"""asyncpg. It has no parameter for its sockets' options: they are set once it has connected.
+"""asyncpg. It has no parameters for socket options: they are set after connecting.
 
-After a command that took too long it sends a cancel request of its own, and giving the connection
-back waits for that: in a frozen or silent server's case as long as `release` is allowed to. Source:
+When a command takes too long, it sends a cancel request of its own, and releasing the connection
+waits for that: with a frozen or silent server for as long as `release` is allowed to. Source:
 asyncpg 0.32, PoolConnectionHolder.release.
 """
 
@@ -13,7 +13,7 @@ from mrtuner.failover.settings.stacks.stack import Stack
 
 
 def write(limits: Bounds) -> str:
-    """Keyword arguments of connect() and create_pool(), and how to take a connection."""
+    """Keyword arguments of connect() and create_pool(), and how to acquire a connection."""
     read = f"command_timeout={limits.read_timeout}, " if limits.read_timeout else ""
     connect = f'timeout={limits.connect_timeout}, {read}target_session_attrs="read-write"'
     return f"""\

@@ -7,7 +7,7 @@ from mrtuner.failover.settings.stacks.stack import Stack
 
 
 def write(limits: Bounds) -> str:
-    """The URL; times are in ms. Python's take seconds."""
+    """The URL; times are in ms, in Python in seconds."""
     connect, read = limits.connect_timeout, limits.read_timeout
     asked = f"connectTimeout={connect * 1000}&tcpKeepAlive=true"
     python = f"connect_timeout={connect}"

@@ -1,7 +1,8 @@
-"""node-postgres. It cannot set a user timeout: the kernel's limits are used for case 2.
+"""node-postgres. It cannot set a user timeout: for case 2 the kernel's limits are used.
 
-Node's runtime sets an interval of 1 s and a count of 10 with every keepalive, whatever the kernel
-has. Source: libuv, src/unix/tcp.c, uv__tcp_keepalive; measured with Node 20: 11.3 s for 1 s idle.
+Node's runtime sets an interval of 1 s and a count of 10 with every keepalive, whatever the kernel's
+settings. Source: libuv, src/unix/tcp.c, uv__tcp_keepalive; measured with Node 20: 11.3 s for 1 s
+idle.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _COUNT: Final = 10
 
 
 def keepalive(limits: Bounds) -> Keepalive:
-    """The idle time is what can be chosen: what the ten probes leave of the time asked."""
+    """Only the idle time can be chosen: what the ten probes leave of the requested time."""
     spare = int(limits.within) - _COUNT * _INTERVAL - 1
     idle = max(1, min(limits.keepalive.idle, spare))
     return Keepalive(idle=idle, interval=_INTERVAL, count=_COUNT)

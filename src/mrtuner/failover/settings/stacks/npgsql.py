@@ -1,4 +1,4 @@
-"""Npgsql. Keepalive times are its own; it cannot set a user timeout."""
+"""Npgsql. It has its own keepalive times; it cannot set a user timeout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write(limits: Bounds) -> str:
         "Tcp Keepalive Time": limits.keepalive.idle,
         "Tcp Keepalive Interval": limits.keepalive.interval,
         "Target Session Attributes": "read-write",
-        # 0 would be no limit at all, which is not its default
+        # 0 would mean no limit, which is not the default
         **({"Command Timeout": limits.read_timeout} if limits.read_timeout else {}),
     }
     asked = ";".join(f"{name}={value}" for name, value in chosen.items())

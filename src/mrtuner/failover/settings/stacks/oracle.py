@@ -1,4 +1,4 @@
-"""Oracle Net (OCI): generated from its reference manual, never run here."""
+"""Oracle Net (OCI): written from its reference manual, never run here."""
 
 from __future__ import annotations
 

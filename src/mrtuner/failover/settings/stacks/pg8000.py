@@ -1,4 +1,4 @@
-"""pg8000. Its one timeout is for everything; a socket made by hand parts login and answers."""
+"""pg8000. Its one timeout covers everything; a socket of our own separates login and answers."""
 
 from __future__ import annotations
 

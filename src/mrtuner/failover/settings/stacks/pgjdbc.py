@@ -1,4 +1,4 @@
-"""pgjdbc. It cannot set a user timeout or keepalive times: the kernel's are used."""
+"""pgjdbc. It cannot set a user timeout or keepalive times: the kernel's settings are used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def properties(limits: Bounds) -> dict[str, str]:
 
 
 def write(limits: Bounds) -> str:
-    """The URL, and the JVM's own cache of names."""
+    """The URL, and the JVM's own DNS cache."""
     asked = "&".join(f"{name}={value}" for name, value in properties(limits).items())
     return (
         f"jdbc:postgresql://db/shop?{asked}\n"

@@ -7,10 +7,10 @@ from mrtuner.failover.settings.stacks.stack import Stack
 
 
 def write(limits: Bounds) -> str:
-    """The configuration of a pool, in Go: of every release of pgx 5.
+    """The configuration of a pool, in Go, for every release of pgx 5.
 
-    pgxpool asks a connection that was idle whether it lives. What bounds that is the deadline of
-    Acquire and the user timeout; PingTimeout came with 5.8 only.
+    pgxpool checks whether a connection that was idle is alive. That check is bounded by the
+    deadline of Acquire and the user timeout; PingTimeout only exists since 5.8.
     """
     keepalive = limits.keepalive
     return f"""\

@@ -18,7 +18,7 @@ def write(limits: Bounds) -> str:
 
 
 def _pool_wait(limits: Bounds) -> int:
-    """No longer than one check of a dead connection, so that no second one is begun."""
+    """No longer than one check of a dead connection, so that no second one is started."""
     return min(limits.pool_wait, limits.user_timeout // 1000)
 
 

@@ -1,4 +1,4 @@
-"""What stacks in Python without libpq share: options of a socket, set by hand."""
+"""Socket options, set explicitly, for the Python stacks without libpq."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mrtuner.failover.settings.bounds import Bounds
 
 
 def options(limits: Bounds) -> str:
-    """A tuple OPTIONS: what to give setsockopt()."""
+    """A tuple OPTIONS with the arguments for setsockopt()."""
     chosen = {
         "TCP_KEEPIDLE": limits.keepalive.idle,
         "TCP_KEEPINTVL": limits.keepalive.interval,

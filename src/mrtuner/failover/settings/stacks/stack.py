@@ -1,4 +1,4 @@
-"""What a stack's snippet is made of."""
+"""The parts of a stack's snippet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.failover.predict.timer_trace import Keepalive
 from mrtuner.failover.settings.bounds import Bounds
 
-#: For a stack whose snippet no test has held against the real client.
+#: For a stack whose snippet has not been tested with the real client.
 NOT_VERIFIED: Final = "not verified with the real client"
 
 
@@ -19,15 +19,15 @@ class Stack:
 
     name: str
     title: str
-    file: str  # where the snippet goes
+    file: str  # the file that the snippet belongs in
     write: Callable[[Bounds], str]
     sets_socket: bool  # keepalive times and the user timeout, on its own sockets
     read_timeout: bool  # a limit on each answer
-    read_write: bool  # refuses a read-only server at connecting
-    #: New connections that its pool tries in the caller's time once it found one dead.
+    read_write: bool  # refuses a read-only server when connecting
+    #: New connections that its pool tries while the caller waits, once it found one dead.
     attempts: int = 0
-    #: What its runtime makes of the keepalive, where that is neither ours nor the kernel's.
+    #: The keepalive set by its runtime, where that is neither ours nor the kernel's.
     keepalive: Callable[[Bounds], Keepalive] | None = None
     stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
-    #: With which real client; the tests measure its hangs (docs/reference/verified-clients.md).
+    #: The real client whose hangs the tests measure (docs/reference/verified-clients.md).
     verified: str = NOT_VERIFIED

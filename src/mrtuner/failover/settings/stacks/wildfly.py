@@ -1,8 +1,8 @@
 """WildFly's datasource subsystem over pgjdbc.
 
-PostgreSQLValidConnectionChecker has no limit of its own: it waits until the kernel gives up; and
-without fast fail every dead connection of the pool is checked, one after the other. Measured with
-three of them where 10 s were asked: 16.6 s. Source: IronJacamar 3.0.10, CheckValidConnectionSQL.
+PostgreSQLValidConnectionChecker has no limit of its own: it waits until the kernel gives up.
+Without fast fail, every dead connection of the pool is checked, one after the other: with three of
+them and 10 s requested, 16.6 s were measured. Source: IronJacamar 3.0.10, CheckValidConnectionSQL.
 """
 
 from __future__ import annotations

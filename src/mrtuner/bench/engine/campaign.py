@@ -1,0 +1,250 @@
+"""A plan under way: block after block, every run from the same start, all of it recorded.
+
+What fails or is disturbed is repeated once, by limits that the plan fixed; the second time a
+disturbed block counts all the same and the report says so, a failed one is given up and the rest
+goes on. On servers that are somebody's the first error ends everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from statistics import median
+from typing import Final
+
+from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Stage
+from mrtuner.bench.engine.preparation import Preparation, started
+from mrtuner.bench.engine.run import Place, Target, measured, warm_up
+from mrtuner.bench.plan.cells import Block, blocks, variant_of
+from mrtuner.bench.plan.durability import Settings
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.server import scratch
+from mrtuner.bench.server.session import settings
+from mrtuner.bench.server.variant import Server
+from mrtuner.errors import MrTunerError, Refused, interrupted
+from mrtuner.host import Host
+from mrtuner.postgres.connect import connect, translated
+
+#: On these it depends when a checkpoint begins.
+_CHECKPOINTING: Final = ("checkpoint_timeout", "max_wal_size", "checkpoint_completion_target")
+
+Key = tuple[str, str, int]  # of a block: its cell, its phase, its number
+
+
+def carry_out(prepared: Preparation, host: Host | None, record: Record | None = None) -> None:
+    """Prepare and measure all that `record`, a run gone on with, does not have yet.
+
+    At the end, on an error and on Ctrl-C the databases made on servers that stay are dropped.
+    """
+    try:
+        prepared.prepare(host, record.settings if record else {})
+        _Campaign(prepared, Past(record)).run_all()
+    finally:
+        prepared.leave_nothing()
+    prepared.teller.done()
+
+
+class Past:
+    """What was measured so far, by this process and by those before it that were interrupted."""
+
+    def __init__(self, record: Record | None) -> None:
+        self.finished: frozenset[Key] = record.finished if record else frozenset()
+        self.rates: dict[str, float] = dict(record.rates) if record else {}
+        self.begun: dict[Key, int] = {}  # attempts at blocks that were left half done
+        self._tps: dict[tuple[Cell, str], list[float]] = {}
+        if record:
+            self._take_up(record)
+
+    def add(self, cell: Cell, label: str, tps: float) -> None:
+        """Keep the throughput of a run that counts."""
+        self._tps.setdefault((cell, label), []).append(tps)
+
+    def capacity(self, cell: Cell, names: tuple[str, ...]) -> float:
+        """Transactions a second of the slower variant, by medians."""
+        seen = [self._tps.get((cell, name), []) for name in names]
+        if not all(seen):
+            raise MrTunerError(
+                f"the capacity of {cell.key} is not known",
+                "All its variants have to run at full speed first.",
+            )
+        return min(median(values) for values in seen)
+
+    def _take_up(self, record: Record) -> None:
+        for sample in record.samples:
+            self._begin((sample.cell.key, sample.phase, sample.block), sample.attempt)
+            if sample.rejected is None and sample.phase == "comparison":
+                self.add(sample.cell, sample.label, sample.run.tps)
+        for failure in record.failures:
+            self._begin((failure.cell.key, failure.phase, failure.block), failure.attempt)
+
+    def _begin(self, key: Key, attempt: int) -> None:
+        if key not in self.finished:
+            self.begun[key] = max(self.begun.get(key, 0), attempt)
+
+
+class _Campaign:
+    """A plan under way."""
+
+    def __init__(self, prepared: Preparation, past: Past) -> None:
+        self.prepared, self.past = prepared, past
+        self.plan, self.archive, self.teller = prepared.plan, prepared.archive, prepared.teller
+        self.order = blocks(prepared.plan)
+        self.several = len({block.cell for block in self.order}) > 1
+        self.repeating = False
+
+    def run_all(self) -> None:
+        for block in self.order:
+            end = self.teller.step + len(block.labels) * STEPS_OF_A_RUN
+            if (block.cell.key, block.phase, block.number) not in self.past.finished:
+                self.run_block(block)
+            self.teller.step = end
+
+    def run_block(self, block: Block) -> None:
+        attempt = self.past.begun.get((block.cell.key, block.phase, block.number), 0) + 1
+        if attempt > 1:
+            self.reject(block, attempt - 1, "interrupted")
+        taken, reason = self.attempt(block, attempt)
+        if reason:
+            self.reject(block, attempt, reason)
+            self.teller.tell(Stage.REPEATING, f"{self.where(block)} once more: {reason}")
+            taken = self.repeat(block, attempt + 1)
+        self.archive.finished(block.cell, block.phase, block.number)
+        if block.phase == "comparison":
+            for one in taken:
+                self.past.add(block.cell, one.label, one.run.tps)
+
+    def repeat(self, block: Block, attempt: int) -> list[Sample]:
+        """The second time counts, whatever disturbs it."""
+        self.repeating = True
+        taken, reason = self.attempt(block, attempt)
+        self.repeating = False
+        if len(taken) < len(block.labels):
+            self.prepared.note(f"{self.where(block)} given up: {reason}")
+        return taken
+
+    def attempt(self, block: Block, attempt: int) -> tuple[list[Sample], str]:
+        """Run every variant of a block once; why it should be repeated, or nothing."""
+        taken: list[Sample] = []
+        reasons: list[str] = []
+        for position, label in enumerate(block.labels, 1):
+            place = Place(block, attempt, position, label, variant_of(label))
+            try:
+                one = self.measure(place)
+            except MrTunerError as error:
+                fatal = self.prepared.conduct.theirs or self.plan.standing
+                if fatal or isinstance(error, Refused) or interrupted(error):
+                    raise
+                where = {"phase": block.phase, "block": block.number, "attempt": attempt}
+                self.archive.failure(block.cell, {**where, "label": label}, error.message)
+                reasons.append(f"{label} failed: {error.message}")
+                continue
+            self.archive.sample(one)
+            taken.append(one)
+            reasons += self.plan.disturbances(one.steal, one.foreign)
+            self.teller.tell(
+                Stage.MEASURED, f"{self.cell(block)}{label}: {_pace(one.run.tps)} tps", one
+            )  # fmt: skip
+        reasons += unbalanced(taken, self.prepared.settings)
+        return taken, "; ".join(dict.fromkeys(reasons))
+
+    def reject(self, block: Block, attempt: int, reason: str) -> None:
+        self.archive.rejection(block.cell, block.phase, block.number, attempt, reason)
+
+    def measure(self, place: Place) -> Sample:
+        """One run, from the start that all runs have."""
+        cell, server = place.block.cell, self.prepared.servers[place.variant]
+        self.tell(Stage.ACTIVATING, place)
+        rate = self.rate(cell)
+        template = self.prepared.template(cell.workload, cell.scale)
+        with started(server), translated():
+            self.advance(Stage.COPYING, place)
+            database = self.fresh(server, template, cell)
+            try:
+                with server.layered():
+                    dsn = scratch.in_database(server.dsn, database)
+                    local, beside = self.prepared.local, tuple(server.companions)
+                    return self.run(place, Target(dsn, server.data, local, rate, beside))
+            finally:
+                if database != template:
+                    _drop(server, database)
+
+    def run(self, place: Place, target: Target) -> Sample:
+        self.advance(Stage.WARMING_UP, place)
+        warm = warm_up(self.prepared.files, place, target)
+        self.advance(Stage.MEASURING, place)
+        with connect(target.dsn) as session:
+            self.prepared.check_settings(place.variant, settings(session))
+            taken = measured(self.prepared.files, place, target, warm, session)
+        self.teller.step += not self.repeating
+        return taken
+
+    def fresh(self, server: Server, template: str, cell: Cell) -> str:
+        """A copy of the template for what writes; the frozen template itself for what reads.
+
+        On data that stand already every run goes on where the last one of its server ended.
+        """
+        if self.plan.by_name[cell.workload].reads_only or self.plan.standing:
+            return template
+        with connect(server.dsn) as session:
+            return scratch.fresh_copy(session, template)
+
+    def rate(self, cell: Cell) -> float | None:
+        """Transactions a second to ask for; a share is of the slower variant's median."""
+        if not cell.rate:
+            return None
+        if not cell.relative:
+            return float(cell.rate)
+        if cell.key not in self.past.rates:
+            capacity = self.past.capacity(cell.closed, self.plan.names)
+            self.past.rates[cell.key] = round(capacity * float(cell.rate[:-1]) / 100, 1)
+            self.archive.rate(cell, self.past.rates[cell.key])
+        return self.past.rates[cell.key]
+
+    # Telling
+
+    def tell(self, stage: Stage, place: Place) -> None:
+        self.teller.tell(stage, f"{self.where(place.block)}, {place.label}")
+
+    def advance(self, stage: Stage, place: Place) -> None:
+        """A stage is over, another begins; a repeated block takes no further steps."""
+        self.teller.step += not self.repeating
+        self.tell(stage, place)
+
+    def where(self, block: Block) -> str:
+        return f"{self.cell(block)}{block.phase} block {block.number}"
+
+    def cell(self, block: Block) -> str:
+        """Its name, where there are others."""
+        return f"{block.cell.key} " if self.several else ""
+
+
+def unbalanced(taken: Sequence[Sample], known: Mapping[str, Settings]) -> list[str]:
+    """Why a block is uneven: runs met numbers of checkpoints that differ by more than one.
+
+    Only between variants whose settings start checkpoints alike; else it is what is compared.
+    """
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    for one in taken:
+        found = known.get(one.variant, {})
+        starts = tuple(found.get(name) for name in _CHECKPOINTING)
+        groups.setdefault(starts, []).append(one.checkpoints)
+    return [
+        f"its runs met from {min(met)} to {max(met)} checkpoints"
+        for met in groups.values()
+        if max(met) - min(met) > 1
+    ]
+
+
+def _pace(tps: float) -> str:
+    """Three figures, for queries of seconds too."""
+    return f"{tps:,.0f}" if tps >= 100 else f"{tps:.3g}"
+
+
+def _drop(server: Server, database: str) -> None:
+    """So that copies of several scales do not pile up; a lost server hides no error."""
+    from psycopg import sql
+
+    query = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database))
+    with suppress(MrTunerError), connect(server.dsn) as session:
+        session.execute(query)

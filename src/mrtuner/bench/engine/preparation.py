@@ -1,0 +1,281 @@
+"""What all runs stand on: a quiet machine, servers of equal durability, the same data on each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Progress, Stage, Teller
+from mrtuner.bench.engine.machine import busiest, noise_between, read
+from mrtuner.bench.engine.run import RunFiles
+from mrtuner.bench.load.drivers import prepare
+from mrtuner.bench.load.pgbench import Load
+from mrtuner.bench.plan.cells import blocks, space_needed
+from mrtuner.bench.plan.durability import Settings, unequal_delays, unequal_durability
+from mrtuner.bench.plan.model import Cell, Plan, Workload
+from mrtuner.bench.record.archive import Archive
+from mrtuner.bench.record.model import now
+from mrtuner.bench.server import scratch
+from mrtuner.bench.server.session import is_local, settings
+from mrtuner.bench.server.variant import Server
+from mrtuner.errors import Refused
+from mrtuner.host import Host
+from mrtuner.postgres.connect import connect
+from mrtuner.units import Bytes, pretty_bytes
+
+_PREFIX: Final = "mrtuner_bench"
+_QUIET_S: Final = 1.0
+#: Free space that is not to be touched: WAL up to max_wal_size, growth, and the machine's own.
+_RESERVE: Final = Bytes(2 * 1024**3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """How a plan is carried out, beyond what it says; by default as a grid is."""
+
+    what: str = "run"
+    database: str | None = None  # the name of the one template; None: one for each scale
+    theirs: bool = False  # the servers are somebody's and run anyway: an error ends everything
+    force: bool = False  # measure on a busy machine, and note it
+
+
+class Preparation:
+    """The servers of a plan, looked at and filled; and the only place that writes notes."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        by_name: Mapping[str, Server],
+        archive: Archive,
+        files: RunFiles,
+        conduct: Conduct,
+        progress: Progress | None,
+    ) -> None:
+        self.plan, self.servers, self.archive = plan, by_name, archive
+        self.files, self.conduct = files, conduct
+        self.settings: dict[str, Settings] = {}
+        self.local = True  # whether all servers share this machine with us
+        self._made: list[tuple[Server, str]] = []
+        self._noted: dict[str, None] = {}
+        runs = sum(len(block.labels) for block in blocks(plan))
+        made = 0 if plan.standing else len(self.sites())
+        templates = made * sum(len(self.templates(scale)) for scale in plan.scales)
+        self.teller = Teller(progress, templates + runs * STEPS_OF_A_RUN + 1)
+
+    def prepare(self, host: Host | None, known: Mapping[str, Settings]) -> None:
+        """Refuse what cannot be measured before anything is made, then fill every site.
+
+        `known` has the settings of a run that is gone on with.
+        """
+        self._listen_for_others()
+        for name in self.servers:
+            self._survey(name, known.get(name, {}))
+        if not self.local:
+            self.archive.elsewhere()
+        self._require_equal_durability("are not")
+        for text in unequal_delays(self.settings):
+            self.note(text)
+        if self.plan.standing:
+            return
+        self._check_space(host)
+        for number, server in enumerate(self.sites()):
+            with started(server):
+                if number == 0 and self.conduct.theirs:
+                    self._try_scripts(server)
+                self._fill(server)
+
+    def sites(self) -> list[Server]:
+        """One server for each place that holds data of its own."""
+        first: dict[str, Server] = {}
+        for server in self.servers.values():
+            first.setdefault(server.site, server)
+        return list(first.values())
+
+    def template(self, workload: str, scale: int) -> str:
+        """The database that runs of a workload at a scale copy."""
+        place = self.plan.workloads.index(self.plan.by_name[workload]) + 1
+        own = f"_w{place}" if self.plan.by_name[workload].own_tables else ""
+        return self.conduct.database or f"{_PREFIX}_s{scale}{own}"
+
+    def templates(self, scale: int) -> dict[str, str | None]:
+        """Databases to make at a scale, each with the workload whose own tables it holds."""
+        return {
+            self.template(workload.name, scale): workload.name if workload.own_tables else None
+            for workload in self.plan.workloads
+        }
+
+    def note(self, text: str) -> None:
+        """Keep what happened on the way, once, and tell it."""
+        if text not in self._noted:
+            self._noted[text] = None
+            self.archive.note(text, now())
+            self.teller.tell(Stage.NOTE, text)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noted so far."""
+        return tuple(self._noted)
+
+    def check_settings(self, name: str, found: Settings) -> None:
+        """The same settings in every run, or it is said; unequal durability ends everything."""
+        known = self.settings[name]
+        changed = sorted(key for key in {*known, *found} if known.get(key) != found.get(key))
+        if not changed:
+            return
+        self.note(f"settings of {name} changed between runs: {', '.join(changed)}")
+        self._keep_settings(name, found)
+        self._require_equal_durability("are no longer")
+
+    def leave_nothing(self) -> None:
+        """Drop what was made on servers that stay; what is left is said, and hides no error."""
+        for server, template in self._made:
+            if server.data is not None:
+                continue  # ours, and removed as a whole
+            self.teller.tell(Stage.CLEANING_UP, "dropping the databases")
+            try:
+                with self._reached(server), connect(server.dsn) as session:
+                    scratch.drop(session, template)
+            except Exception as error:  # whatever it is, the next one drops them
+                self.note(
+                    f"databases {template} and {scratch.copy_name(template)} may still be there"
+                    f" ({error}); the next {self.conduct.what} drops them"
+                )
+
+    def _reached(self, server: Server) -> AbstractContextManager[None]:
+        return nullcontext() if self.conduct.theirs else started(server)
+
+    def _listen_for_others(self) -> None:
+        """Refuse a busy machine, with what is busy; no server of ours runs yet."""
+        if min(self.plan.steal_limit, self.plan.foreign_limit) >= 1:
+            return
+        before = read(os.getpid())
+        busy = busiest(_QUIET_S)
+        noise = noise_between(before, read(os.getpid()))
+        reasons = self.plan.disturbances(noise.steal, noise.foreign)
+        if not reasons:
+            return
+        who = ", ".join(f"{name} {share:.1f} CPUs" for name, share in busy)
+        said = f"{'; '.join(reasons)} ({who or 'nobody in particular'})"
+        if not self.conduct.force:
+            raise Refused(
+                f"the machine is busy: {said}",
+                "Wait for quiet, or measure all the same with --force: the record will say so.",
+            )
+        self.note(f"the machine is not quiet before the first run: {said}")
+
+    def _survey(self, name: str, known: Settings) -> None:
+        """Start a server once: what does not start is known before anything is measured."""
+        server = self.servers[name]
+        self.teller.tell(Stage.ACTIVATING, f"looking at {name}")
+        with started(server):
+            with connect(server.dsn) as session:
+                scratch.require_rights(session)
+                found = settings(session)
+                # Over a container's network the two ends have different addresses.
+                self.local = self.local and (server.data is not None or is_local(session))
+            # On the first server of ours, before the others are even started.
+            ours = not (self.conduct.theirs or self.plan.standing)
+            if name == self.plan.baseline.name and ours:
+                self._try_scripts(server)
+        before = known.get("server_version")
+        if before not in (None, found.get("server_version")):
+            raise Refused(
+                f"the run was begun with PostgreSQL {before} for {name}",
+                "Go on with the same version, or begin another run.",
+            )
+        self._keep_settings(name, found)
+
+    def _keep_settings(self, name: str, found: Settings) -> None:
+        self.settings[name] = found
+        self.archive.settings(name, found)
+
+    def _require_equal_durability(self, are_not: str) -> None:
+        """A bound may be less durable than the first: it owns up to it."""
+        first = self.plan.baseline.name
+        equal = {first, *(one.name for one in self.plan.variants if not one.bound)}
+        unequal = unequal_durability(
+            {name: found for name, found in self.settings.items() if name in equal}
+        )
+        if unequal:
+            raise Refused(
+                f"the sides {are_not} equally durable: {'; '.join(unequal)}",
+                "Set these alike: nothing may win by risking data. In a plan, bound = true shows"
+                " what at most could be had that way, and is never advice.",
+            )
+
+    def _check_space(self, host: Host | None) -> None:
+        """Computed before anything is made: a disk that fills up ruins more than a run."""
+        need = space_needed(self.plan)
+        size = Bytes(need * len(self.sites()))
+        self.teller.tell(
+            Stage.ANNOUNCED, f"databases of {pretty_bytes(size)} will be made and dropped"
+        )
+        for variant in self.plan.variants:
+            if variant.disk is not None and need > variant.disk:
+                raise Refused(
+                    f"the databases need {pretty_bytes(need)}, the disk of {variant.name} has"
+                    f" {pretty_bytes(Bytes(variant.disk))}",
+                    "Take smaller scales, or a larger disk.",
+                )
+        free = host.disk_free.value if self.local and host and host.disk_free else None
+        if free is not None and size + _RESERVE > free:
+            raise Refused(
+                f"the databases need {pretty_bytes(size)} and {pretty_bytes(_RESERVE)} to spare,"
+                f" the disk has {pretty_bytes(free)} free",
+                "Take a smaller scale.",
+            )
+
+    def _try_scripts(self, server: Server) -> None:
+        """One transaction of what is not pgbench's own at scale 1, before hours are spent."""
+        own = [workload for workload in self.plan.workloads if workload.builtin is None]
+        template = f"{self.conduct.database or _PREFIX}_check"
+        for workload in own:
+            self.teller.tell(Stage.PREPARING, f"trying {workload.name}")
+            self._make_template(server, template, 1, workload.name)
+            dsn = scratch.in_database(server.dsn, template)
+            self.files.driver(Cell(workload.name, 1, 1)).try_out(dsn)
+            with connect(server.dsn) as session:
+                scratch.drop(session, template)
+
+    def _fill(self, server: Server) -> None:
+        for scale in self.plan.scales:
+            for template, owner in self.templates(scale).items():
+                self.teller.tell(Stage.PREPARING, f"filling {template} at scale {scale}")
+                self._make_template(server, template, scale, owner)
+                self.teller.step += 1
+
+    def _make_template(self, server: Server, template: str, scale: int, owner: str | None) -> None:
+        with connect(server.dsn) as session:
+            for name in scratch.remove_leftovers(session, template):
+                self.note(
+                    f"an earlier {self.conduct.what} had left database {name} behind; dropped"
+                )
+        self._made.append((server, template))
+        own = self.plan.by_name[owner] if owner is not None else None
+        # Where another program brings the tables, pgbench's are company, not load.
+        load = Load(scale=1 if own and own.prepared else scale)
+        scratch.make_template(server.dsn, template, load, self.files.program)
+        if own is not None and own.own_tables:
+            dsn = scratch.in_database(server.dsn, template)
+            _set_up(own, dsn, scale)
+            scratch.settle(dsn)
+
+
+def _set_up(workload: Workload, dsn: str, scale: int) -> None:
+    if workload.setup is not None:
+        with connect(dsn) as session:
+            session.execute(workload.setup.encode())
+    prepare(workload, dsn, scale)
+
+
+@contextmanager
+def started(server: Server) -> Iterator[None]:
+    """The server runs inside the block."""
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()

@@ -1,0 +1,125 @@
+"""Run a plan into a directory, on servers of our own; or go on with an unfinished run there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mrtuner import __version__
+from mrtuner.bench.engine.campaign import carry_out
+from mrtuner.bench.engine.events import Progress
+from mrtuner.bench.engine.preparation import Conduct, Preparation
+from mrtuner.bench.engine.run import RunFiles
+from mrtuner.bench.load.pgbench import find_pgbench, pgbench_version
+from mrtuner.bench.plan.model import Cell, Plan
+from mrtuner.bench.record.archive import Archive, load, locked
+from mrtuner.bench.record.model import Record, host_facts, now
+from mrtuner.bench.server import guard
+from mrtuner.bench.server.variant import possible, servers
+from mrtuner.errors import Refused
+from mrtuner.host import Host, probe
+from mrtuner.postgres.connect import translated
+
+
+def run_grid(
+    plan: Plan | None,
+    directory: Path,
+    *,
+    embedded: Path | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Record:
+    """Run a plan into a directory; without a plan, go on with the unfinished run there.
+
+    `embedded` is the PostgreSQL installation of variants that name none. Raises Refused for a
+    busy machine (unless `force`, which marks the record), for too small a disk, for unequal
+    durability that no `bound` owns up to, for another runner; MrTunerError for a variant that
+    does not start and for a script that does not run, both before anything is measured. Variants
+    that this machine has no engine or no limits for are left out, and the record says so.
+    """
+    with locked(directory), translated():
+        # Where scratch_directory() puts the servers.
+        host = probe(data_directory=Path(os.environ.get("TMPDIR", "/var/tmp")))  # noqa: S108
+        program = _pgbench(embedded)
+        if plan is not None:
+            _check_workloads(plan, program)
+            plan = possible(plan, embedded)
+        archive, record = _opened(plan, directory, host, program, force=force)
+        plan = record.plan if plan is None else plan
+        with (
+            TemporaryDirectory(prefix="mrtuner-") as name,
+            guard.directory_removed(Path(name)),
+            servers(plan, embedded) as by_name,
+        ):
+            files = RunFiles(plan, Path(name), program)
+            prepared = Preparation(plan, by_name, archive, files, Conduct(force=force), progress)
+            carry_out(prepared, host, record)
+            archive.seal(now())
+    return load(directory)
+
+
+def head(
+    plan: Plan, host: Host | None, program: Path, *, local: bool, forced: bool
+) -> dict[str, object]:
+    """What a record begins with."""
+    return {
+        "plan": plan.to_dict(),
+        "host": host_facts(host),
+        "kernel": f"{platform.system()} {platform.release()} {_preemption()}".strip(),
+        "pgbench": pgbench_version(program),
+        "mrtuner": __version__,
+        "started": now(),
+        "local": local,
+        "forced": forced,
+    }
+
+
+def _opened(
+    plan: Plan | None, directory: Path, host: Host, program: Path, *, force: bool
+) -> tuple[Archive, Record]:
+    """A new archive, or that of the unfinished run, with what is in it."""
+    if plan is None:
+        archive, record = Archive.resume(directory)
+        local = record.local
+        _require_same_place(record, head(record.plan, host, program, local=local, forced=force))
+        return archive, record
+    local = all(variant.start is None for variant in plan.variants)
+    archive = Archive.create(directory, head(plan, host, program, local=local, forced=force))
+    return archive, load(directory)
+
+
+def _check_workloads(plan: Plan, program: Path) -> None:
+    """Find what is wrong with them and can be found without a server, before anything is made."""
+    with TemporaryDirectory(prefix="mrtuner-") as name:
+        files = RunFiles(plan, Path(name), program)
+        for workload in plan.workloads:
+            files.driver(Cell(workload.name, 1, 1)).check()
+
+
+def _require_same_place(record: Record, here: Mapping[str, object]) -> None:
+    """Half a run of one kernel and half of another would compare kernels."""
+    changed = [
+        f"{name} was {getattr(record, name)}, is {here[name]}"
+        for name in ("kernel", "pgbench", "mrtuner")
+        if getattr(record, name) != here[name]
+    ]
+    if changed:
+        raise Refused(
+            f"the run was begun elsewhere: {'; '.join(changed)}",
+            "Go on where it was begun, or begin another run.",
+        )
+
+
+def _preemption() -> str:
+    """PREEMPT_DYNAMIC and its like change pgbench by factors. Source: uname(2), version."""
+    words = platform.version().split()
+    return next((word for word in words if word.startswith("PREEMPT")), "")
+
+
+def _pgbench(embedded: Path | None) -> Path:
+    from mrtuner.postgres.cluster import find_binaries
+
+    return find_pgbench(find_binaries(embedded))

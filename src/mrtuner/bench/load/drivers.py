@@ -1,0 +1,329 @@
+"""What puts the load of a cell on a server: pgbench, sysbench, or any command.
+
+A `Driver` is one of them, told everything but the server and the length of the run. The password
+goes by the environment: everybody can read a command line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from mrtuner.bench.load.pgbench import (
+    Load,
+    Logged,
+    Run,
+    check_syntax,
+    children_cpu,
+    run_logged,
+    try_out,
+    without_secrets,
+)
+from mrtuner.bench.load.programs import Command, Sysbench, filled
+from mrtuner.bench.plan.model import Cell, Workload
+from mrtuner.errors import BadValue, MissingPart, MrTunerError
+from mrtuner.stats.histogram import Histogram, histogram
+
+#: A program waits for its last transactions; this long beyond the planned end something hangs.
+_PATIENCE_S: Final = 600
+_HINT: Final = "Run it by hand with the same arguments and look at what it says."
+
+
+class Driver(Protocol):
+    """What puts one cell's load on a server."""
+
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
+        """Run for so long; MrTunerError with the program's own words when it dies."""
+
+    def check(self) -> None:
+        """Find, without a server, what can be found so."""
+
+    def try_out(self, dsn: str) -> None:
+        """As short a run as there can be, to see whether it works at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PgbenchDriver:
+    """pgbench with a script; `options` say which one, and at which rate."""
+
+    program: Path
+    load: Load
+    options: Sequence[str]
+
+    def check(self) -> None:
+        check_syntax(self.options, program=self.program)
+
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
+        load = replace(self.load, seconds=seconds)
+        return run_logged(
+            dsn, load, self.options, seed=seed, sampling=sampling, program=self.program
+        )
+
+    def try_out(self, dsn: str) -> None:
+        try_out(dsn, self.options, self.load.scale, program=self.program)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDriver:
+    """Any program. It gives throughput and nothing else: no latencies, no seconds."""
+
+    command: Command
+    cell: Cell
+    threads: int
+
+    def check(self) -> None:
+        """Its program is there."""
+        _require(shlex.split(self.command.run)[0])
+
+    def run(
+        self,
+        dsn: str,
+        seconds: int,
+        seed: int,
+        sampling: float = 1.0,  # noqa: ARG002 - of pgbench's log
+    ) -> tuple[Run, Logged]:
+        known = _known(self.cell, self.threads) | {"seconds": seconds, "seed": seed}
+        printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + _PATIENCE_S)
+        tps = throughput(self.command, printed)
+        found = Run(
+            transactions=round(tps * seconds), failed=0, tps=tps, latency=None, per_second=(),
+            sampling=1.0, wall=wall, client_cpu=cpu,
+        )  # fmt: skip
+        return found, Logged(Histogram(), (), 0)
+
+    def try_out(self, dsn: str) -> None:
+        self.run(dsn, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SysbenchDriver:
+    """sysbench with one of its scripts, or one by its path; one thread a client."""
+
+    sysbench: Sysbench
+    cell: Cell
+    rate: float | None
+    simple: bool  # protocol
+
+    def check(self) -> None:
+        """sysbench is there, and so is the script."""
+        _require("sysbench")
+        if self.sysbench.own and not Path(self.sysbench.script).is_file():
+            raise BadValue(f"no script {self.sysbench.script}", "Look at the workload's sysbench.")
+
+    def run(
+        self,
+        dsn: str,
+        seconds: int,
+        seed: int,
+        sampling: float = 1.0,  # noqa: ARG002 - of pgbench's log
+    ) -> tuple[Run, Logged]:
+        options = [
+            *(f"--threads={self.cell.clients}", f"--time={seconds}", "--events=0"),
+            *(f"--rand-seed={max(1, seed)}", "--report-interval=1", "--histogram=on"),
+            *("--percentile=99", f"--db-ps-mode={'disable' if self.simple else 'auto'}"),
+        ]
+        if self.rate is not None:
+            options.append(f"--rate={max(1, round(self.rate))}")
+        began, before = time.monotonic(), children_cpu()
+        printed = _sysbench(
+            self.sysbench, self.cell.scale, [*options, "run"], dsn, seconds + _PATIENCE_S
+        )
+        return read_sysbench(printed, time.monotonic() - began, children_cpu() - before)
+
+    def try_out(self, dsn: str) -> None:
+        self.run(dsn, 1, 1)
+
+
+def _require(program: str) -> None:
+    if shutil.which(program) is None:
+        raise MissingPart(
+            f"no program {program} here",
+            "Install it (sysbench is Debian's sysbench), or name it by its path in the plan.",
+        )
+
+
+def prepare(workload: Workload, dsn: str, scale: int) -> None:
+    """Let another program fill its tables; nothing for pgbench, whose tables are there."""
+    if workload.sysbench is not None:
+        _sysbench(workload.sysbench, scale, ["prepare"], dsn, None)
+    elif workload.command is not None and workload.command.prepare is not None:
+        cell = Cell(workload.name, scale, 1)
+        _timed(workload.command.prepare, dsn, _known(cell, 1), None)
+
+
+def throughput(command: Command, printed: str) -> float:
+    """Transactions a second as the plan says to find them; MrTunerError if they are not there.
+
+    >>> throughput(Command(run="x", throughput=r"tps: ([\\d.]+)"), "tps: 12.5")
+    12.5
+    >>> throughput(Command(run="x", throughput_key="sum.tps"), 'talk\\n{"sum": {"tps": 3}}')
+    3.0
+    """
+    if command.throughput_key is not None:
+        value = _at(_json(printed), command.throughput_key)
+    else:
+        found = re.findall(command.throughput or "", printed, re.MULTILINE)
+        value = found[-1] if found else None
+    try:
+        tps = float(value)
+    except (TypeError, ValueError):
+        where = command.throughput_key or command.throughput
+        raise MrTunerError(f"the command printed no throughput at {where!r}", _HINT) from None
+    if not (tps > 0 and math.isfinite(tps)):
+        raise MrTunerError(f"the command printed a throughput of {tps:g}", _HINT)
+    return tps
+
+
+def _json(printed: str) -> object:
+    """The whole output, or else its last line."""
+    for text in (printed, (printed.strip().splitlines() or [""])[-1]):
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
+    raise MrTunerError("the command printed no JSON", _HINT)
+
+
+def _at(document: object, path: str) -> Any:
+    found: Any = document
+    for name in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(name)
+        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return None
+    return found
+
+
+def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
+    """What sysbench 1.0 says at the end, and its line of every second.
+
+    Its histogram has 1,024 steps from 1 µs to 100 s: times are good to 1.8 %. Source:
+    sysbench.c, report_histogram and print_global_stats.
+    """
+    transactions, tps = (
+        float(_number(rf"^\s+transactions:\s+{part}", printed, "transactions"))
+        for part in (r"(\d+)", r"\d+\s+\(([\d.]+) per sec")
+    )
+    if not transactions:
+        raise MrTunerError("sysbench ended no transaction", _HINT)
+    found = Run(
+        transactions=int(transactions),
+        failed=int(_number(r"^\s+ignored errors:\s+(\d+)", printed, "errors")),
+        tps=tps,
+        latency=None,  # the histogram has it all
+        per_second=tuple(
+            round(float(text))
+            for text in re.findall(r"^\[ \d+s \] .*?\btps: ([\d.]+)", printed, re.MULTILINE)
+        ),
+        sampling=1.0,
+        wall=wall,
+        client_cpu=cpu,
+    )
+    # What is late waits, and the waiting counts: nothing is skipped.
+    return found, Logged(_histogram(printed), (), 0)
+
+
+def _histogram(printed: str) -> Histogram:
+    """Its steps in µs; the last one's is the maximum that it gives beside."""
+    counts: Counter[int] = Counter()
+    for value, count in re.findall(r"^\s+([\d.]+) \|\**\s+(\d+)$", printed, re.MULTILINE):
+        counts[round(float(value) * 1000)] += int(count)
+    if counts:
+        last = max(counts)
+        longest = round(float(_number(r"^\s+max:\s+([\d.]+)", printed, "maximum")) * 1000)
+        counts[max(last, longest)] = counts.pop(last)
+    return histogram(counts)
+
+
+def _number(pattern: str, printed: str, what: str) -> str:
+    match = re.search(pattern, printed, re.MULTILINE)
+    if match is None:
+        raise MrTunerError(f"sysbench printed no {what}", _HINT)
+    return match[1]
+
+
+def _sysbench(
+    wanted: Sysbench, scale: int, options: Sequence[str], dsn: str, timeout: float | None
+) -> str:
+    places = _places(dsn)
+    command = [
+        *("sysbench", wanted.script, "--db-driver=pgsql", f"--pgsql-host={places['host']}"),
+        *(f"--pgsql-port={places['port']}", f"--pgsql-user={places['user']}"),
+        *(f"--pgsql-db={places['database']}", *wanted.arguments(scale), *options),
+    ]
+    # A script of somebody's own finds the files that it needs beside it.
+    place = Path(wanted.script).parent if wanted.own else None
+    return _call(command, dsn, timeout, place)
+
+
+def _timed(
+    command: str, dsn: str, known: Mapping[str, object], timeout: float | None
+) -> tuple[str, float, float]:
+    """What a command printed, how long it took, and its CPU [s]."""
+    places = {**known, **_places(dsn)}
+    words = [filled(word, places) for word in shlex.split(command)]
+    began, before = time.monotonic(), children_cpu()
+    printed = _call(words, dsn, timeout)
+    return printed, time.monotonic() - began, children_cpu() - before
+
+
+def _known(cell: Cell, threads: int) -> dict[str, object]:
+    return {"clients": cell.clients, "scale": cell.scale, "threads": threads, "rate": cell.rate}
+
+
+def _places(dsn: str) -> dict[str, str]:
+    """The server in a command's words, without the password."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    target, _ = without_secrets(dsn)
+    parts = {name: str(value) for name, value in conninfo_to_dict(target).items()}
+    return {
+        "dsn": target,
+        "host": parts.get("host", ""),
+        "port": parts.get("port", "5432"),
+        "user": parts.get("user", ""),
+        "database": parts.get("dbname", ""),
+    }
+
+
+def _call(
+    words: Sequence[str], dsn: str, timeout: float | None, directory: Path | None = None
+) -> str:
+    """What a program printed; MrTunerError with its own words when it fails or does not end."""
+    _, environment = without_secrets(dsn)
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
+    known = {names[name]: text for name, text in _places(dsn).items() if text and name in names}
+    try:
+        done = subprocess.run(
+            words, env=environment | known, cwd=directory, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", check=False, timeout=timeout,
+        )  # fmt: skip
+    except OSError as error:
+        raise BadValue(f"{words[0]} does not run: {error.strerror}", _HINT) from error
+    except subprocess.TimeoutExpired as error:
+        raise MrTunerError(
+            f"{words[0]} did not end within {timeout:.0f} s",
+            "Look for sessions that block each other in pg_stat_activity.",
+        ) from error
+    if done.returncode != 0:
+        raise MrTunerError(f"{words[0]} failed: {_complaint(done.stderr, done.stdout)}", _HINT)
+    return done.stdout
+
+
+def _complaint(*outputs: str) -> str:
+    """The first line that speaks of an error, else the last one said."""
+    lines = [line.strip() for text in outputs for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if re.search(r"\b(FATAL|ERROR|error)\b", line)]
+    return (causes or lines[-1:] or ["no reason given"])[0]

@@ -1,0 +1,307 @@
+"""Driving pgbench: fill its tables, run a script against them, read what it measured."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+from mrtuner.bench.load.output import Latency, complaint, digest, read_summary
+from mrtuner.bench.server import guard
+from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
+from mrtuner.postgres.cluster import Binaries
+from mrtuner.stats.histogram import Histogram
+
+#: Our names of the scripts that pgbench brings, and its own.
+BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
+Protocol = Literal["simple", "extended", "prepared"]
+
+#: Above this the log itself becomes a load; a sample of it tells the percentiles as well.
+_LOGGED_TRANSACTIONS: Final = 5_000_000
+#: A client waits for its last transaction; this long beyond the planned end something hangs.
+_PATIENCE_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What pgbench is to do: `script` is tpcb, simple-update, select, or a script's path."""
+
+    script: str = "tpcb"
+    scale: int = 1
+    clients: int = 4
+    threads: int = 1
+    seconds: int = 60
+    protocol: Protocol = "prepared"
+    reads: bool = False  # a script of one's own only reads: its sessions are read-only
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "clients", "threads", "seconds"):
+            if getattr(self, name) < 1:
+                raise BadValue(
+                    f"{name} {getattr(self, name)} is below 1", "Give a whole number from 1 up."
+                )
+
+    @property
+    def script_file(self) -> Path | None:
+        """The script of one's own, None for one that pgbench brings; BadValue if it is missing."""
+        if self.script in BUILTIN:
+            return None
+        path = Path(self.script)
+        if not path.is_file():
+            raise BadValue(
+                f"no pgbench script {self.script!r}",
+                f"Give {', '.join(BUILTIN)} or the path of a script.",
+            )
+        return path
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it surely leaves the tables as they were; a script of one's own may write."""
+        return self.script == "select" or self.reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One measured pgbench run: what came out of a Load."""
+
+    transactions: int
+    failed: int
+    tps: float  # without the time to connect
+    latency: Latency | None  # None when nothing was logged
+    per_second: tuple[int, ...]  # whole seconds only
+    sampling: float  # share of the transactions that latency and per_second rest on
+    wall: float  # seconds, from starting pgbench to its end
+    client_cpu: float  # CPU seconds that pgbench itself used
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the first connection being ready to the end of the last transaction."""
+        return self.transactions / self.tps
+
+    @property
+    def worst_second(self) -> int | None:
+        """Transactions in the slowest whole second; None when the run held none."""
+        return min(self.per_second, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What the log tells beyond a Run."""
+
+    times: Histogram  # of single transactions; from the scheduled start at a given rate
+    slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
+    skipped: int  # transactions that were too late to be begun
+    pause: float | None = None  # longest time [s] in which no transaction ended
+    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
+
+
+def find_pgbench(binaries: Binaries | None = None) -> Path:
+    """pgbench of this installation, or on the PATH; MissingPart when there is none."""
+    if binaries is not None:
+        return binaries.program("pgbench")
+    found = shutil.which("pgbench")
+    if found is None:
+        raise MissingPart(
+            "no program pgbench on the PATH",
+            "Install the package that holds pgbench, or name an installation: --server-bin DIR.",
+        )
+    return Path(found)
+
+
+def pgbench_version(program: Path) -> str:
+    """18.6"""
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return printed.stdout.strip().removeprefix("pgbench (PostgreSQL) ")
+
+
+def sampling_for(expected: float) -> float:
+    """The share of so many transactions to log, one figure."""
+    if expected <= _LOGGED_TRANSACTIONS:
+        return 1.0
+    return float(f"{_LOGGED_TRANSACTIONS / expected:.0e}")
+
+
+def initialise(dsn: str, scale: int, *, program: Path | None = None) -> None:
+    """Create and fill pgbench's tables, about 15 MB a scale; existing ones are replaced.
+
+    No VACUUM is run: the caller decides when hint bits are settled.
+    """
+    if scale < 1:
+        raise BadValue(f"scale {scale} is below 1", "Give a whole number from 1 up.")
+    options = ["--initialize", "--init-steps=dtgp", "--quiet", f"--scale={scale}"]
+    _call(program or find_pgbench(), options, dsn, timeout=None)
+
+
+def run(
+    dsn: str,
+    load: Load,
+    *,
+    seed: int | None = None,
+    sampling: float = 1.0,
+    program: Path | None = None,
+) -> Run:
+    """Run a load against the tables that `initialise` made and return what was measured.
+
+    `sampling` is the share of transactions to log. Raises MrTunerError, with pgbench's own
+    words, when it dies or when no transaction ends in time.
+    """
+    measured, _ = run_logged(
+        dsn, load, _script_options(load), seed=seed, sampling=sampling, program=program
+    )
+    return measured
+
+
+def run_logged(
+    dsn: str,
+    load: Load,
+    script: Sequence[str],
+    *,
+    seed: int | None = None,
+    sampling: float = 1.0,
+    program: Path | None = None,
+) -> tuple[Run, Logged]:
+    """The same, but what runs is said by `script`, pgbench's own options; with the whole log.
+
+    `load.script` is a name for the record, nothing more.
+    """
+    options = [*_load_options(load), *script]
+    if seed is not None:
+        options.append(f"--random-seed={seed}")
+    if sampling < 1:
+        options.append(f"--sampling-rate={sampling}")
+    with (
+        TemporaryDirectory(prefix="mrtuner-pgbench-") as logs,
+        guard.directory_removed(Path(logs)),
+    ):
+        options.append(f"--log-prefix={logs}/log")
+        began, cpu_before = time.monotonic(), children_cpu()
+        patience = load.seconds + _PATIENCE_S
+        printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
+        wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
+        log = digest(_lines(Path(logs)), sampling)
+    summary = read_summary(printed)
+    measured = Run(
+        transactions=summary.transactions,
+        failed=summary.failed,
+        tps=summary.tps,
+        latency=log.latency,
+        per_second=log.per_second,
+        sampling=min(sampling, 1.0),
+        wall=wall,
+        client_cpu=cpu,
+    )
+    logged = Logged(log.times, log.slowest, summary.skipped, log.pause, summary.commands)
+    return measured, logged
+
+
+def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:
+    """Run one transaction with these options; MrTunerError with what is wrong with the script."""
+    options = ["--no-vacuum", "--transactions=1", "--client=1", f"--define=scale={scale}", *script]
+    _call(program or find_pgbench(), options, dsn, timeout=_PATIENCE_S)
+
+
+def check_syntax(script: Sequence[str], *, program: Path | None = None) -> None:
+    """MrTunerError for a mistake in a script's backslash commands, found without a server.
+
+    pgbench reads its scripts before it connects. What is wrong with the SQL only `try_out` finds.
+    """
+    nowhere = "host=127.0.0.1 port=1 connect_timeout=1"
+    try:
+        _call(program or find_pgbench(), ["--no-vacuum", "--transactions=1", *script], nowhere, 10)
+    except MrTunerError as error:
+        if "connection to server" not in error.message:
+            raise
+
+
+def _load_options(load: Load) -> list[str]:
+    return [
+        *("--no-vacuum", "--log", f"--time={load.seconds}", f"--protocol={load.protocol}"),
+        *(f"--client={load.clients}", f"--jobs={min(load.threads, load.clients)}"),
+    ]
+
+
+def _script_options(load: Load) -> list[str]:
+    own = load.script_file
+    if own is None:
+        return [f"--builtin={BUILTIN[load.script]}"]
+    # pgbench finds the scale by itself only for the scripts that it brings.
+    return [f"--file={own}", f"--scale={load.scale}"]
+
+
+def _lines(directory: Path) -> Iterator[bytes]:
+    """All log lines; every thread of pgbench writes a file of its own."""
+    for path in sorted(directory.iterdir()):
+        with path.open("rb") as file:
+            yield from file
+
+
+def _call(program: Path, options: list[str], dsn: str, timeout: float | None) -> str:
+    """Run pgbench to its end and return its stdout."""
+    target, environment = without_secrets(dsn)
+    try:
+        done = subprocess.run(
+            [program, *options, target],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout,
+        )
+    except OSError as error:
+        raise MissingPart(
+            f"{program} does not run: {error.strerror}", "Name another: --server-bin DIR."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise MrTunerError(
+            f"pgbench did not end within {timeout:.0f} s",
+            "Look for sessions that block each other in pg_stat_activity.",
+        ) from error
+    if done.returncode != 0:
+        raise MrTunerError(
+            f"pgbench failed: {complaint(done.stderr)}",
+            "Check the server's log for the same moment.",
+        )
+    return done.stdout
+
+
+def without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
+    """The conninfo for the command line, which everybody can read, and the environment.
+
+    PGPASSWORD carries the password: only the same user can read another process's environment.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    try:
+        parts = conninfo_to_dict(dsn)
+    except ProgrammingError:
+        # Its message may quote the string, and with it the password; so no chaining either.
+        raise UsageError(
+            "the connection string cannot be read", "Write postgresql://user@host/database."
+        ) from None
+    environment = os.environ | {"LC_ALL": "C"}  # labels and messages in English
+    password = parts.pop("password", None)
+    if password is not None:
+        environment["PGPASSWORD"] = str(password)
+    for secret in ("sslpassword", "oauth_client_secret"):
+        if secret in parts:
+            raise UsageError(
+                f"{secret} cannot be handed to pgbench without showing it to everybody",
+                "Use a login that does without it for the proof.",
+            )
+    return make_conninfo("", **parts), environment
+
+
+def children_cpu() -> float:
+    """CPU seconds of the programs that this process ran and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

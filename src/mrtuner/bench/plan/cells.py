@@ -1,0 +1,123 @@
+"""The cells of a grid, the order of everything, and how long it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from mrtuner.bench.plan import order
+from mrtuner.bench.plan.model import Cell, Phase, Plan, Workload
+from mrtuner.bench.server.scratch import size_of_databases
+from mrtuner.units import Bytes
+
+#: Guesses for the forecast, from runs on two CPUs: a restart with its checkpoint, a copy, a fill.
+_RESTART_S: Final = 3.0
+_COPY_S_PER_SCALE: Final = 0.02
+_FILL_S_PER_SCALE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """All variants of one cell, once each, in this order."""
+
+    cell: Cell
+    phase: Phase
+    number: int  # from 1, in its cell and phase
+    labels: tuple[str, ...]  # names of variants; in calibration the first one's, and name'
+
+
+def cells(plan: Plan) -> list[Cell]:
+    """Every combination, those at full speed first: rates in percent wait for them."""
+    found = [
+        Cell(workload.name, scale, clients, rate)
+        for workload in plan.workloads
+        for scale in plan.scales
+        for clients in plan.clients
+        for rate in plan.rates
+    ]
+    return sorted(found, key=lambda cell: cell.relative)
+
+
+def blocks(plan: Plan) -> list[Block]:
+    """All blocks in the order in which they run; the same plan gives the same order.
+
+    Round after round visits every cell once, in random order, so that the drift of hours falls on
+    all cells alike; within a block the variants follow each other at once.
+    """
+    every = cells(plan)
+    if not any(cell.relative for cell in every):
+        return list(_rounds(plan, every, 0))
+    first = [cell for cell in every if not cell.relative]
+    second = [cell for cell in every if cell.relative]
+    return [*_rounds(plan, first, 0), *_rounds(plan, second, 1)]
+
+
+def again(name: str) -> str:
+    """The label of a variant's second run in a block of calibration."""
+    return f"{name}'"
+
+
+def variant_of(label: str) -> str:
+    """The variant that a label names."""
+    return label.removesuffix("'")
+
+
+def seconds_expected(plan: Plan) -> float:
+    """A forecast [s] of the whole grid: runs, warm-ups, restarts, copies and fills."""
+    every = blocks(plan)
+    runs = sum(len(block.labels) * _run_seconds(plan, block.cell) for block in every)
+    fills = sum(plan.scales) * _FILL_S_PER_SCALE + len(plan.variants) * _RESTART_S
+    return runs + fills
+
+
+def space_needed(plan: Plan) -> Bytes:
+    """Disk [bytes] that one server's databases take, WAL and growth not counted."""
+    shared = any(not workload.own_tables for workload in plan.workloads)
+    own = [workload for workload in plan.workloads if workload.own_tables]
+    templates = sum(
+        shared * size_of_databases(scale, 1) + sum(_database(workload, scale) for workload in own)
+        for scale in plan.scales
+    )
+    writing = [workload for workload in plan.workloads if not workload.reads_only]
+    copy = max((_database(workload, max(plan.scales)) for workload in writing), default=0)
+    return Bytes(templates + copy)
+
+
+def _database(workload: Workload, scale: int) -> int:
+    """One template, or a copy of it [bytes]."""
+    return size_of_databases(1 if workload.prepared else scale, 1) + workload.space(scale)
+
+
+def _run_seconds(plan: Plan, cell: Cell) -> float:
+    copy = 0 if plan.by_name[cell.workload].reads_only else cell.scale * _COPY_S_PER_SCALE
+    return plan.warmup_seconds + plan.seconds + _RESTART_S + copy
+
+
+def _rounds(plan: Plan, which: list[Cell], part: int) -> Iterator[Block]:
+    first = plan.baseline.name
+    chance = Random(f"{plan.seed} cells {part}")  # noqa: S311 - it shuffles runs, no secret
+    calibration = _orders(plan, which, [first, again(first)], plan.calibrate, "calibration")
+    comparison = _orders(plan, which, list(plan.names), plan.blocks, "comparison")
+    for phase, orders, count in (
+        ("calibration", calibration, plan.calibrate),
+        ("comparison", comparison, plan.blocks),
+    ):
+        for number in range(1, count + 1):
+            for cell in chance.sample(which, len(which)):
+                yield Block(cell, phase, number, tuple(orders[cell][number - 1]))  # type: ignore[arg-type]
+
+
+def _orders(
+    plan: Plan, which: list[Cell], labels: list[str], count: int, phase: str
+) -> dict[Cell, list[list[str]]]:
+    return {
+        cell: order.blocks(labels, count, _seed(f"{plan.seed} {cell.key} {phase}"))
+        for cell in which
+    }
+
+
+def _seed(text: str) -> int:
+    """A seed of its own for every cell, the same in every run of Python."""
+    return Random(text).getrandbits(31)  # noqa: S311

@@ -1,0 +1,381 @@
+"""What a grid measures, fixed before its first run. Texts of scripts and settings are in it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal, get_args
+
+from mrtuner.bench.load.pgbench import BUILTIN, Protocol
+from mrtuner.bench.load.programs import Command, Sysbench
+from mrtuner.bench.plan.durability import DURABILITY
+from mrtuner.errors import BadValue
+from mrtuner.postgres.connect import masked
+from mrtuner.stats.steady import warm_up_seconds
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,39}")
+#: Where a server lies and listens is ours to say, not a variant's.
+PLACEMENT: Final = frozenset({
+    "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file",
+    "listen_addresses", "port", "unix_socket_directories",
+})  # fmt: skip
+Phase = Literal["calibration", "comparison"]
+Connect = Literal["socket", "tcp"]
+#: Of a container. published: by a port of this machine; slirp: through a process, as for
+#: containers of ordinary users; none: the socket alone.
+Network = Literal["host", "bridge", "published", "slirp", "none"]
+NETWORKS: Final = get_args(Network)
+#: Reached by an address of their own, or by a port that is forwarded.
+APART: Final = frozenset({"bridge", "published", "slirp"})
+Storage = Literal["volume", "overlay", "layer"]
+STORAGES: Final = get_args(Storage)
+
+
+def fresh_seed() -> int:
+    """A seed for the order of runs."""
+    return secrets.randbelow(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One SQL script of a workload, in pgbench's language."""
+
+    name: str
+    text: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weight < 1:
+            raise BadValue(f"{self.name}: weight {self.weight} is below 1", "Give 1 or more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What the clients do: a script of pgbench's, some of one's own, or another program's work."""
+
+    name: str
+    builtin: str | None = None  # tpcb, select, simple-update
+    scripts: tuple[Script, ...] = ()
+    sysbench: Sysbench | None = None
+    command: Command | None = None
+    protocol: Protocol = "prepared"
+    setup: str | None = None  # SQL that makes tables of one's own, after pgbench's
+    reads: bool = False  # its scripts only read: their sessions are read-only
+    #: Names for equal shares of the statements of its only script, in order: timed apart.
+    parts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name("workload", self.name)
+        kinds = (self.builtin, self.scripts, self.sysbench, self.command)
+        if sum(1 for kind in kinds if kind) != 1:
+            raise BadValue(
+                f"workload {self.name} needs a builtin or scripts, sysbench or a command, and"
+                " only one of them",
+                f"Give builtin = one of {', '.join(BUILTIN)}, or scripts.",
+            )
+        if self.builtin is not None and self.builtin not in BUILTIN:
+            raise BadValue(f"no workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}.")
+        if self.protocol not in ("simple", "extended", "prepared"):
+            raise BadValue(f"no protocol {self.protocol!r}", "Give simple, extended or prepared.")
+        if self.parts and len(self.scripts) != 1:
+            raise BadValue(f"workload {self.name} needs one script for its parts", "Join them.")
+        if self.sysbench is not None and self.protocol == "extended":
+            raise BadValue("sysbench has no extended protocol", "Give simple or prepared.")
+
+    @property
+    def own_tables(self) -> bool:
+        """Whether it makes tables beside pgbench's, and so needs a template of its own."""
+        return self.setup is not None or self.prepared
+
+    @property
+    def prepared(self) -> bool:
+        """Whether another program fills its tables; pgbench's are then there at scale 1 only."""
+        return self.sysbench is not None or (
+            self.command is not None and self.command.prepare is not None
+        )
+
+    def space(self, scale: int) -> int:
+        """Disk [bytes] that the tables take which another program fills."""
+        if self.sysbench is not None:
+            return self.sysbench.space(scale)
+        return (self.command.per_scale or 0) * scale if self.command is not None else 0
+
+    def threads(self, wanted: int, clients: int) -> int:
+        """Threads that put the load on; sysbench has one a client, of a command nothing is known.
+
+        `wanted` is what the plan tells pgbench.
+        """
+        pgbench = self.sysbench is None and self.command is None
+        return min(wanted, clients) if pgbench else clients
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it surely leaves the tables as they were; scripts of one's own may write."""
+        return self.builtin == "select" or self.reads
+
+    @property
+    def script(self) -> str:
+        """Its name in a Load."""
+        return self.builtin or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One side of every comparison: whatever it changes, it is one value of one axis."""
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    conf: str | None = None  # the text of a file of settings; `settings` come after it
+    server_bin: str | None = None  # None: the embedded server
+    connect: Connect = "socket"
+    network: Network | None = None  # in a container with this network; None: in none
+    image: str = "host"  # its files: this machine's, "minimal", a directory or an image's name
+    storage: Storage = "volume"  # or on an overlay: made there, or in a read-only layer below
+    memory: int | None = None  # bytes the server may use, its page cache included
+    iops: int | None = None  # reads a second, and writes; of a loop device of its own
+    disk: int | None = None  # bytes of that device
+    start: str | None = None  # a command that starts a server and stays; then dsn says where it is
+    stop: str | None = None  # a command that stops it; without one the first is ended
+    dsn: str | None = field(default=None, repr=False)
+    timeout: int = 120  # seconds in which a server of a command or a container has to answer
+    bound: bool = False  # shows what at most could be had, such as fsync = off: never advice
+    collect: bool = True  # sample the machine and the server once a second meanwhile
+
+    def __post_init__(self) -> None:
+        _check_name("variant", self.name)
+        if (self.start is None) is not (self.dsn is None):
+            raise BadValue(
+                f"variant {self.name} needs start and dsn together",
+                "Give the command that starts the server, and the connection string.",
+            )
+        if self.start is not None and self._ours:
+            raise BadValue(
+                f"variant {self.name} starts its own server and cannot have {self._ours[0]}",
+                "Let the command see to that.",
+            )
+        if self.dsn is not None and masked(self.dsn) != self.dsn:
+            raise BadValue(
+                f"the dsn of variant {self.name} holds a password",
+                "Keep it in PGPASSWORD or ~/.pgpass: plans are copied into records.",
+            )
+        if self.connect not in ("socket", "tcp"):
+            raise BadValue(f"no way to connect {self.connect!r}", "Give socket or tcp.")
+        self._check_container()
+        misplaced = sorted(PLACEMENT & set(self.settings))
+        if misplaced:
+            raise BadValue(
+                f"variant {self.name} may not set {misplaced[0]}",
+                "Where the server lies and listens is decided by the run; leave it out.",
+            )
+
+    def _check_container(self) -> None:
+        if self.storage not in STORAGES:
+            raise BadValue(f"no storage {self.storage!r}", f"Give one of {', '.join(STORAGES)}.")
+        if self.network is None:
+            if self.image != "host":
+                raise BadValue(
+                    f"variant {self.name} has an image and no network",
+                    'Add network = "host", or leave the image out: without one nothing is'
+                    " contained.",
+                )
+            return
+        if self.network not in NETWORKS:
+            raise BadValue(f"no network {self.network!r}", f"Give one of {', '.join(NETWORKS)}.")
+        wanted = {"none": "socket"} | dict.fromkeys(APART, "tcp")
+        if self.connect != wanted.get(self.network, self.connect):
+            raise BadValue(
+                f"variant {self.name} has network {self.network} and connects by {self.connect}",
+                f'Write connect = "{wanted[self.network]}": the other way would not use it.',
+            )
+
+    @property
+    def _ours(self) -> list[str]:
+        names = ("settings", "conf", "server_bin", "network", "memory", "iops", "disk")
+        overlay = ["storage"] if self.storage != "volume" else []
+        return [name for name in names if getattr(self, name)] + overlay
+
+    @property
+    def risky(self) -> list[str]:
+        """The settings named here on which the worth of a commit depends."""
+        return [name for name in DURABILITY if name in self.settings]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One place in the grid, where all variants are compared."""
+
+    workload: str
+    scale: int
+    clients: int
+    rate: str = ""  # empty: as fast as it goes; 500: transactions a second; 70%: of capacity
+
+    @property
+    def key(self) -> str:
+        """``tpcb s100 c8``, ``select s10 c4 @70%``: for people and for records."""
+        rate = f" @{self.rate}" if self.rate else ""
+        return f"{self.workload} s{self.scale} c{self.clients}{rate}"
+
+    @property
+    def relative(self) -> bool:
+        """Whether its rate is a share of what the same cell can do."""
+        return self.rate.endswith("%")
+
+    @property
+    def closed(self) -> Cell:
+        """The same cell at full speed."""
+        return Cell(self.workload, self.scale, self.clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All cells, and every rule by which runs are taken, repeated and judged."""
+
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]  # the first is the one to beat
+    scales: tuple[int, ...] = (100,)
+    clients: tuple[int, ...] = (8,)
+    rates: tuple[str, ...] = ("",)
+    name: str = "grid"
+    blocks: int = 10
+    calibrate: int = 0  # further blocks a cell that measure the first variant twice
+    seconds: int = 60
+    warmup: int | None = None  # seconds; None: max(15, a tenth of `seconds`)
+    threads: int = 1  # of pgbench
+    latency_limit: int | None = None  # ms; at a given rate, later transactions are skipped
+    delta: float = 0.03  # the smallest difference that matters
+    steal_limit: float = 0.01  # share of the machine's CPU time; above it a block is repeated
+    foreign_limit: float = 0.03
+    seed: int = field(default_factory=fresh_seed)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # variants that cannot run, and why
+    #: The servers run on, warm, on data that are there already: nothing is copied or dropped, and
+    #: an error ends everything.
+    standing: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("workloads", "variants", "scales", "clients", "rates"):
+            _check_list(name, getattr(self, name))
+        lowest = (
+            ("scale", min(self.scales), 1), ("clients", min(self.clients), 1),
+            ("blocks", self.blocks, 1), ("seconds", self.seconds, 1),
+            ("calibrate", self.calibrate, 0), ("warmup", self.warmup_seconds, 0),
+        )  # fmt: skip
+        for name, value, least in lowest:
+            if value < least:
+                raise BadValue(
+                    f"{name} {value} is below {least}", f"Give whole numbers from {least} up."
+                )
+        for rate in self.rates:
+            _check_rate(rate)
+        if any(rate.endswith("%") for rate in self.rates) and "" not in self.rates:
+            raise BadValue(
+                "a rate in percent of capacity needs the capacity",
+                'Add the rate "", which is full speed, to rates.',
+            )
+        untimed = next((one.name for one in self.workloads if one.command is not None), None)
+        if untimed is not None and any(self.rates):
+            raise BadValue(
+                f"workload {untimed} cannot be run at given rates",
+                "A command tells no latencies, which such cells are judged by: one plan for it.",
+            )
+        if len(self.variants) < 2:
+            raise BadValue("a grid needs two variants or more", "Add a second [[variant]].")
+        if not 0 < self.delta < 1:
+            raise BadValue(f"delta {self.delta} does not lie between 0 and 1", "Write 3 % as 0.03.")
+
+    @property
+    def warmup_seconds(self) -> int:
+        """Seconds before every run that are dropped, unless they must be more."""
+        return warm_up_seconds(self.seconds) if self.warmup is None else self.warmup
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Workload]:
+        """The workloads by name."""
+        return {workload.name: workload for workload in self.workloads}
+
+    @property
+    def layered(self) -> bool:
+        """Whether a variant's data lie as in an image, so that the first touch is of interest."""
+        return any(variant.storage == "layer" for variant in self.variants)
+
+    @property
+    def baseline(self) -> Variant:
+        """The variant that the others are compared with."""
+        return self.variants[0]
+
+    def disturbances(self, steal: float | None, foreign: float | None) -> list[str]:
+        """What exceeded its limit, in words; a share that could not be told exceeds nothing."""
+        shares = (
+            ("steal", steal, self.steal_limit),
+            ("CPU used by others", foreign, self.foreign_limit),
+        )
+        return [
+            f"{name} {share * 100:.1f} %, limit {limit * 100:g} %"
+            for name, share, limit in shares
+            if share is not None and share > limit
+        ]
+
+    def variant(self, name: str) -> Variant:
+        """The variant of this name; BadValue when there is none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise BadValue(f"no variant {name!r}", f"There are {', '.join(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the variants, in the plan's order."""
+        return tuple(variant.name for variant in self.variants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON types."""
+        return asdict(self)
+
+
+def from_dict(document: Mapping[str, Any]) -> Plan:
+    """The plan back from `to_dict`, also after JSON."""
+    kept = dict(document)
+    for name in ("scales", "clients", "rates"):
+        kept[name] = tuple(kept[name])
+    kept["variants"] = tuple(Variant(**variant) for variant in kept["variants"])
+    kept["workloads"] = tuple(_workload(workload) for workload in kept["workloads"])
+    return Plan(**kept)
+
+
+def _workload(document: Mapping[str, Any]) -> Workload:
+    """Records of before there were other programs lack their keys."""
+    sysbench, command = document.get("sysbench"), document.get("command")
+    return Workload(**{
+        **document,
+        "scripts": tuple(Script(**script) for script in document["scripts"]),
+        "parts": tuple(document.get("parts", ())),
+        "sysbench": None if sysbench is None else Sysbench(**sysbench),
+        "command": None if command is None else Command(**command),
+    })  # fmt: skip
+
+
+def _check_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadValue(
+            f"{name!r} cannot name a {what}",
+            "Use up to 40 letters, digits, dots, dashes and underscores.",
+        )
+
+
+def _check_list(name: str, values: tuple[Any, ...]) -> None:
+    if not values:
+        raise BadValue(f"{name} is empty", "Give at least one.")
+    known = [getattr(value, "name", value) for value in values]
+    twice = sorted({str(value) for value in known if known.count(value) > 1})
+    if twice:
+        raise BadValue(f"{name} holds {twice[0]} twice", "Name each once.")
+
+
+def _check_rate(rate: str) -> None:
+    number = rate.removesuffix("%")
+    if rate and not (re.fullmatch(r"\d+(\.\d+)?", number) and float(number) > 0):
+        raise BadValue(f"{rate!r} is not a rate", 'Write "500" a second, or "70%" of capacity.')
+    if rate.endswith("%") and float(number) >= 100:
+        raise BadValue(f"{rate} of capacity cannot be served", "Give less than 100%.")

@@ -1,0 +1,235 @@
+"""A run on disk: one directory, written line by line, resumable, sealed at the end.
+
+    run.json      the plan, the texts of its scripts and settings, host, kernel, versions
+    lines.jsonl   samples, failures, rejections, finished blocks, notes, in the order they came
+    seal.json     checksums of both, written last; then nothing is written any more
+
+A line that a crash cut off is dropped when the run is resumed. Everything else stays, what was
+rejected too. Schema "mrtuner.bench.run/2"; records of /1 stay readable.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.model import READABLE, SCHEMA, Record, Sample, assembled
+from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
+
+_HEAD, _LINES, _SEAL, _LOCK = "run.json", "lines.jsonl", "seal.json", "lock"
+#: Lines that took a run of the load: a failed one is worth keeping, too.
+_MEASURED = frozenset({"sample", "failure"})
+
+
+class Archive:
+    """A run being written. Every line is on disk before the next run begins."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @classmethod
+    def create(cls, directory: Path, head: Mapping[str, Any]) -> Archive:
+        """Begin in an empty or missing directory; Refused when something is there."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if any(path.name != _LOCK for path in directory.iterdir()):
+                raise Refused(
+                    f"{directory} is not empty", "Name another with -o, or resume with --resume."
+                )
+            _write(directory / _HEAD, {"schema": SCHEMA} | dict(head))
+            (directory / _LINES).touch()
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        return cls(directory)
+
+    @classmethod
+    def resume(cls, directory: Path) -> tuple[Archive, Record]:
+        """Go on with an unfinished run; Refused for a sealed one."""
+        record = load(directory)
+        if record.sealed:
+            raise Refused(f"the run in {directory} is finished", "Begin another one.")
+        _drop_torn_line(directory / _LINES)
+        return cls(directory), record
+
+    def sample(self, sample: Sample) -> None:
+        """Keep one measured run."""
+        self._append({"kind": "sample"} | asdict(sample))
+
+    def failure(self, cell: Cell, where: Mapping[str, Any], reason: str) -> None:
+        """Keep that a run did not come to its end, and why."""
+        self._append({"kind": "failure", "cell": asdict(cell), **where, "reason": reason})
+
+    def rejection(self, cell: Cell, phase: str, block: int, attempt: int, reason: str) -> None:
+        """Say that an attempt at a block does not count."""
+        self._append({
+            "kind": "rejection", "cell": asdict(cell), "phase": phase, "block": block,
+            "attempt": attempt, "reason": reason,
+        })  # fmt: skip
+
+    def finished(self, cell: Cell, phase: str, block: int) -> None:
+        """Say that a block is done with, for better or worse."""
+        self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
+
+    def settings(self, variant: str, settings: Mapping[str, str]) -> None:
+        """Keep pg_settings of a variant."""
+        self._append({"kind": "settings", "variant": variant, "settings": dict(settings)})
+
+    def rate(self, cell: Cell, tps: float) -> None:
+        """Keep what a share of the capacity came to."""
+        self._append({"kind": "rate", "cell": asdict(cell), "tps": tps})
+
+    def elsewhere(self) -> None:
+        """Say that a server does not share this machine with the load generator."""
+        self._append({"kind": "elsewhere"})
+
+    def note(self, text: str, at: str) -> None:
+        """Keep what happened on the way."""
+        self._append({"kind": "note", "text": text, "at": at})
+
+    def seal(self, at: str) -> None:
+        """End the run: checksums, and no more writing."""
+        self._append({"kind": "end", "at": at})
+        files = (_HEAD, _LINES)
+        _write(self.directory / _SEAL, {name: _checksum(self.directory / name) for name in files})
+        for name in (*files, _SEAL):
+            (self.directory / name).chmod(0o444)
+        (self.directory / _LOCK).unlink(missing_ok=True)
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        try:
+            with (self.directory / _LINES).open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritable(self.directory, error) from error
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep every other runner out of this directory; Refused when one is in it.
+
+    A run that begins here and is refused before anything was measured leaves nothing behind, so
+    that the hint of its refusal can be followed with the same name.
+    """
+    made = not directory.exists()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        begins = all(path.name == _LOCK for path in directory.iterdir())
+        file = (directory / _LOCK).open("w")
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(
+                f"another runner is at work in {directory}", "Wait for it, or name another with -o."
+            ) from None
+        try:
+            yield
+        except MrTunerError:
+            if begins and not _anything_measured(directory):
+                _take_back(directory, made)
+            raise
+
+
+def _anything_measured(directory: Path) -> bool:
+    return any(line["kind"] in _MEASURED for line in _read_lines(directory / _LINES))
+
+
+def _take_back(directory: Path, made: bool) -> None:
+    for name in (_HEAD, _LINES, _LOCK):
+        (directory / name).unlink(missing_ok=True)
+    if made:
+        directory.rmdir()
+
+
+def load(directory: Path) -> Record:
+    """The run in a directory, finished or not.
+
+    Raises UsageError when there is none, BadValue when it is damaged or was changed later.
+    """
+    head = _read_head(directory)
+    sealed = _check_seal(directory)
+    lines = list(_read_lines(directory / _LINES))
+    try:
+        return assembled(head, lines, sealed=sealed)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadValue(
+            f"the run in {directory} is damaged: {error!r}", "Use the files as they were written."
+        ) from error
+
+
+def contents(directory: Path) -> dict[str, Any]:
+    """Head and lines of the run in a directory, for a document that holds several."""
+    return {"head": _read_head(directory), "lines": list(_read_lines(directory / _LINES))}
+
+
+def _read_head(directory: Path) -> dict[str, Any]:
+    try:
+        head = json.loads((directory / _HEAD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"no run in {directory}", "Give the directory that mrtuner bench run wrote."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BadValue(f"cannot read {directory / _HEAD}: {error}") from error
+    if not isinstance(head, dict) or head.get("schema") not in READABLE:
+        raise BadValue(f"{directory} holds no run of ours", f"Give one of schema {SCHEMA!r}.")
+    return head
+
+
+def _check_seal(directory: Path) -> bool:
+    """Whether there is a seal; BadValue when it is broken."""
+    try:
+        seal = json.loads((directory / _SEAL).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    changed = [name for name, known in seal.items() if _checksum(directory / name) != known]
+    if changed:
+        raise BadValue(
+            f"{', '.join(changed)} in {directory} was changed after the run",
+            "Only an untouched record can be reported on.",
+        )
+    return True
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """All whole lines."""
+    text = path.read_bytes() if path.exists() else b""
+    for line in text[: text.rfind(b"\n") + 1].splitlines():
+        yield json.loads(line)
+
+
+def _drop_torn_line(path: Path) -> None:
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def _unwritable(path: Path, error: OSError) -> MrTunerError:
+    return MrTunerError(
+        f"cannot write the run in {path}: {error.strerror}",
+        "Make room or name another directory; then go on with --resume.",
+    )

@@ -1,0 +1,233 @@
+"""The record of a run: what was planned, measured, rejected and seen. Verdicts are not in it.
+
+They are computed from it (`mrtuner.bench.verdict`), and a report can be made from it years later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mrtuner.bench.load.output import Latency
+from mrtuner.bench.load.pgbench import Run
+from mrtuner.bench.plan.cells import cells
+from mrtuner.bench.plan.model import Cell, Phase, Plan, from_dict
+from mrtuner.host.model import Host
+from mrtuner.stats.histogram import Histogram
+
+SCHEMA: Final = "mrtuner.bench.run/2"
+#: Before, a sample was two objects, one within the other, and its variant was called an arm.
+READABLE: Final = (SCHEMA, "mrtuner.bench.run/1")
+#: What has to be the same in two runs before they may stand side by side.
+_ALIKE: Final = ("kernel", "pgbench", "mrtuner")
+#: Facts of a host that change from hour to hour.
+_PASSING: Final = frozenset({"disk_free", "huge_pages", "swap"})
+
+
+def now() -> str:
+    """The moment in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def host_facts(host: Host | None) -> dict[str, Any]:
+    """The known facts of a host as JSON types, each with its source."""
+    if host is None:
+        return {}
+    known = {entry.name: getattr(host, entry.name) for entry in fields(host)}
+    return {
+        name: asdict(fact) for name, fact in known.items() if fact is not None and name != "missing"
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measured run of a variant in a cell, with what server and machine did meanwhile."""
+
+    cell: Cell
+    phase: Phase
+    block: int  # from 1, in its cell and phase
+    attempt: int  # 2 when the block was repeated
+    position: int  # from 1, in its block
+    label: str  # the variant's name; in calibration the second run of a block is name'
+    variant: str
+    seed: int  # pgbench's; the same for all runs of a block
+    started: str  # ISO 8601, UTC
+    rate: float | None  # transactions a second that were asked for
+    warmup: int  # seconds that the warm-up took
+    warmup_tps: float | None
+    settled: bool  # whether the warm-up ended settled, by MSER-5
+    canary: float  # seconds that a fixed piece of work took just before
+    run: Run
+    times: Histogram  # of single transactions; at a given rate from the scheduled start
+    slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
+    skipped: int  # at a given rate with a limit: transactions too late to be begun
+    checkpoint: float  # seconds that a CHECKPOINT took right afterwards: unpaid debt
+    wal_bytes: int  # during the run
+    checkpoints_timed: int
+    checkpoints_requested: int
+    steal: float | None  # shares of this machine's CPU time
+    foreign: float | None
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # rates, each second
+    deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of pg_stat_* views
+    waits: Mapping[str, int] = field(default_factory=dict)
+    backends: tuple[tuple[str, int, int], ...] = ()  # kind, voluntary and forced context switches
+    collector_cpu: float = 0.0  # seconds that collecting took
+    first_touch: float | None = None  # seconds that the very first statement took
+    pause: float | None = None  # the longest time [s] in which no transaction ended
+    commands: tuple[float, ...] = ()  # mean time [ms] of each of its script's, where asked for
+    rejected: str | None = None  # why it does not count
+
+    @property
+    def checkpoints(self) -> int:
+        """Those that began during the run, for whatever reason."""
+        return self.checkpoints_timed + self.checkpoints_requested
+
+    @property
+    def tps_with_checkpoint(self) -> float:
+        """Throughput if the run had to wait for the checkpoint that it left behind."""
+        return self.run.transactions / (self.run.elapsed + self.checkpoint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A run that did not come to its end."""
+
+    cell: Cell
+    phase: Phase
+    block: int
+    attempt: int
+    label: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A run of a plan, finished (`sealed`) or not."""
+
+    plan: Plan
+    samples: tuple[Sample, ...]  # rejected ones too, in the order they were taken
+    failures: tuple[Failure, ...]
+    finished: frozenset[tuple[str, str, int]]  # blocks: key of the cell, phase, number
+    settings: Mapping[str, Mapping[str, str]]  # pg_settings of each variant
+    rates: Mapping[str, float]  # what shares of capacity came to, by key of the cell
+    notes: tuple[str, ...]  # what happened on the way
+    host: Mapping[str, Any]  # fact name to {"value", "source"}
+    kernel: str  # of the load generator's machine
+    pgbench: str  # version
+    mrtuner: str  # version
+    started: str  # ISO 8601, UTC
+    ended: str | None
+    local: bool  # servers and load generator share one machine
+    forced: bool  # taken on a busy machine, against advice
+    sealed: bool
+
+    def of(self, cell: Cell) -> list[Sample]:
+        """All runs of a cell."""
+        return [sample for sample in self.samples if sample.cell == cell]
+
+    def accepted(self, cell: Cell, label: str, phase: Phase = "comparison") -> list[Sample]:
+        """The runs of a phase that count."""
+        return [
+            sample
+            for sample in self.of(cell)
+            if sample.label == label and sample.phase == phase and sample.rejected is None
+        ]
+
+    def cells(self) -> list[Cell]:
+        """The cells in which anything was measured, in the plan's order."""
+        seen = {sample.cell for sample in self.samples}
+        return [cell for cell in cells(self.plan) if cell in seen]
+
+
+def unlike(one: Record, other: Record) -> list[str]:
+    """Why two runs must not be compared: other hosts, kernels or versions, in words."""
+    found = [
+        f"{name} {getattr(one, name)} against {getattr(other, name)}"
+        for name in _ALIKE
+        if getattr(one, name) != getattr(other, name)
+    ]
+    found += [
+        f"{name} {one.host.get(name, {}).get('value')} against"
+        f" {other.host.get(name, {}).get('value')}"
+        for name in sorted({*one.host, *other.host} - _PASSING)
+        if one.host.get(name, {}).get("value") != other.host.get(name, {}).get("value")
+    ]
+    for name in sorted(set(one.settings) & set(other.settings)):
+        left, right = (
+            side.settings[name].get("server_version", "unknown") for side in (one, other)
+        )
+        if left != right:
+            found.append(f"PostgreSQL of {name} {left} against {right}")
+    return found
+
+
+def assembled(
+    head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], *, sealed: bool
+) -> Record:
+    """The record from the head and the lines of its archive."""
+    rejected = {_attempt(line): line["reason"] for line in _of(lines, "rejection")}
+    return Record(
+        plan=from_dict(head["plan"]),
+        samples=tuple(_sample(line, rejected) for line in _of(lines, "sample")),
+        failures=tuple(_failure(line) for line in _of(lines, "failure")),
+        finished=frozenset(
+            (Cell(**line["cell"]).key, line["phase"], line["block"]) for line in _of(lines, "block")
+        ),
+        settings={line["variant"]: line["settings"] for line in _of(lines, "settings")},
+        rates={Cell(**line["cell"]).key: line["tps"] for line in _of(lines, "rate")},
+        notes=tuple(dict.fromkeys(line["text"] for line in _of(lines, "note"))),
+        ended=next((line["at"] for line in _of(lines, "end")), None),
+        local=head["local"] and not _of(lines, "elsewhere"),
+        sealed=sealed,
+        **{
+            name: head[name]
+            for name in ("host", "kernel", "pgbench", "mrtuner", "started", "forced")
+        },
+    )
+
+
+def _of(lines: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [line for line in lines if line["kind"] == kind]
+
+
+def _attempt(line: Mapping[str, Any]) -> tuple[Cell, str, int, int]:
+    return Cell(**line["cell"]), line["phase"], line["block"], line["attempt"]
+
+
+def _sample(line: Mapping[str, Any], rejected: Mapping[Any, str]) -> Sample:
+    if "sample" in line:
+        line = _of_schema_1(line)
+    known = {name: value for name, value in line.items() if name != "kind"}
+    return Sample(**{
+        **known,
+        "cell": Cell(**line["cell"]),
+        "rejected": rejected.get(_attempt(line)),
+        "run": _run(line["run"]),
+        "times": Histogram(tuple((value, count) for value, count in line["times"]["counts"])),
+        "slowest": tuple(line["slowest"]),
+        "commands": tuple(line.get("commands", ())),
+        "series": {name: tuple(values) for name, values in line["series"].items()},
+        "backends": tuple((kind, *counts) for kind, *counts in line.get("backends", ())),
+    })  # fmt: skip
+
+
+def _of_schema_1(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = {name: value for name, value in line["sample"].items() if name != "arm"}
+    outer = {name: value for name, value in line.items() if name != "sample"}
+    return {**outer, **inner, "variant": line["sample"]["arm"]}
+
+
+def _run(document: Mapping[str, Any]) -> Run:
+    latency = document["latency"]
+    return Run(**{
+        **document,
+        "latency": Latency(**latency) if latency else None,
+        "per_second": tuple(document["per_second"]),
+    })  # fmt: skip
+
+
+def _failure(line: Mapping[str, Any]) -> Failure:
+    known = {name: value for name, value in line.items() if name != "kind"}
+    return Failure(**{**known, "cell": Cell(**line["cell"])})

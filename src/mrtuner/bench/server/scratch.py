@@ -1,0 +1,234 @@
+"""The databases of a proof: made by us, marked as ours, dropped by us. Nobody else's is touched.
+
+The template is filled once, and every run that writes gets a fresh copy of it. The template's
+comment is the mark, and it covers the copy too: a server killed while copying leaves a copy
+that could not be marked itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.bench.load.pgbench import Load, initialise
+from mrtuner.bench.server.session import one_row
+from mrtuner.errors import MissingPart, Refused
+from mrtuner.postgres.connect import connect, translated
+from mrtuner.units import Bytes, MiB
+
+if TYPE_CHECKING:
+    from typing import LiteralString
+
+    from mrtuner.postgres.connect import Connection
+
+_MARK: Final = "mrtuner proof"
+#: An empty database, and pgbench's tables with their indexes at scale 1.
+_EMPTY: Final = 8 * MiB
+_PER_SCALE: Final = 15 * MiB
+
+
+class Owner(StrEnum):
+    """What has become of the process that made a database."""
+
+    WE = "we"
+    RUNS = "runs"
+    GONE = "gone"
+    ELSEWHERE = "elsewhere"  # on another machine, of which nothing can be told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """A template with a proof's mark, and its working copy if there is one."""
+
+    template: str
+    databases: tuple[str, ...]  # the copy first: it goes first
+    owner: Owner
+    mark: str
+
+
+def copy_name(template: str) -> str:
+    """The database that runs write to."""
+    return f"{template}_run"
+
+
+def size_of_databases(scale: int, count: int) -> Bytes:
+    """Disk space of so many databases with pgbench's tables at this scale."""
+    return Bytes(count * (_EMPTY + scale * _PER_SCALE))
+
+
+def in_database(dsn: str, name: str) -> str:
+    """The same connection, but to another database."""
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(dsn, dbname=name)
+
+
+def read_only(dsn: str) -> str:
+    """The same connection, but its transactions may not write."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    said = conninfo_to_dict(dsn).get("options") or ""
+    return make_conninfo(dsn, options=f"{said} -c default_transaction_read_only=on".strip())
+
+
+def require_rights(session: Connection) -> None:
+    """Refuse a standby; MissingPart unless the role may create databases and run CHECKPOINT."""
+    standby, superuser, creates, version = one_row(
+        session,
+        "SELECT pg_is_in_recovery(), rolsuper, rolcreatedb,"
+        " current_setting('server_version_num')::int FROM pg_roles WHERE rolname = current_user",
+    )
+    if standby:
+        raise Refused("the server is a standby", "Prove on the primary, or on a copy of it.")
+    if superuser:
+        return
+    if not creates:
+        raise MissingPart("this role may not create databases", "Grant it: ALTER ROLE … CREATEDB.")
+    if version < 150000 or not _may_checkpoint(session):
+        raise MissingPart(
+            "this role may not run CHECKPOINT, without which runs cannot start alike",
+            "Grant it: GRANT pg_checkpoint TO … (15 and later), or connect as a superuser.",
+        )
+
+
+def _may_checkpoint(session: Connection) -> bool:
+    return bool(one_row(session, "SELECT pg_has_role('pg_checkpoint', 'USAGE')")[0])
+
+
+def remove_leftovers(session: Connection, template: str) -> list[str]:
+    """Drop what an earlier proof left under these names; Refused when it is not ours to drop."""
+    found = _there(session, template)
+    if not found:
+        return []
+    mark = _comment(session, template)
+    if not mark.startswith(_MARK):
+        raise Refused(
+            f"database {found[-1]} is there and was not made by a proof",
+            "Name another with --database, or drop it yourself if nobody needs it.",
+        )
+    if _owner(mark) is Owner.RUNS:
+        raise Refused(
+            f"another proof is using database {template}: {mark}",
+            "Wait for it, or drop the database by hand if that process is something else.",
+        )
+    return drop(session, template)
+
+
+def marked(session: Connection) -> tuple[Marked, ...]:
+    """All databases that proofs made on this server and that are still there."""
+    query: LiteralString = (
+        "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
+        " WHERE starts_with(shobj_description(oid, 'pg_database'), %s) ORDER BY datname"
+    )
+    with translated():
+        return tuple(
+            Marked(
+                template=name,
+                databases=tuple(_there(session, name)),
+                owner=_owner(mark),
+                mark=mark,
+            )
+            for name, mark in session.execute(query, [_MARK]).fetchall()
+        )
+
+
+def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
+    """Create, mark and fill the template, and leave nothing for the first reader to tidy up."""
+    from psycopg import sql
+
+    name = sql.Identifier(template)
+    with connect(dsn) as session:
+        # template0: nothing of the site's own, and nobody connected to it.
+        session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
+        session.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, _mark()))
+    inside = in_database(dsn, template)
+    initialise(inside, load.scale, program=program)
+    settle(inside)
+
+
+def settle(dsn: str) -> None:
+    """Leave nothing in this database for the first reader to tidy up."""
+    with connect(dsn) as session:
+        # Frozen rows and set hint bits, or the first arm that reads pays for writing them.
+        session.execute("VACUUM (FREEZE, ANALYZE)")
+        session.execute("CHECKPOINT")
+
+
+def fresh_copy(session: Connection, template: str) -> str:
+    """Replace the working copy by a new one, file by file; its name."""
+    from psycopg import sql
+
+    copy = copy_name(template)
+    names = {"copy": sql.Identifier(copy), "template": sql.Identifier(template)}
+    session.execute(sql.SQL("DROP DATABASE IF EXISTS {copy} WITH (FORCE)").format(**names))
+    # Through the WAL, the other strategy of 15 and later, settings would change the copying.
+    strategy = " STRATEGY FILE_COPY" if session.info.server_version >= 150000 else ""
+    create: LiteralString = "CREATE DATABASE {copy} TEMPLATE {template}"
+    session.execute(sql.SQL(create + strategy).format(**names))
+    return copy
+
+
+def drop(session: Connection, template: str) -> list[str]:
+    """Drop the copy and then the template: as long as the mark stands, the copy is ours.
+
+    The names of what was there. A killed run's server goes on copying, unseen until it is done.
+    """
+    from psycopg import sql
+
+    mark = _comment(session, template)
+    if mark:  # the same again: this waits for its copying
+        session.execute(
+            sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(template), mark)
+        )
+    found = _there(session, template)
+    for name in found:
+        session.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+    return found
+
+
+def _there(session: Connection, template: str) -> list[str]:
+    """Which of the two databases exist, in the order in which they go."""
+    return [name for name in (copy_name(template), template) if _exists(session, name)]
+
+
+def _mark() -> str:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return f"{_MARK}, pid {os.getpid()} on {socket.gethostname()} since {now}; may be dropped"
+
+
+def _owner(mark: str) -> Owner:
+    """Who made it, by its mark. A number that another process has now counts as running."""
+    words = mark.replace(",", "").split()
+    try:
+        pid, host = int(words[words.index("pid") + 1]), words[words.index("on") + 1]
+    except (ValueError, IndexError):
+        return Owner.ELSEWHERE
+    if host != socket.gethostname():
+        return Owner.ELSEWHERE
+    if pid == os.getpid():
+        return Owner.WE
+    try:
+        with suppress(PermissionError):  # it runs, and is somebody else's
+            os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return Owner.GONE
+    return Owner.RUNS
+
+
+def _exists(session: Connection, name: str) -> bool:
+    query = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = %s)"
+    return bool(one_row(session, query, name)[0])
+
+
+def _comment(session: Connection, name: str) -> str:
+    query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+    found = session.execute(query, [name]).fetchone()
+    return (found[0] if found else None) or ""

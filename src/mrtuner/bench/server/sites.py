@@ -1,0 +1,132 @@
+"""Where variants have their data. Those that can share a data directory do: the same files."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from mrtuner.bench.engine.machine import family
+from mrtuner.bench.plan.model import PLACEMENT, Variant
+from mrtuner.bench.server import guard, instance, layers
+from mrtuner.errors import BadValue, MissingPart
+from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries, scratch_directory
+from mrtuner.units import Bytes, GiB
+
+_FILE: Final = "mrtuner-variant.conf"
+_CHECKSUMS_FROM: Final = 18
+_DISK: Final = Bytes(20 * GiB)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster of ours, and what it lies on."""
+
+    key: str
+    cluster: Cluster
+    password: str = field(repr=False)
+    volume: instance.Volume | None
+    scratch: Path  # on the same file system
+
+    def configure(self, text: str) -> None:
+        """The settings of the variant that is started next."""
+        file = self.cluster.data / _FILE
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o644)
+
+    def admit(self) -> None:
+        """Let the caps of the volume hold for the server that runs now."""
+        if self.volume is not None and self.cluster.pid is not None:
+            self.volume.admit(family(self.cluster.pid))
+
+    @contextmanager
+    def layered(self) -> Iterator[None]:
+        """Meanwhile the data lie in a read-only layer. No server may run."""
+        with layers.over(self.cluster.data, self.scratch):
+            yield
+
+
+def key(variant: Variant) -> str:
+    """Variants of one installation and one kind of storage are compared on the very same files."""
+    overlay = "overlay" if variant.storage == "overlay" else ""
+    words = (variant.server_bin or "embedded", variant.iops or "", variant.disk or "", overlay)
+    return " ".join(str(word) for word in words if word)
+
+
+def make(stack: ExitStack, variant: Variant, embedded: Path | None) -> Site:
+    """The site of this variant and its like; it goes with the stack."""
+    binaries = binaries_of(variant, embedded)
+    volume, base = None, scratch_directory()
+    stack.callback(shutil.rmtree, base, ignore_errors=True)
+    stack.enter_context(guard.directory_removed(base))
+    if variant.iops is not None or variant.disk is not None:
+        volume = stack.enter_context(instance.volume(Bytes(variant.disk or _DISK)))
+        base = volume.place
+    scratch, place = base / "layers", base
+    scratch.mkdir()
+    if variant.storage == "overlay":
+        place = stack.enter_context(layers.fresh(scratch))
+    password = secrets.token_urlsafe(24)
+    cluster = Cluster.create(
+        binaries, place / "server", {"log_checkpoints": "on"}, listen=True, password=password
+    )
+    stack.callback(cluster.remove)
+    stack.enter_context(guard.server_stopped(cluster.data))
+    _with_checksums(cluster)
+    cluster.configure({"include": _FILE})
+    # What comes over a container's network; a server outside listens on 127.0.0.1 alone.
+    with (cluster.data / "pg_hba.conf").open("a", encoding="utf-8") as file:
+        file.write("host all all samenet scram-sha-256\n")
+    if volume is not None and variant.iops is not None:
+        volume.throttle(variant.iops)
+    return Site(key(variant), cluster, password, volume, scratch)
+
+
+def _with_checksums(cluster: Cluster) -> None:
+    """As initdb makes them from 18 on: majors are compared equally durable."""
+    if cluster.binaries.major >= _CHECKSUMS_FROM:
+        return
+    done = cluster.run("pg_checksums", "--enable", "--pgdata", cluster.data)
+    if done.returncode != 0:
+        raise MissingPart(
+            f"pg_checksums {cluster.binaries.version} failed: {done.stderr.strip()}",
+            "Look at that installation, or take another.",
+        )
+
+
+def binaries_of(variant: Variant, embedded: Path | None) -> Binaries:
+    """The installation that a variant names; MissingPart when it is not there."""
+    return find_binaries(Path(variant.server_bin) if variant.server_bin else embedded)
+
+
+def group(stack: ExitStack, variant: Variant, site: Site) -> Path | None:
+    """The cgroup that the variant's server is started in."""
+    memory = Bytes(variant.memory) if variant.memory is not None else None
+    return stack.enter_context(instance.limits(variant.name, memory, site.volume, variant.iops))
+
+
+def settings_text(variant: Variant) -> str:
+    """What goes into the variant's file: its conf without what says where to lie, its settings."""
+    lines = [line for line in (variant.conf or "").splitlines() if not _misplaced(line, variant)]
+    lines += [f"{name} = '{_quoted(value)}'" for name, value in variant.settings.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _misplaced(line: str, variant: Variant) -> bool:
+    name = re.match(r"\s*([\w.]+)", line)
+    if name is None:
+        return False
+    if name[1].lower().startswith("include"):
+        raise BadValue(
+            f"the file of variant {variant.name} includes another", "Put all settings in one file."
+        )
+    return name[1].lower() in PLACEMENT
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "''")

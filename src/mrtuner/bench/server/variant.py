@@ -1,0 +1,266 @@
+"""A variant made a running server: on a cluster of ours, there or in a container, or by a command.
+
+Only one server runs at a time. What differs between variants of one site is a file of settings,
+what the server is started in, and the address it is reached by.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from mrtuner.bench.plan.model import Plan, Variant
+from mrtuner.bench.server import containers, guard, instance, layers, sites
+from mrtuner.bench.server.containers import Contained
+from mrtuner.bench.server.process import Staying
+from mrtuner.bench.server.sites import Site, settings_text
+from mrtuner.errors import MissingPart
+
+
+class Server(Protocol):
+    """The server of one variant. `site` names the data that it shares with others."""
+
+    @property
+    def site(self) -> str: ...
+
+    @property
+    def dsn(self) -> str:
+        """How it is reached; in a container that is known only while it runs."""
+
+    @property
+    def data(self) -> Path | None:
+        """Its data directory, where that is ours to see."""
+
+    @property
+    def companions(self) -> Sequence[int]:
+        """Processes beside the server's own whose work is part of what the variant costs."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def layered(self) -> AbstractContextManager[None]:
+        """Meanwhile it runs on its data as on those of an image, if that is what it is to show.
+
+        It has to run before, and it is another start of the server.
+        """
+
+
+def possible(plan: Plan, embedded: Path | None = None) -> Plan:
+    """The plan without the variants that cannot run here, which it then names with the reason.
+
+    Raises that reason's MissingPart when the first cannot, or when fewer than two are left.
+    """
+    missing: dict[str, MissingPart] = {}
+    for variant in plan.variants:
+        try:
+            _require(variant, embedded)
+        except MissingPart as error:
+            missing[variant.name] = error
+    left = tuple(variant for variant in plan.variants if variant.name not in missing)
+    if missing and (plan.baseline.name in missing or len(left) < 2):
+        raise next(iter(missing.values()))
+    skipped = {name: error.message for name, error in missing.items()}
+    return replace(plan, variants=left, skipped=skipped) if skipped else plan
+
+
+def _require(variant: Variant, embedded: Path | None) -> None:
+    if variant.start is not None:
+        return
+    sites.binaries_of(variant, embedded)
+    limited = variant.iops is not None or variant.disk is not None
+    instance.require(memory=variant.memory is not None, volume=limited)
+    if variant.storage != "volume":
+        layers.require()
+    if variant.network is not None:
+        containers.require(variant)
+
+
+@contextmanager
+def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, Server]]:
+    """The server of every variant, stopped; all that was made for them goes at the end.
+
+    `embedded` is the installation of variants that name none.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(containers.own_network(plan.variants))
+        known: dict[str, Site] = {}
+        made: dict[str, Server] = {}
+        for variant in plan.variants:
+            server = _server(stack, known, variant, embedded)
+            stack.callback(server.stop)
+            made[variant.name] = server
+        yield made
+
+
+def _server(
+    stack: ExitStack, known: dict[str, Site], variant: Variant, embedded: Path | None
+) -> Server:
+    if variant.start is not None:
+        return Commanded(variant)
+    key = sites.key(variant)
+    if key not in known:
+        known[key] = sites.make(stack, variant, embedded)
+    site = known[key]
+    if variant.network is None:
+        return Embedded(variant, site, sites.group(stack, variant, site))
+    container = _container(stack, variant, site)
+    stack.enter_context(guard.command_run(container.removal()))
+    return InContainer(container, site)
+
+
+def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
+    cluster = site.cluster
+    installation = containers.installation_mounts(cluster.binaries)
+    root: Path | None = Path("/")
+    if variant.image == "minimal":
+        directory = Path(
+            stack.enter_context(TemporaryDirectory(prefix="mrtuner-root-", dir="/var/tmp"))
+        )
+        stack.enter_context(guard.directory_removed(directory))
+        program = cluster.binaries.program("postgres")
+        root = containers.minimal_root(directory, program, installation)
+    elif variant.image != "host":
+        root = Path(variant.image) if variant.image.startswith("/") else None
+    return Contained(
+        name=f"mrtuner-{os.getpid()}-{variant.name}",
+        variant=variant,
+        root=root,
+        mounts=[*((path, "ro") for path in installation), (cluster.directory, "rw")],
+        user=cluster.user,
+        port=cluster.port,
+        published=containers.free_port(),
+        capped=site.volume.device if site.volume is not None and instance.unified() else None,
+    )
+
+
+class Embedded:
+    """A variant on a cluster of ours."""
+
+    companions: Sequence[int] = ()
+
+    def __init__(self, variant: Variant, site: Site, group: Path | None) -> None:
+        self.variant, self._site, self.group = variant, site, group
+        self.text = settings_text(variant)
+
+    @property
+    def site(self) -> str:
+        return self._site.key
+
+    @property
+    def dsn(self) -> str:
+        if self.variant.connect == "tcp":
+            return f"{self._site.cluster.dsn(tcp=True)} password={self._site.password}"
+        return self._site.cluster.dsn()
+
+    @property
+    def data(self) -> Path | None:
+        return self._site.cluster.data
+
+    def start(self) -> None:
+        """Put the variant's settings in force by a start; ConnectError with the log's reason."""
+        self._site.configure(self.text)
+        with instance.inside(self.group):
+            self._site.cluster.start()
+        self._site.admit()
+
+    def stop(self) -> None:
+        self._site.cluster.stop()
+
+    def layered(self) -> AbstractContextManager[None]:
+        return _layered(self, self._site, self.variant)
+
+
+class InContainer:
+    """A variant on a cluster of ours whose server runs in a container."""
+
+    def __init__(self, container: Contained, site: Site) -> None:
+        self.container, self._site = container, site
+        self.text = settings_text(container.variant)
+        self.process = Staying(container.variant.name, container.variant.timeout)
+
+    @property
+    def site(self) -> str:
+        return self._site.key
+
+    @property
+    def dsn(self) -> str:
+        if self.container.variant.connect == "socket":
+            return self._site.cluster.dsn()
+        host, port = self.container.address()
+        known = f"host={host} port={port} user=postgres dbname=postgres"
+        return f"{known} password={self._site.password}"
+
+    @property
+    def data(self) -> Path | None:
+        return self._site.cluster.data
+
+    @property
+    def companions(self) -> Sequence[int]:
+        return containers.engine_processes()
+
+    def start(self) -> None:
+        """Run the container and wait for the server; ConnectError with what was said if not."""
+        self._site.configure(self.text)
+        cluster = self._site.cluster
+        words = self.container.command(cluster.binaries.program("postgres"), cluster.data)
+        self.process.start(words, lambda: self.dsn)
+        self._site.admit()
+
+    def stop(self) -> None:
+        """The server's fast shutdown; the container goes with it."""
+        self.process.stop()
+
+    def layered(self) -> AbstractContextManager[None]:
+        return _layered(self, self._site, self.container.variant)
+
+
+@contextmanager
+def _layered(server: Server, site: Site, variant: Variant) -> Iterator[None]:
+    if variant.storage != "layer":
+        yield
+        return
+    server.stop()
+    with site.layered():
+        server.start()
+        try:
+            yield
+        finally:
+            server.stop()
+    server.start()
+
+
+class Commanded:
+    """A server that somebody else's command starts; it keeps its data between two starts."""
+
+    companions: Sequence[int] = ()
+    data: Path | None = None
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.process = Staying(variant.name, variant.timeout)
+
+    @property
+    def site(self) -> str:
+        return f"command {self.variant.name}"
+
+    @property
+    def dsn(self) -> str:
+        return self.variant.dsn or ""
+
+    def start(self) -> None:
+        """Run the command and wait until the server answers; ConnectError if it does not."""
+        self.process.start(shlex.split(self.variant.start or ""), lambda: self.dsn)
+
+    def stop(self) -> None:
+        """By the variant's own command, else by an interrupt; killed if it does not go."""
+        self.process.stop(shlex.split(self.variant.stop) if self.variant.stop else None)
+
+    def layered(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -1,0 +1,196 @@
+"""What forbids a verdict, and what weakens one: each said in a clause of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.bench.plan.model import Cell
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle
+from mrtuner.stats.paired import FEWEST_BLOCKS, Verdict
+from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
+from mrtuner.wording import plural
+
+if TYPE_CHECKING:
+    from mrtuner.bench.verdict.judge import CellVerdict
+
+#: A thread of pgbench that is busy for so much of a run measures itself.
+_SATURATED: Final = 0.9
+#: Between two runs of a block the canary may differ by so much.
+_CANARY: Final = 0.25
+#: With fewer transactions in a run, the halves differ by chance and by where a second ends.
+_FEWEST_FOR_DRIFT: Final = 200
+
+
+def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
+    """Why there can be no verdict: runs that scatter, a load generator at its own limit."""
+    threads = record.plan.by_name[cell.workload].threads(record.plan.threads, cell.clients)
+    for name in (record.plan.baseline.name, variant):
+        runs = record.accepted(cell, name)
+        cv = _scatter(cell, runs)
+        if cv is not None and cv >= CV_REFUSE:
+            yield (
+                f"runs of {name} scatter by {cv * 100:.0f} % (robust CV),"
+                f" limit {CV_REFUSE * 100:.0f} %"
+            )
+        busy = max(
+            (sample.run.client_cpu / (sample.run.wall * threads) for sample in runs), default=0.0
+        )
+        if busy > _SATURATED:
+            yield f"pgbench was busy {busy * 100:.0f} % of the time beside {name}: more threads"
+
+
+def cautions(record: Record, one: CellVerdict) -> Iterator[str]:
+    """What weakens a verdict, or explains why there is none."""
+    yield from _on_the_numbers(one)
+    yield from _on_writing(record, one)
+    yield from _on_the_machine(record, one)
+    yield from _on_repeated_blocks(record, one.cell)
+    for name in (one.baseline, one.variant.name):
+        yield from _on_the_runs(record, one.cell, name)
+    yield from _on_checkpoints(record, one)
+    yield from _on_the_canary(record, one)
+    yield from _on_transactions(record, one.cell)
+
+
+def _on_the_numbers(one: CellVerdict) -> Iterator[str]:
+    seen = one.comparison
+    if one.variant.bound:
+        yield "a bound: it shows what at most could be had, at the price of data; never advice"
+    if seen.pairs < FEWEST_BLOCKS:
+        yield f"{seen.pairs} blocks are few: {FEWEST_BLOCKS} or more make a proof"
+    if seen.disagreement:
+        yield "a second way of reckoning (signed ranks) comes to another verdict"
+    if seen.near_resolution:
+        yield (
+            f"the difference is near the resolution: {seen.pairs} blocks find"
+            f" {seen.mde * 100:.1f} % reliably"
+        )
+    decided_alone = seen.verdict in (Verdict.BETTER, Verdict.WORSE)
+    if one.verdict is Verdict.UNDECIDED and decided_alone and one.p_holm >= ALPHA:
+        yield f"taken alone this cell would be {seen.verdict}; among all of them it is not settled"
+    if one.calibration and one.calibration.false_alarm:
+        yield (
+            "calibration saw a difference between two runs of the same settings: either the one"
+            " time in twenty, or the machine is not fit for measuring"
+        )
+    if one.p99 and one.p99.verdict is Verdict.WORSE:
+        longer = f"{one.p99.ratio:.2f}×"
+        yield f"the slowest hundredth of the transactions takes longer ({longer})"
+
+
+def _on_writing(record: Record, one: CellVerdict) -> Iterator[str]:
+    if record.plan.by_name[one.cell.workload].reads_only:
+        return
+    for name in (one.baseline, one.variant.name):
+        if not covers_a_cycle(record, one.cell, name):
+            timeout = record.settings.get(name, {}).get("checkpoint_timeout", "unknown")
+            yield (
+                f"the window of {record.plan.seconds} s is shorter than a checkpoint cycle of"
+                f" {name} (checkpoint_timeout {timeout} s): write settings cannot be judged from"
+                " this alone"
+            )
+    paid = one.with_checkpoint
+    if paid is not None and paid.verdict != one.comparison.verdict:
+        yield (
+            f"throughput as measured is {one.comparison.verdict} ({one.comparison.ratio:.2f}×),"
+            f" with the checkpoint left behind it is {paid.verdict} ({paid.ratio:.2f}×)"
+        )
+
+
+def _on_the_machine(record: Record, one: CellVerdict) -> Iterator[str]:
+    if record.settings.get(one.baseline, {}).get("fsync") == "off":
+        yield "fsync is off: nothing here holds for a server that keeps its data"
+    if not record.local:
+        yield (
+            "the server runs elsewhere: what disturbed it was not seen, and the network is part"
+            " of every figure"
+        )
+    elif any(sample.foreign is None for sample in record.of(one.cell)):
+        yield "how much CPU others used could not be told here"
+    if record.forced:
+        yield "taken on a busy machine, against advice (--force)"
+
+
+def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
+    runs = record.of(cell)
+    repeated = {(sample.phase, sample.block) for sample in runs if sample.rejected}
+    if repeated:
+        yield f"{_blocks(len(repeated))} disturbed and repeated; the rejected runs are on record"
+    disturbed = {
+        sample.block
+        for sample in runs
+        if sample.phase == "comparison"
+        and not sample.rejected
+        and record.plan.disturbances(sample.steal, sample.foreign)
+    }
+    if disturbed:
+        yield f"{_blocks(len(disturbed))} disturbed again and counted all the same: noisy"
+
+
+def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
+    runs = record.accepted(cell, name)
+    cv = _scatter(cell, runs)
+    if cv is not None and CV_WARN <= cv < CV_REFUSE:
+        yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV)"
+    drifts = [
+        half_run_drift(sample.run.per_second)
+        for sample in runs
+        if sample.run.transactions >= _FEWEST_FOR_DRIFT
+    ]
+    moving = [drift for drift in drifts if drift is not None and abs(drift) > HALF_RUN_DRIFT]
+    if moving:
+        yield (
+            f"{len(moving)} of {len(runs)} runs of {name} were not steady: the second half differed"
+            f" from the first by up to {max(map(abs, moving)) * 100:.0f} %"
+        )
+    unsettled = sum(1 for sample in runs if not sample.settled)
+    if unsettled and not record.plan.standing:
+        yield f"the warm-up of {unsettled} of {len(runs)} runs of {name} is not known to have ended"
+
+
+def _on_checkpoints(record: Record, one: CellVerdict) -> Iterator[str]:
+    first = {sample.block: sample.checkpoints for sample in record.accepted(one.cell, one.baseline)}
+    unlike = [
+        sample.block
+        for sample in record.accepted(one.cell, one.variant.name)
+        if abs(sample.checkpoints - first.get(sample.block, sample.checkpoints)) > 1
+    ]
+    if unlike:
+        blocks = plural(len(unlike), "block")
+        yield f"in {blocks} the numbers of checkpoints met differ by more than one"
+
+
+def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
+    """Over a block, so that the drift of hours is not held against it."""
+    paces: dict[int, list[float]] = {}
+    for name in (one.baseline, one.variant.name):
+        for sample in record.accepted(one.cell, name):
+            paces.setdefault(sample.block, []).append(sample.canary)
+    uneven = sum(1 for pace in paces.values() if max(pace) > min(pace) * (1 + _CANARY))
+    if uneven:
+        blocks = plural(uneven, "block")
+        yield (
+            f"in {blocks} the machine changed its pace by more than {_CANARY * 100:.0f} %:"
+            " the canary, a fixed piece of work, took longer before one run than before another"
+        )
+
+
+def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
+    counted = [sample for name in record.plan.names for sample in record.accepted(cell, name)]
+    failed = sum(sample.run.failed for sample in counted)
+    if failed:
+        yield f"{failed} transactions failed and are not counted"
+    skipped = sum(sample.skipped for sample in record.of(cell))
+    if skipped:
+        yield f"{skipped} transactions were too late and skipped: latencies are those of the rest"
+
+
+def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
+    """Of the throughput; at a given rate that is chance alone."""
+    return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
+
+
+def _blocks(number: int) -> str:
+    return f"{plural(number, 'block')} {'was' if number == 1 else 'were'}"

@@ -1,0 +1,181 @@
+"""What a record shows: each further variant against the first, cell by cell.
+
+At full speed the throughput is judged, at a given rate the latency: there the throughput is what
+was asked for. p values are adjusted for all comparisons that answer one question (Holm). Verdicts
+are computed from the record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mrtuner.bench.plan.model import Cell, Variant
+from mrtuner.bench.record.model import Record
+from mrtuner.bench.verdict import cautions
+from mrtuner.bench.verdict.pairs import (
+    ALPHA,
+    Measure,
+    blocks,
+    calibration_pairs,
+    covers_a_cycle,
+    latency,
+    pairs,
+    throughput,
+    throughput_with_checkpoint,
+)
+from mrtuner.errors import BadValue
+from mrtuner.stats.paired import (
+    FEWEST_PAIRS,
+    Calibration,
+    Comparison,
+    Pair,
+    Verdict,
+    calibrate,
+    compare,
+    holm,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellVerdict:
+    """One variant against the first in one cell.
+
+    `verdict` holds after the adjustment for all comparisons and after the gates. Where runs were
+    too short to pay for their own writing, the truth lies between the throughput as measured and
+    the one with the checkpoint left behind: then both have to agree, else it is undecided.
+    """
+
+    cell: Cell
+    baseline: str
+    variant: Variant
+    measure: str  # throughput, p99 latency, median latency
+    comparison: Comparison  # of the cell alone; ratios are variant / first
+    with_checkpoint: Comparison | None  # None where nothing is written, and at a given rate
+    p99: Comparison | None  # of latency: a ratio below 1 is better; None where nothing was logged
+    calibration: Calibration | None
+    p_holm: float  # p value of `comparison`, adjusted for all
+    verdict: Verdict
+    refused: tuple[str, ...]  # gates that forbid a verdict
+    cautions: tuple[str, ...]
+
+    @property
+    def more_blocks(self) -> int | None:
+        """Blocks still needed, where that would help."""
+        return self.comparison.more_blocks if self.verdict is Verdict.UNDECIDED else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One comparison before the others are known."""
+
+    record: Record
+    cell: Cell
+    variant: Variant
+    measure: str
+    higher_is_better: bool
+    pairs: Sequence[Pair]
+    with_checkpoint: Sequence[Pair] | None
+
+    def compared(self, values: Sequence[Pair], alpha: float = ALPHA) -> Comparison:
+        better = self.higher_is_better
+        return compare(values, delta=self.record.plan.delta, alpha=alpha, higher_is_better=better)
+
+
+def verdicts(record: Record) -> list[CellVerdict]:
+    """Every further variant against the first, in every cell with a finished block of both."""
+    return verdicts_among([record])[0]
+
+
+def verdicts_among(records: Sequence[Record]) -> list[list[CellVerdict]]:
+    """The same for each of several records that answer one question together."""
+    tests = [test for record in records for test in _tests(record)]
+    seen = [test.compared(test.pairs) for test in tests]
+    paid = [test.compared(test.with_checkpoint or test.pairs) for test in tests]
+    adjusted = holm([one.p_value for one in seen])
+    adjusted_paid = holm([one.p_value for one in paid])
+    found: list[tuple[Record, CellVerdict]] = []
+    for number, test in enumerate(tests):
+        verdict = _settled(test, test.pairs, adjusted[number], len(tests))
+        if test.with_checkpoint is not None and not _cycles_covered(test):
+            charged = _settled(test, test.with_checkpoint, adjusted_paid[number], len(tests))
+            verdict = verdict if charged == verdict else Verdict.UNDECIDED
+        made = _cell_verdict(test, seen[number], paid[number], adjusted[number], verdict)
+        found.append((test.record, made))
+    return [[made for of, made in found if of is record] for record in records]
+
+
+def blocks_of(record: Record, one: CellVerdict) -> list[tuple[int, float, float]]:
+    """Each block that counts with the two values that its ratio is made of: number, a, b."""
+    _, read, _ = _judged_by(record, one.cell)
+    labels = (one.baseline, one.variant.name)
+    return [found for found in blocks(record, one.cell, labels, read) if min(found[1:]) > 0]
+
+
+def require_samples(record: Record) -> None:
+    """BadValue for a record without a measured run."""
+    if not record.samples:
+        raise BadValue("nothing was measured in this run", "Go on with it: --resume.")
+
+
+def _tests(record: Record) -> Iterator[_Test]:
+    for cell in record.cells():
+        writes = not record.plan.by_name[cell.workload].reads_only
+        measure, read, higher = _judged_by(record, cell)
+        for variant in record.plan.variants[1:]:
+            labels = (record.plan.baseline.name, variant.name)
+            paid = None
+            if writes and not cell.rate:
+                paid = pairs(record, cell, labels, throughput_with_checkpoint)
+            if found := pairs(record, cell, labels, read):
+                yield _Test(record, cell, variant, measure, higher, found, paid)
+
+
+def _judged_by(record: Record, cell: Cell) -> tuple[str, Measure, bool]:
+    """The measure of a cell: its name, how to read it, whether more is better."""
+    if not cell.rate:
+        return "throughput", throughput, True
+    runs = [sample for sample in record.of(cell) if sample.rejected is None]
+    if all(latency(0.99)(sample) is not None for sample in runs):
+        return "p99 latency", latency(0.99), False
+    return "median latency", latency(0.5), False
+
+
+def _cell_verdict(
+    test: _Test, seen: Comparison, paid: Comparison, p: float, verdict: Verdict
+) -> CellVerdict:
+    record, cell = test.record, test.cell
+    refused = tuple(cautions.refusals(record, cell, test.variant.name))
+    slowest = pairs(record, cell, (record.plan.baseline.name, test.variant.name), latency(0.99))
+    twice = calibration_pairs(record, cell)
+    made = CellVerdict(
+        cell=cell,
+        baseline=record.plan.baseline.name,
+        variant=test.variant,
+        measure=test.measure,
+        comparison=seen,
+        with_checkpoint=None if test.with_checkpoint is None else paid,
+        p99=compare(slowest, delta=record.plan.delta, higher_is_better=False) if slowest else None,
+        calibration=calibrate(twice) if twice else None,
+        p_holm=p,
+        verdict=Verdict.UNDECIDED if refused else verdict,
+        refused=refused,
+        cautions=(),
+    )
+    return replace(made, cautions=tuple(cautions.cautions(record, made)))
+
+
+def _cycles_covered(test: _Test) -> bool:
+    names = (test.record.plan.baseline.name, test.variant.name)
+    return all(covers_a_cycle(test.record, test.cell, name) for name in names)
+
+
+def _settled(test: _Test, values: Sequence[Pair], p: float, tests: int) -> Verdict:
+    """The verdict that holds among so many: Holm for a difference, Bonferroni for equivalence."""
+    strict = test.compared(values, ALPHA / tests)
+    if strict.verdict is Verdict.EQUIVALENT:
+        return Verdict.EQUIVALENT
+    if p >= ALPHA or strict.pairs < FEWEST_PAIRS:
+        return Verdict.UNDECIDED
+    better = (strict.ratio > 1) is test.higher_is_better
+    return Verdict.BETTER if better else Verdict.WORSE

@@ -1,0 +1,80 @@
+"""What a comparison rests on: the blocks that count, and whether their runs paid for their writing.
+
+A run that writes leaves dirty pages behind. Unless it lasts for a whole checkpoint cycle, the
+checkpoint that somebody has to wait for later is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mrtuner.bench.plan.cells import again
+from mrtuner.bench.plan.model import Cell, Phase
+from mrtuner.bench.record.model import Record, Sample
+from mrtuner.stats.paired import Pair
+
+Measure = Callable[[Sample], float | None]
+#: From this p value on, after its adjustment, a difference may be chance.
+ALPHA: Final = 0.05
+#: A run that spans one checkpoint may have met it anywhere; two make a whole cycle between them.
+_CHECKPOINTS_OF_A_CYCLE: Final = 2
+
+
+def blocks(
+    record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
+) -> Iterator[tuple[int, float, float]]:
+    """Each block that counts, with the values of both labels; one that lacks one is left out."""
+    first, second = (
+        {sample.block: read(sample) for sample in record.accepted(cell, label, phase)}
+        for label in labels
+    )
+    for block in sorted(first.keys() & second.keys()):
+        a, b = first[block], second[block]
+        if a is not None and b is not None:
+            yield block, a, b
+
+
+def pairs(
+    record: Record, cell: Cell, labels: tuple[str, str], read: Measure, phase: Phase = "comparison"
+) -> list[Pair]:
+    """The values of those blocks that have a ratio: both lie above zero.
+
+    pgbench looks at its clock once for each turn of a client, so an answer that is there at once
+    takes no time by it.
+    """
+    found = blocks(record, cell, labels, read, phase)
+    return [(a, b) for _, a, b in found if a > 0 and b > 0]
+
+
+def calibration_pairs(record: Record, cell: Cell) -> list[Pair]:
+    """The throughput of the first variant, measured twice in each block of calibration."""
+    name = record.plan.baseline.name
+    return pairs(record, cell, (name, again(name)), throughput, "calibration")
+
+
+def throughput(sample: Sample) -> float:
+    """Transactions a second."""
+    return sample.run.tps
+
+
+def throughput_with_checkpoint(sample: Sample) -> float:
+    """Transactions a second, had the run waited for the checkpoint that it left behind."""
+    return sample.tps_with_checkpoint
+
+
+def latency(share: float) -> Measure:
+    """A percentile [µs] of the times of single transactions; None where too few were logged."""
+    return lambda sample: sample.times.percentile(share)
+
+
+def covers_a_cycle(record: Record, cell: Cell, variant: str) -> bool:
+    """Whether every run of a variant lasted for a checkpoint cycle of that variant.
+
+    By the clock (checkpoint_timeout), or because WAL volume started two checkpoints in each run.
+    """
+    timeout = int(record.settings.get(variant, {}).get("checkpoint_timeout", "0"))
+    if record.plan.seconds >= timeout > 0:
+        return True
+    runs = record.accepted(cell, variant)
+    return bool(runs) and all(sample.checkpoints >= _CHECKPOINTS_OF_A_CYCLE for sample in runs)

@@ -1,0 +1,66 @@
+"""The AWS command line: a shell script that creates and fills a group, 20 parameters per call.
+
+Parameters are given as JSON: the shorthand ``ParameterName=…,ParameterValue=…`` cannot express
+the braces and commas of a formula. Source: AWS CLI reference, rds modify-db-parameter-group; shape
+ModifyDBParameterGroupMessage (20 parameters at most).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comments
+
+#: Source: ModifyDBParameterGroupMessage.
+BATCH: Final = 20
+_NOTES: Final = (
+    "Every call is taken whole or refused whole, and the calls are not atomic with one another. "
+    "rdstune apply keeps a journal and the way back.",
+    "Give the group to an instance: aws rds modify-db-instance --db-instance-identifier INSTANCE "
+    "--db-parameter-group-name GROUP. All values then wait for a reboot.",
+)
+
+
+def write(group: Group) -> str:
+    """Return a script for sh that stops at the first call that fails."""
+    kind = "db-cluster" if group.cluster else "db"
+    named = f"--{kind}-parameter-group-name {shlex.quote(group.name)}"
+    parts = [
+        f"#!/bin/sh\n{comments((*group.notes, *_NOTES))}set -eu\nexport AWS_PAGER=\n",
+        f"aws rds describe-{kind}-parameter-groups {named} >/dev/null 2>&1 ||\n"
+        f"aws rds create-{kind}-parameter-group {named} \\\n"
+        f"  --db-parameter-group-family {shlex.quote(group.family)} \\\n"
+        f"  --description {shlex.quote(group.description)}\n",
+        *(_call(kind, named, batch) for batch in _batches(group.lines)),
+    ]
+    return "\n".join(parts)
+
+
+def _batches(lines: Sequence[GroupLine]) -> Iterator[Sequence[GroupLine]]:
+    return (lines[at : at + BATCH] for at in range(0, len(lines), BATCH))
+
+
+def _call(kind: str, named: str, batch: Sequence[GroupLine]) -> str:
+    reasons = "".join(f"# {line.name}: {line.reason}\n" for line in batch if line.reason)
+    rows = ",\n".join(json.dumps(_parameter(line), ensure_ascii=False) for line in batch)
+    return (
+        f"{reasons}"
+        f"aws rds modify-{kind}-parameter-group {named} \\\n"
+        f"  --parameters {shlex.quote(f'[{chr(10)}{rows}{chr(10)}]')}\n"
+    )
+
+
+def _parameter(line: GroupLine) -> dict[str, str]:
+    return {
+        "ParameterName": line.name,
+        "ParameterValue": line.value,
+        "ApplyMethod": line.method,
+    }
+
+
+FORMAT = GroupFormat(
+    name="aws-cli", summary="AWS CLI: a script of create and modify calls", write=write
+)
