@@ -19,6 +19,7 @@ import click
 from docs.generate_bench import containers_page, containers_picture, cpu_pictures
 from docs.generate_classes import classes_page
 from docs.generate_failover import lab_picture, measured_page, measured_picture
+from docs.generate_json import json_page, schemas
 
 import mrtuner
 from mrtuner import cli, errors, formats
@@ -71,13 +72,16 @@ def pages() -> dict[Path, str]:
         "reference/cli.md": cli_page(),
         "reference/formats.md": formats_page(),
         "reference/errors.md": errors_page(),
+        "reference/json.md": json_page(),
         "reference/catalog.md": catalog_page(),
         "reference/instance-classes.md": classes_page(),
         "reference/failover-measured.md": measured_page(),
         "reference/containers-measured.md": containers_page(),
         "comparison.md": comparison_page(),
     }
-    return {DOCS / name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
+    texts = {name: HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
+    texts |= {f"reference/schemas/{name}": text for name, text in schemas().items()}
+    return {DOCS / name: text for name, text in texts.items()}
 
 
 def pictures() -> dict[Path, str]:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
-from docs_pages import DOCS
+from docs_pages import DOCS, generator
 
 import mrtuner
 from mrtuner.bench.record.model import Sample
@@ -65,6 +66,25 @@ def test_every_key_of_a_tuning_is_described(embedded: Cluster, tmp_path: Path) -
     live = output("tune", embedded.dsn(), "--json", state=tmp_path)
     assert machine["schema"] == live["schema"] == "mrtuner.tune/1"
     assert {*keys(machine), *keys(live)} - described("mrtuner.tune/1") == set()
+
+
+def schema_of(name: str) -> Any:
+    return json.loads((DOCS / "reference" / "schemas" / name).read_text(encoding="utf-8"))
+
+
+def test_a_tuning_satisfies_its_schema() -> None:
+    machine = mrtuner.tune(memory="16GB", cpus=4, connections=600).to_dict()
+    jsonschema.validate(machine, schema_of("mrtuner.tune-1.json"))
+    with pytest.raises(jsonschema.ValidationError, match="eighteen"):
+        jsonschema.validate(machine | {"postgres": "eighteen"}, schema_of("mrtuner.tune-1.json"))
+
+
+def test_every_field_that_is_declared_has_a_meaning() -> None:
+    """The page says "the kind of document and its version" where a field has no words."""
+    lines = generator().pages()[DOCS / "reference" / "json.md"].splitlines()
+    silent = [line for line in lines if line.endswith("and its version |")]
+    assert silent
+    assert all(line.startswith("| `schema` |") for line in silent)
 
 
 def test_every_key_of_plans_is_described() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import terminal
-from mrtuner.errors import BadValue, MrTunerError, Refused
+from mrtuner.errors import MrTunerError, Refused
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -54,19 +54,13 @@ def wanted_in(path: Path) -> list[Wanted]:
 
 
 def _advised(text: str) -> dict[str, str]:
-    import json
+    from mrtuner.documents import read
+    from mrtuner.tuning.document import TuneDocument
 
-    try:
-        advice = json.loads(text)["advice"]
-        return {
-            item["name"]: item["value"]
-            for item in advice
-            if item["verdict"] == "change" and not item["suggestion"]
-        }
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadValue(
-            "the JSON is not an advice of mrtuner tune", "Write it with mrtuner tune --json."
-        ) from error
+    advice = read(text, TuneDocument).advice
+    return {
+        item.name: item.value for item in advice if item.verdict == "change" and not item.suggestion
+    }
 
 
 def fits(tuning: Tuning) -> Callable[[Mapping[str, str]], bool]:

@@ -20,6 +20,7 @@ from mrtuner.escape import printable, printable_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mrtuner.documents import Document
     from mrtuner.present.text import Look
 
 #: Where nobody looks at a terminal, lines are this wide, the same everywhere.
@@ -53,15 +54,19 @@ def print_error(message: str, hint: str | None) -> None:
         print_note(f"{paint('HINT:', 'heading')} {hint}")
 
 
-def document(data: dict[str, Any]) -> None:
+def document(data: Document | dict[str, Any]) -> None:
     """One JSON document on stdout."""
     click.echo(as_json(data), nl=False)
 
 
-def as_json(data: dict[str, Any]) -> str:
+def as_json(data: Document | dict[str, Any]) -> str:
     """The text of a document."""
     import json
 
+    if not isinstance(data, dict):
+        from mrtuner.documents import as_builtins
+
+        data = as_builtins(data)
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return printable_json(text)
 

@@ -122,8 +122,9 @@ def _written(
     tuning: Tuning, form: str, everything: bool, output: Path | None, found: Plans | None
 ) -> str:
     if form == "json":
-        with_plans = {"plans": found.to_dict()} if found else {}
-        return terminal.as_json(tuning.to_dict() | with_plans)
+        from mrtuner.tuning.document import tune_document
+
+        return terminal.as_json(tune_document(tuning, found))
     if form != "text":
         _tell_assumed(tuning, form)
         return tuning.as_(form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mrtuner.catalog import Parameter
 from mrtuner.facts import Missing
@@ -19,8 +19,6 @@ from mrtuner.units import MiB, memory_unit, pretty_bytes
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.model import Server
-
-SCHEMA: Final = "mrtuner.tune/1"
 
 
 class Level(StrEnum):
@@ -144,24 +142,11 @@ class Advice:
         return "" if value is None else self.parameter.show(value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for --json."""
-        return {
-            "name": self.name,
-            "area": self.rule.area,
-            "verdict": type(self.verdict).__name__.lower(),
-            "now": self.current,
-            "origin": self.origin,
-            "value": self.value,
-            "unit": self.parameter.unit,
-            "suggestion": self.rule.suggestion,
-            "written": self.written,
-            "reason": self.reason,
-            "formula": self.formula,
-            "basis": str(self.basis),
-            "source": self.rule.source,
-            "risk": self.rule.risk,
-            "restart": self.parameter.restart,
-        }
+        """Plain data, an entry of the document."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.tuning.document import entry
+
+        return as_builtins(entry(self))
 
 
 def _count(number: int) -> str:
@@ -281,55 +266,8 @@ class Tuning(Mapping[str, Advice]):
         return self.as_("sql")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for --json; see docs/reference/json.md for the schema."""
-        return {
-            "schema": SCHEMA,
-            "postgres": self.situation.major,
-            "workload": str(self.situation.workload),
-            "live": self.situation.live,
-            "given": [
-                {"name": item.name, "value": item.value, "source": item.source}
-                for item in self.given
-            ],
-            "advice": [item.to_dict() for item in self.advice.values()],
-            "budget": _budget(self.budget),
-            "recovery": _recovery(self.recovery),
-            "notices": [{"level": str(item.level), "text": item.text} for item in self.notices],
-            "steps": [
-                {
-                    "purpose": item.purpose,
-                    "commands": list(item.commands),
-                    "now": item.now,
-                    "risk": item.risk,
-                }
-                for item in self.steps
-            ],
-            "missing": [
-                {"name": item.name, "why": item.why, "supply": item.supply} for item in self.missing
-            ],
-        }
+        """Plain data for --json, as `mrtuner.tuning.document` describes it."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.tuning.document import tune_document
 
-
-def _budget(budget: Budget | None) -> dict[str, Any] | None:
-    if budget is None:
-        return None
-    return {
-        "memory": budget.memory,
-        "ceiling": budget.ceiling,
-        "total": budget.total,
-        "parts": [
-            {"name": part.name, "bytes": part.size, "how": part.how} for part in budget.parts
-        ],
-    }
-
-
-def _recovery(recovery: Recovery | None) -> dict[str, Any] | None:
-    if recovery is None:
-        return None
-    return {
-        "wal_bytes": recovery.wal,
-        "seconds_fast": round(recovery.fast),
-        "seconds_slow": round(recovery.slow),
-        "how": recovery.how,
-        "pace": recovery.pace,
-    }
+        return as_builtins(tune_document(self))

@@ -140,40 +140,10 @@ class Plans:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for --json."""
-        return {
-            "asked": self.asked,
-            "explained": self.explained,
-            "unchanged": self.unchanged,
-            "settings": [
-                {"name": name, "before": before, "after": after}
-                for name, before, after in self.settings
-            ],
-            "left_out": list(self.left_out),
-            "changed": [_changed_document(one) for one in self.changed],
-            "not_explained": [
-                {"id": str(one.statement.id), "text": one.statement.text, "why": one.why}
-                for one in self.not_explained
-            ],
-        }
+        from mrtuner.documents import as_builtins
+        from mrtuner.tuning.document import query_plans
 
-
-def _changed_document(one: ChangedPlan) -> dict[str, Any]:
-    return {
-        "id": str(one.statement.id),
-        "text": one.statement.text,
-        "role": one.statement.role,
-        "calls": one.statement.calls,
-        "seconds": one.statement.seconds,
-        "verdict": str(one.verdict),
-        "warning": one.warning,
-        "before": {"plan": list(one.before.lines), "cost": one.before.cost},
-        "after": {"plan": list(one.after.lines), "cost": one.after.cost},
-        "by": list(one.by),
-        "also": list(one.also),
-        "limits": one.limits,
-        "believed_now": one.believed_now,
-        "believed_then": one.believed_then,
-    }
+        return as_builtins(query_plans(self))
 
 
 def compare(dsn: str, number: int, advised: Mapping[str, str]) -> Plans:

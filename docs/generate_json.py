@@ -1,0 +1,127 @@
+"""The page of JSON documents and their JSON Schemas, from the declarations in the code."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mrtuner.documents import Document, kinds, tag
+
+INTRODUCTION: Final = Path(__file__).with_name("json.in")
+_PLAIN: Final = {
+    "string": "text",
+    "number": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
+def json_page() -> Iterator[str]:
+    """Yield the introduction, then one section for each document."""
+    yield from INTRODUCTION.read_text(encoding="utf-8").splitlines()
+    for kind in kinds():
+        yield from section(kind)
+
+
+def schemas() -> dict[str, str]:
+    """Return the JSON Schema of each document, by file name."""
+    return {
+        f"{tag(kind).replace('/', '-')}.json": json.dumps(schema(kind), indent=1) + "\n"
+        for kind in kinds()
+    }
+
+
+def schema(kind: type[Document]) -> dict[str, Any]:
+    """Return one JSON Schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": tag(kind),
+        **msgspec.json.schema(kind),
+    }
+
+
+def section(kind: type[Document]) -> Iterator[str]:
+    """Yield what a document consists of: its own fields, then each part that they name."""
+    parts = msgspec.json.schema(kind)["$defs"]
+    yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
+    yield from fields(parts, kind.__name__)
+    for name in reachable(parts, kind.__name__):
+        yield from (
+            "",
+            f"**{words(name)}.** {' '.join(paragraphs(parts[name].get('description')))}",
+        )
+        yield ""
+        yield from fields(parts, name)
+
+
+def fields(parts: dict[str, Any], name: str) -> Iterator[str]:
+    """Yield the table of one part."""
+    yield "| Field | Type | Meaning |"
+    yield "|:--|:--|:--|"
+    for field, told in parts[name]["properties"].items():
+        meaning = told.get("description", "the kind of document and its version")
+        yield f"| `{field}` | {type_of(told, parts)} | {meaning} |"
+
+
+def type_of(told: dict[str, Any], parts: dict[str, Any]) -> str:
+    """Return the type of a field in words: ``list of entry``, ``integer or null``."""
+    match told:
+        case {"anyOf": several}:
+            return " or ".join(type_of(one, parts) for one in several)
+        case {"$ref": str(address)}:
+            name = address.rpartition("/")[2]
+            return alternatives(parts[name]) if "enum" in parts[name] else words(name).lower()
+        case {"enum": _}:
+            return alternatives(told)
+        case _:
+            return container(told, parts) or _PLAIN.get(told.get("type", ""), "any")
+
+
+def container(told: dict[str, Any], parts: dict[str, Any]) -> str | None:
+    """Return the type of a list or an object in words, None for anything else."""
+    match told:
+        case {"type": "array", "prefixItems": items}:
+            return f"[{', '.join(type_of(one, parts) for one in items)}]"
+        case {"type": "array", "items": dict(item)}:
+            return f"list of {type_of(item, parts)}"
+        case {"type": "object", "additionalProperties": dict(value)}:
+            return f"object of {type_of(value, parts)}"
+        case {"type": "object"}:
+            return "object"
+    return None
+
+
+def alternatives(told: dict[str, Any]) -> str:
+    """Return the values of an enumeration."""
+    return ", ".join(f"`{one}`" for one in told["enum"])
+
+
+def reachable(parts: dict[str, Any], start: str) -> list[str]:
+    """Return the parts that a document uses, in the order in which its fields name them."""
+    found: list[str] = []
+
+    def visit(name: str) -> None:
+        for below in re.findall(r"\"#/\$defs/(\w+)\"", json.dumps(parts[name])):
+            if below not in found and below != start and "properties" in parts[below]:
+                found.append(below)
+                visit(below)
+
+    visit(start)
+    return found
+
+
+def words(name: str) -> str:
+    """``BudgetPart`` as ``Budget part``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+
+
+def paragraphs(text: str | None) -> list[str]:
+    """Return a docstring as lines."""
+    return inspect.cleandoc(text or "").splitlines()
