@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -66,3 +67,30 @@ def test_a_pid_that_only_looks_like_our_backend_is_not_taken_for_it(tmp_path: Pa
 def test_the_postmaster_of_a_real_backend_is_found(embedded: Cluster) -> None:
     with psycopg.connect(embedded.dsn()) as connection:
         assert postmaster_of(connection.info.backend_pid) == embedded.pid
+
+
+#: Forks children that burn CPU and end, one after another, as backends do.
+POSTMASTER = """
+import os, time
+while True:
+    child = os.fork()
+    if child == 0:
+        until = time.process_time() + 0.05
+        while time.process_time() < until:
+            pass
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_backend_that_ends_while_we_look_is_not_forgotten() -> None:
+    """CPU time never falls; it did when a child was reaped between two of the files."""
+    with subprocess.Popen([sys.executable, "-c", POSTMASTER]) as parent:
+        try:
+            seen = [read(parent.pid) for _ in range(300)]
+        finally:
+            parent.kill()
+    used = [reading.server for reading in seen if reading and reading.server is not None]
+    assert len(used) == 300
+    assert used[-1] > used[0]
+    assert used == sorted(used)

@@ -17,6 +17,7 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _CANARY_ROUNDS: Final = 50_000  # some 30 ms
+_TRIES: Final = 20  # to read a server whose backends end all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,16 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
     """The postmaster, its living children, those it has buried, and its companions."""
     if postmaster is None:
         return None
-    main = _process(proc / str(postmaster))
+    main, living = _process(proc / str(postmaster)), 0
+    for _ in range(_TRIES):
+        before = main
+        living = sum(child.used for child in _children(postmaster, proc))
+        main = _process(proc / str(postmaster))
+        # A backend that was reaped meanwhile may count neither as living nor as reaped.
+        if main is None or before is None or main.reaped == before.reaped:
+            break
     if main is None:
         return None
-    living = sum(child.used for child in _children(postmaster, proc))
     beside = sum(cpu_of(pid, proc) for pid in companions)
     return (main.used + main.reaped + living) / _ticks() + beside
 
