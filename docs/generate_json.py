@@ -12,7 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from mrtuner.documents import Document, kinds, tag
+from mrtuner.inputs import MACHINE, Choice, MachineInputs
 
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 INTRODUCTION: Final = Path(__file__).with_name("json.in")
 _PLAIN: Final = {
     "string": "text",
@@ -24,8 +26,12 @@ _PLAIN: Final = {
 
 
 def json_page() -> Iterator[str]:
-    """Yield the introduction, then one section for each document."""
+    """Yield the introduction, the inputs, then one section for each document."""
     yield from INTRODUCTION.read_text(encoding="utf-8").splitlines()
+    yield from ("", "## Inputs", "")
+    yield "What `mrtuner.tune` and the options of `tune`, `apply` and `prove` accept; as a JSON"
+    yield "Schema: [inputs.json](schemas/inputs.json)."
+    yield from ("", *inputs_table())
     for kind in kinds():
         yield from section(kind)
 
@@ -35,13 +41,41 @@ def schemas() -> dict[str, str]:
     return {
         f"{tag(kind).replace('/', '-')}.json": json.dumps(schema(kind), indent=1) + "\n"
         for kind in kinds()
+    } | {"inputs.json": json.dumps(inputs_schema(), indent=1) + "\n"}
+
+
+def inputs_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what `mrtuner.tune` can be told."""
+    return {
+        "$schema": DRAFT,
+        "title": "MachineInputs",
+        "description": MachineInputs.__doc__,
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            name: {"description": f"{declared.help}.", **declared.schema()}
+            for name, declared in MACHINE.items()
+        },
     }
+
+
+def inputs_table() -> Iterator[str]:
+    """Yield the inputs of a machine: argument, option, what is accepted."""
+    yield "| Argument | Option | Meaning |"
+    yield "|:--|:--|:--|"
+    for name, declared in MACHINE.items():
+        flag = declared.flag or name.replace("_", "-")
+        default = f" Default: {declared.default}." if declared.default else ""
+        words = f": {', '.join(declared.words)}" if isinstance(declared, Choice) else ""
+        yield f"| `{name}` | `--{flag} {declared.metavar}`".rstrip() + (
+            f" | {declared.help}{words}.{default} |"
+        )
 
 
 def schema(kind: type[Document]) -> dict[str, Any]:
     """Return one JSON Schema."""
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DRAFT,
         "title": tag(kind),
         **msgspec.json.schema(kind),
     }

@@ -87,6 +87,19 @@ def parse_duration(text: str | float) -> float:
     return seconds
 
 
+def parse_share(text: str) -> float:
+    """Parse a part of one: ``90%`` or ``0.9``; a number without % is taken as it stands.
+
+    >>> parse_share("90%") == parse_share("0.9") == 0.9
+    True
+    """
+    stripped = text.strip()
+    try:
+        return float(stripped.removesuffix("%")) / (100 if stripped.endswith("%") else 1)
+    except ValueError:
+        raise BadValue(f"{text!r} is not a share", "Give a share such as 3% or 0.03.") from None
+
+
 def pretty_duration(seconds: float) -> str:
     """Return a time for people, in the largest unit that gives two or more: ``90 s``, ``15 min``.
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host import Storage, probe
+from mrtuner.host import probe
+from mrtuner.inputs import Storage
 
 PCI = "/sys/devices/pci0000:00/0000:00:1f.0"
 

@@ -14,12 +14,12 @@ import boto3
 import pytest
 
 from mrtuner.catalog import Value
+from mrtuner.inputs import Workload
 from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed, audit
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.operations import OPERATIONS
 from mrtuner.rds.live.assessment import far
-from mrtuner.tuning.situation import Workload
 from mrtuner.units import GiB
 
 HERE = "eu-west-1"

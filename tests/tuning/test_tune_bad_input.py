@@ -58,9 +58,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"cpus": "4"}, "cpus '4' is not a whole number", "Give one from 1 to 4096."),
     ({"connections": 1e2}, "connections 100.0 is not a whole number", "Give one from 1"),
     # words
-    ({"workload": "oltpp"}, "unknown workload 'oltpp'", "Use one of web, oltp, olap, mixed,"),
-    ({"workload": ""}, "unknown workload ''", "Use one of web, oltp, olap, mixed, desktop."),
-    ({"storage": "floppy"}, "unknown storage 'floppy'", "Use one of hdd, ssd, nvme, ebs,"),
+    ({"workload": "oltpp"}, "workload cannot be 'oltpp'", "Use one of web, oltp, olap, mixed,"),
+    ({"workload": ""}, "workload cannot be ''", "Use one of web, oltp, olap, mixed, desktop."),
+    ({"storage": "floppy"}, "storage cannot be 'floppy'", "Use one of hdd, ssd, nvme, ebs,"),
     # shares
     ({"ceiling": 0}, "ceiling 0 is not a share", "Give a share from 0.1 to 1."),
     ({"ceiling": 0.09}, "ceiling 0.09 is not a share", "Give a share from 0.1 to 1."),

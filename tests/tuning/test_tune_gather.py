@@ -9,7 +9,8 @@ import pytest
 
 from mrtuner.errors import UsageError
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.model import Host, Storage
+from mrtuner.host.model import Host
+from mrtuner.inputs import Storage
 from mrtuner.postgres.model import Activity, Override, Platform, Relation, Server, Setting, Slru
 from mrtuner.tuning import gather, tune_server
 from mrtuner.tuning.situation import (

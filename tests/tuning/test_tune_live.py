@@ -14,12 +14,12 @@ import pytest
 
 import mrtuner
 from mrtuner.errors import DoesNotFit, UsageError
+from mrtuner.inputs import Workload
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read, watch
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags
-from mrtuner.tuning.situation import Workload
 from servers import sql
 
 pytestmark = pytest.mark.timed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from test_tune_rules_live import HOUR, advised, answer, live
 
+from mrtuner.inputs import Workload
 from mrtuner.tuning.situation import (
     BufferWrites,
     DeadRows,
@@ -15,7 +16,6 @@ from mrtuner.tuning.situation import (
     JitTime,
     ParallelWorkers,
     Slrus,
-    Workload,
 )
 
 # --- autovacuum

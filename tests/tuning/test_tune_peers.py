@@ -115,7 +115,7 @@ def test_pgconfig_the_case_of_a_storage_does_not_matter(storage: str, reads: int
 
 
 def test_pgconfig_an_unknown_storage_is_an_error_not_a_disk() -> None:
-    with pytest.raises(BadValue, match="unknown storage 'floppy'"):
+    with pytest.raises(BadValue, match="storage cannot be 'floppy'"):
         machine(storage="floppy")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mrtuner.catalog import parameters
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning import notices
 from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.recovery import replay
@@ -30,7 +30,6 @@ from mrtuner.tuning.situation import (
     Throughput,
     Wal,
     WalDisk,
-    Workload,
 )
 from mrtuner.units import Bytes
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mrtuner.catalog.load import MAJORS, Span, lifespans, parameter, table
+from mrtuner.catalog.load import Span, lifespans, parameter, table
 from mrtuner.errors import BadValue
+from mrtuner.inputs import MAJORS
 
 #: Field of a span → its name in a sentence.
 _WORDS = {

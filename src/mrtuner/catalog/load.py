@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.catalog.parameter import Parameter
 from mrtuner.errors import BadValue
-
-MAJORS: Final = (13, 14, 15, 16, 17, 18, 19)
+from mrtuner.inputs import MAJORS
 
 #: One span, complete: since, until, vartype, unit, context, min, max, enum, build, default.
 Span = dict[str, Any]

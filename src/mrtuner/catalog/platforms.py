@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mrtuner.catalog.families import FamilyParameter
-from mrtuner.catalog.load import MAJORS, parameters, table
+from mrtuner.catalog.load import parameters, table
 from mrtuner.catalog.parameter import Parameter
 from mrtuner.errors import BadValue
+from mrtuner.inputs import MAJORS
 
 FILE: Final = "platforms.json"
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from mrtuner.cli.group import Command
 from mrtuner.cli.terminal import print_note
 from mrtuner.errors import UsageError
-
-if TYPE_CHECKING:
-    from mrtuner.units import Bytes
+from mrtuner.inputs import MACHINE, Choice, Input, Switch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-STORAGES: Final = ("hdd", "ssd", "nvme", "ebs", "network", "overlay")
-WORKLOADS: Final = ("web", "oltp", "olap", "mixed", "desktop")
-#: Sessions of applications: max_connections may be 262,143 with what is reserved.
-CONNECTIONS: Final = click.IntRange(1, 260_000)
 
 
 class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -32,11 +26,13 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """The share as a number; a value without a % sign is taken as it stands."""
-        text = str(value).strip()
+        from mrtuner.errors import BadValue
+        from mrtuner.units import parse_share
+
         try:
-            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            self.fail(f"{text!r} is not a share such as 3% or 0.03", param, ctx)
+            return parse_share(str(value))
+        except BadValue as error:
+            self.fail(f"{error.message} such as 3% or 0.03", param, ctx)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -60,101 +56,75 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         return seconds
 
 
-def machine_options(function: Function) -> Function:
-    """What `mrtuner.tune` can be told of a machine; the names are its arguments."""
-    for option in reversed(_MACHINE):
-        function = option(function)
-    return function
+class Declared(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A value as `mrtuner.inputs` declares it; a bad one is refused in the words of the library."""
+
+    def __init__(self, flag: str, declared: Input) -> None:
+        self.flag, self.declared = flag, declared
+        self.name = declared.metavar
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> Any:
+        """Return the value as the rules use it."""
+        if isinstance(value, str):
+            value = self.declared.parse(self.flag, value)
+        return self.declared.check(self.flag, value)
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the words of a choice that begin like this."""
+        words = self.declared.words if isinstance(self.declared, Choice) else ()
+        return [CompletionItem(str(word)) for word in words if word.startswith(incomplete)]
 
 
-_MACHINE: Final = (
-    click.option(
-        "--workload",
-        metavar="KIND",
-        help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
-    ),
-    click.option("--memory", metavar="SIZE", help="Memory PostgreSQL may use, such as 16GB."),
-    click.option("--cpus", type=int, metavar="N", help="Number of CPUs PostgreSQL may use."),
-    click.option(
-        "--storage", metavar="KIND", help=f"Kind of storage: one of {', '.join(STORAGES)}."
-    ),
-    click.option("--disk", metavar="SIZE", help="Size of the volume of the data directory."),
-    click.option(
-        "--wal-disk", metavar="SIZE", help="Size of the volume that pg_wal has to itself."
-    ),
-    click.option("--iops", type=int, metavar="N", help="I/O operations per second of the volume."),
-    click.option(
-        "--throughput",
-        metavar="SIZE",
-        help="Throughput of the volume in bytes per second, such as 125MB.",
-    ),
-    click.option("--data", metavar="SIZE", help="Size of all databases together."),
-    click.option(
-        "--connections",
-        type=int,
-        metavar="N",
-        help="Number of application sessions; what the server reserves comes on top.",
-    ),
-    click.option(
-        "--active",
-        type=int,
-        metavar="N",
-        help="Number of sessions that run a statement at the same time.  [default: all may]",
-    ),
-    click.option(
-        "--huge-pages",
-        is_flag=True,
-        default=None,
-        help="Huge pages are, or will be, reserved for shared memory.",
-    ),
-    click.option(
-        "--rto",
-        type=Duration(),
-        metavar="TIME",
-        help="Longest crash recovery allowed, such as 60s; it bounds max_wal_size.",
-    ),
-    click.option("--pg", "postgres", type=int, metavar="MAJOR", help="PostgreSQL version, 13-19."),
-    click.option(
-        "--ceiling",
-        type=Share(),
-        metavar="SHARE",
-        help="Largest share of memory that the worst case may use.  [default: 90%]",
-    ),
-)
+def stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Several options as one decorator, listed by --help in this order."""
 
-_GROUP: Final = (
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def declared_option(
+    argument: str, name: str | None = None, **more: Any
+) -> Callable[[Function], Function]:
+    """The option for an input of a machine; `name` is the function's argument if another."""
+    declared = MACHINE[argument]
+    flag = f"--{declared.flag or argument.replace('_', '-')}"
+    if isinstance(declared, Switch):
+        kind: dict[str, Any] = {"is_flag": True, "default": None}
+    else:
+        kind = {"type": Declared(flag, declared), "metavar": declared.metavar}
+    return click.option(flag, name or argument, **kind, **({"help": _help(declared)} | more))
+
+
+def _help(declared: Input) -> str:
+    words = f": one of {', '.join(declared.words)}" if isinstance(declared, Choice) else ""
+    default = f"  [default: {declared.default}]" if declared.default else ""
+    return f"{declared.help}{words}.{default}"
+
+
+#: What `mrtuner.tune` can be told of a machine; the names are its arguments.
+machine_options = stacked(*(declared_option(argument) for argument in MACHINE))
+#: What a parameter group is designed for; the names are those of `rds.group.design`.
+group_options = stacked(
     click.option("--class", "class_name", required=True, metavar="CLASS",
                  help="Instance class, such as db.r6g.xlarge."),
     click.option(
         "--family", "family_name", required=True, metavar="FAMILY",
         help="Parameter group family, such as postgres17 or aurora-postgresql16.",
     ),
-    click.option(
-        "--workload", type=click.Choice(WORKLOADS), metavar="KIND",
-        help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
-    ),
-    click.option("--connections", type=CONNECTIONS, metavar="N",
-                 help="Number of application sessions; what the server reserves comes on top."),
-    click.option(
-        "--disk", "storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"
-    ),
+    declared_option("workload"),
+    declared_option("connections"),
+    declared_option("disk", "storage", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",
                  help="Smallest class that the group has to fit.  [default: every class]"),
 )  # fmt: skip
-
-
-def group_options(function: Function) -> Function:
-    """What a parameter group is designed for; the names are those of `rds.group.design`."""
-    for option in reversed(_GROUP):
-        function = option(function)
-    return function
-
-
-def size(text: str | None) -> Bytes | None:
-    """A size as a person writes it, in bytes."""
-    from mrtuner.units import parse_bytes
-
-    return None if text is None else parse_bytes(text)
 
 
 json_option = click.option(

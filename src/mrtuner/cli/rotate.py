@@ -53,16 +53,8 @@ _UNUSED: Final = (
 )
 
 
-def _shared(function: Function) -> Function:
-    for option in reversed(_SHARED):
-        function = option(function)
-    return function
-
-
-def _shared_by_verb(function: Function) -> Function:
-    for option in (*reversed(_UNUSED), *reversed(_SHARED)):
-        function = option(function)
-    return function
+_shared = options.stacked(*_SHARED)
+_shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 
 
 @options.command("rotate")

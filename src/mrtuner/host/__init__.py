@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mrtuner.host.model import Host, HugePages, Storage
+from mrtuner.host.model import Host, HugePages
 
-__all__ = ["Host", "HugePages", "Storage", "probe"]
+__all__ = ["Host", "HugePages", "probe"]
 
 
 def probe(

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mrtuner.facts import Fact, Missing
+from mrtuner.inputs import Storage
 from mrtuner.units import Bytes
-
-
-class Storage(StrEnum):
-    """Kinds of storage that need different settings."""
-
-    HDD = "hdd"
-    SSD = "ssd"
-    NVME = "nvme"
-    EBS = "ebs"  # Amazon's network block storage, whatever driver presents it
-    NETWORK = "network"  # NFS, Ceph, iSCSI and other volumes behind a network
-    OVERLAY = "overlay"  # a container's image layer: no place for data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.model import Storage
 from mrtuner.host.mounts import Mount, Place, place_of
 from mrtuner.host.tree import Tree, names_in
+from mrtuner.inputs import Storage
 
 Kind = Fact[Storage] | Missing
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
 from mrtuner.tuning.feasibility import refuse_overflow, solve, with_huge_pages
@@ -20,25 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Tuning", "tune", "tune_server"]
 
 
-def tune(
-    dsn: str | None = None,
-    *,
-    memory: str | int | None = None,
-    cpus: int | None = None,
-    storage: str | None = None,
-    disk: str | int | None = None,
-    wal_disk: str | int | None = None,
-    iops: int | None = None,
-    throughput: str | int | None = None,
-    rto: str | float | None = None,
-    data: str | int | None = None,
-    workload: str | None = None,
-    connections: int | None = None,
-    active: int | None = None,
-    huge_pages: bool | None = None,
-    postgres: int | None = None,
-    ceiling: float | None = None,
-) -> Tuning:
+def tune(dsn: str | None = None, **given: Unpack[MachineInputs]) -> Tuning:
     """Advise settings for a server (`dsn`), a described machine, or the machine we run on.
 
     Sizes are bytes or texts such as ``"16GB"``. `cpus` is a count. `connections` is the number of
@@ -57,23 +40,7 @@ def tune(
     >>> tune(memory="16GB", cpus=4, storage="ssd", postgres=17)["shared_buffers"].value
     '4GB'
     """
-    said = gather.flags(
-        memory=memory,
-        cpus=cpus,
-        storage=storage,
-        disk=disk,
-        wal_disk=wal_disk,
-        iops=iops,
-        throughput=throughput,
-        rto=rto,
-        data=data,
-        workload=workload,
-        connections=connections,
-        active=active,
-        huge_pages=huge_pages,
-        postgres=postgres,
-        ceiling=ceiling,
-    )
+    said = gather.flags(**given)
     if dsn is not None:
         return _tune_dsn(dsn, said)
     if said.describe_a_machine:

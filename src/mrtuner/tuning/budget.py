@@ -20,7 +20,8 @@ from fractions import Fraction
 from typing import Final
 
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least, total
-from mrtuner.tuning.situation import HugePages, Situation, Workload
+from mrtuner.inputs import Workload
+from mrtuner.tuning.situation import HugePages, Situation
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 

@@ -11,7 +11,7 @@ from typing import Any
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import Constant, Expr, MissingVariable
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import Chosen
@@ -35,7 +35,6 @@ from mrtuner.tuning.situation import (
     Throughput,
     Wal,
     WalDisk,
-    Workload,
 )
 from mrtuner.tuning.verdict import RULES, Change, Keep, Rule, Unknown, Value, Verdict
 from mrtuner.units import KiB, MiB, memory_unit

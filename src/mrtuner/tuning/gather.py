@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from mrtuner.catalog import MAJORS
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.model import Storage
+from mrtuner.inputs import MachineInputs, Storage, Workload, checked
 from mrtuner.tuning.advice import Given, Level, Notice
 from mrtuner.tuning.budget import shared_bound
 from mrtuner.tuning.situation import (
@@ -35,14 +34,11 @@ from mrtuner.tuning.situation import (
     Throughput,
     Wal,
     WalDisk,
-    Workload,
 )
 from mrtuner.units import (
     Bytes,
     KiB,
     MiB,
-    parse_bytes,
-    parse_duration,
     pretty_bytes,
     pretty_duration,
 )
@@ -57,13 +53,6 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 #: The version to tune for if none is given.
 NEWEST = 18
-#: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
-MOST_MEMORY = 2**52
-MOST_DISK = 2**63 - 1
-#: No volume does this many operations a second yet.
-MOST_IOPS = 100_000_000
-#: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
-MOST_SESSIONS = 260_000
 #: initdb's own databases take some 25 MB.
 SOME_DATA = 256 * MiB
 #: A window [s] long enough for its average to reflect a server's usual load.
@@ -84,7 +73,7 @@ FOLLOW_PRIMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What the caller says about the machine; None means not given."""
+    """`MachineInputs` as checked; None means not given."""
 
     memory: Bytes | None = None
     cpus: int | None = None
@@ -109,100 +98,15 @@ class Flags:
         return self.memory is not None or self.cpus is not None
 
 
-def flags(
-    *,
-    memory: str | int | None = None,
-    cpus: int | None = None,
-    storage: str | None = None,
-    disk: str | int | None = None,
-    wal_disk: str | int | None = None,
-    iops: int | None = None,
-    throughput: str | int | None = None,
-    rto: str | float | None = None,
-    data: str | int | None = None,
-    workload: str | None = None,
-    connections: int | None = None,
-    active: int | None = None,
-    huge_pages: bool | None = None,
-    postgres: int | None = None,
-    ceiling: float | None = None,
-) -> Flags:
+def flags(**given: Unpack[MachineInputs]) -> Flags:
     """Check a caller's values; BadValue names the invalid one."""
-    if postgres is not None and (not isinstance(postgres, int) or postgres not in MAJORS):
+    said = Flags(**checked(given))
+    if said.connections and said.active and said.active > said.connections:
         raise BadValue(
-            f"PostgreSQL {postgres!r} is not supported",
-            f"MrTuner knows the majors {MAJORS[0]} to {MAJORS[-1]}.",
+            f"active {said.active} is more than the {said.connections} connections",
+            f"Give at most {said.connections}: a session runs one statement at a time.",
         )
-    if ceiling is not None and not 0.1 <= ceiling <= 1:
-        raise BadValue(f"ceiling {ceiling} is not a share", "Give a share from 0.1 to 1.")
-    if huge_pages is not None and not isinstance(huge_pages, bool):
-        raise BadValue(
-            f"huge_pages {huge_pages!r} is neither true nor false", "Give True or False."
-        )
-    sessions = _counted("connections", connections, MOST_SESSIONS)
-    at_once = _counted("active", active, MOST_SESSIONS)
-    if sessions and at_once and at_once > sessions:
-        raise BadValue(
-            f"active {at_once} is more than the {sessions} connections",
-            f"Give at most {sessions}: a session runs one statement at a time.",
-        )
-    return Flags(
-        memory=_sized("memory", memory, MOST_MEMORY),
-        cpus=_counted("cpus", cpus, 4096),
-        storage=None if storage is None else _one_of(Storage, "storage", storage),
-        disk=_sized("disk", disk, MOST_DISK),
-        wal_disk=_sized("wal_disk", wal_disk, MOST_DISK),
-        iops=_counted("iops", iops, MOST_IOPS),
-        throughput=_sized("throughput", _a_second(throughput), MOST_DISK),
-        rto=None if rto is None else parse_duration(rto),
-        data=_sized("data", data, MOST_DISK),
-        workload=None if workload is None else _one_of(Workload, "workload", workload),
-        connections=sessions,
-        active=at_once,
-        huge_pages=huge_pages,
-        postgres=postgres,
-        ceiling=ceiling,
-    )
-
-
-def _a_second(value: str | int | None) -> str | int | None:
-    """Strip ``/s``: ``125MB/s`` and ``125MB`` mean the same."""
-    return value.strip().removesuffix("/s") if isinstance(value, str) else value
-
-
-def _sized(name: str, value: str | int | None, most: int) -> Bytes | None:
-    if value is None:
-        return None
-    if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise BadValue(f"{name} {value!r} is not a size", "Give bytes or a text such as 16GB.")
-    size = parse_bytes(value)
-    if size < MiB:
-        raise BadValue(
-            f"{name} of {size} bytes cannot be meant", "Give a size with its unit, such as 16GB."
-        )
-    if size > most:
-        raise BadValue(
-            f"{name} {value!r} is more than there can be", f"Give at most {pretty_bytes(most)}."
-        )
-    return size
-
-
-def _counted(name: str, value: int | None, most: int) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadValue(f"{name} {value!r} is not a whole number", f"Give one from 1 to {most}.")
-    if not 1 <= value <= most:
-        raise BadValue(f"{name} {value} is out of range", f"Give a number from 1 to {most}.")
-    return value
-
-
-def _one_of(kind: type[Choice], name: str, text: str) -> Choice:
-    try:
-        return kind(text.lower())
-    except ValueError:
-        known = ", ".join(kind)
-        raise BadValue(f"unknown {name} {text!r}", f"Use one of {known}.") from None
+    return said
 
 
 @dataclass(slots=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.inputs import Workload
 from mrtuner.tuning.advice import Step
 from mrtuner.tuning.budget import Budget, Chosen
 from mrtuner.tuning.feasibility import Solution, pages_for
-from mrtuner.tuning.situation import Situation, Workload
+from mrtuner.tuning.situation import Situation
 from mrtuner.units import GiB, MiB, pretty_bytes
 
 if TYPE_CHECKING:

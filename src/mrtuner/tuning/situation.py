@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.units import Bytes, GiB
 
 #: Above this share of memory, too little is left for the kernel and its cache.
@@ -20,21 +19,6 @@ USUAL_CEILING: Final = 0.9
 #: another waits for storage or a lock.
 ACTIVE_A_CPU: Final = 2
 LEAST_ACTIVE: Final = 4
-
-
-class Workload(StrEnum):
-    """What the server is used for. A measured value takes precedence over it."""
-
-    WEB = "web"
-    OLTP = "oltp"
-    OLAP = "olap"
-    MIXED = "mixed"
-    DESKTOP = "desktop"
-
-    @property
-    def short_transactions(self) -> bool:
-        """Many small transactions: latency matters; parallel query and JIT do not pay off."""
-        return self in {Workload.WEB, Workload.OLTP}
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
         Task(
             title="small cloud volume, full speed",
             why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for their answers; {machine}",
-            plan=plan("volume-full", seconds=14, blocks=5),
+            plan=plan("volume-full", seconds=13, blocks=7),
             lead_in=30,
         ),
         Task(
@@ -133,7 +133,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
                 "the same at three quarters of what the faster side did, as an application that"
                 " does not wait: latency counts from the moment at which a transaction was due"
             ),
-            plan=plan("volume-rate", seconds=25, blocks=3, rates=("1",)),
+            plan=plan("volume-rate", seconds=25, blocks=2, rates=("1",)),
             share=0.75,
         ),
     ]

@@ -27,10 +27,11 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
     "--region", "regions", multiple=True, metavar="REGION",
     help="Audit this region; may be repeated.  [default: AWS's configuration]",
 )  # fmt: skip
-@click.option(
-    "--workload", type=click.Choice(options.WORKLOADS), default="mixed", show_default=True,
-    metavar="KIND", help="Workload of the servers; drift is measured against the advice for it.",
-)  # fmt: skip
+@options.declared_option(
+    "workload",
+    default="mixed",
+    help="Workload of the servers; drift is measured against the advice for it.  [default: mixed]",
+)
 @options.check_option("something needs attention")
 @click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
@@ -58,8 +59,8 @@ def command(
     are delivered; the exit code is 1 then. Memory is the worst case, all connections at work, as
     a share of what the class has, which is estimated.
     """
+    from mrtuner.inputs import Workload
     from mrtuner.rds.fleet.audit import audit
-    from mrtuner.tuning.situation import Workload
 
     needs.first("boto3")
     asked = _regions(all_regions, regions, profile)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_ACCOUNT: Final = (
+account_options = options.stacked(
     click.option(
         "--region",
         metavar="REGION",
@@ -40,20 +40,8 @@ reboot_option = click.option(
     show_default=True,
     help="When to reboot: never, at AWS's next restart, or now, waiting for it.",
 )
-workload_option = click.option(
-    "--workload",
-    type=click.Choice(options.WORKLOADS),
-    metavar="KIND",
-    default="mixed",
-    show_default=True,
-    help=f"What the server is for: one of {', '.join(options.WORKLOADS)}.",
-)
-connections_option = click.option(
-    "--connections",
-    type=options.CONNECTIONS,
-    metavar="N",
-    help="Number of application sessions; what the server reserves comes on top.",
-)
+workload_option = options.declared_option("workload", default="mixed")
+connections_option = options.declared_option("connections")
 
 
 def named(_context: click.Context, _option: click.Parameter, dsn: str | None) -> str | None:
@@ -79,13 +67,6 @@ poll_option = click.option(
     show_default=True,
     help="Time between the first two polls of AWS; later ones are less frequent.",
 )
-
-
-def account_options(function: Function) -> Function:
-    """--region and --profile."""
-    for option in reversed(_ACCOUNT):
-        function = option(function)
-    return function
 
 
 def connected(region: str | None, profile: str | None) -> tuple[Any, Account]:

@@ -13,6 +13,7 @@ from mrtuner.errors import UsageError
 if TYPE_CHECKING:
     from mrtuner.formats.groups import GroupLine
     from mrtuner.rds.group.derive import Design
+    from mrtuner.units import Bytes
 
 SCHEMA: Final = "mrtuner.rds.render/2"
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
@@ -35,7 +36,7 @@ def command(
     class_name: str,
     workload: str | None,
     connections: int | None,
-    storage: str | None,
+    storage: Bytes | None,
     smallest: str | None,
     name: str | None,
     description: str | None,
@@ -67,7 +68,7 @@ def command(
         class_name=class_name,
         workload=workload or "mixed",
         connections=connections,
-        storage=options.size(storage),
+        storage=storage,
         smallest=smallest,
     )
     name = name or f"mrtuner-{family_name}"

@@ -13,6 +13,7 @@ from mrtuner.cli import exit_codes, options, terminal
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
     from mrtuner.rds.group.sizes import Size
+    from mrtuner.units import Bytes
 
 
 @options.command("show")
@@ -29,7 +30,7 @@ def command(
     class_name: str,
     workload: str | None,
     connections: int | None,
-    storage: str | None,
+    storage: Bytes | None,
     smallest: str | None,
     all_classes: bool,
     html: Path | None,
@@ -56,7 +57,7 @@ def command(
         class_name=class_name,
         workload=workload or "mixed",
         connections=connections,
-        storage=options.size(storage),
+        storage=storage,
         smallest=smallest,
     )
     here = on_class(made.values, made.question, made.instance_class)

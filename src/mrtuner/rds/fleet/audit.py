@@ -22,8 +22,8 @@ from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.errors import BadValue, MrTunerError
+from mrtuner.inputs import Workload
 from mrtuner.rds.live.assessment import Judgement, judge
-from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB
 
 SCHEMA: Final = "mrtuner.rds.audit/1"

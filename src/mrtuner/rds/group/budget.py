@@ -17,12 +17,12 @@ from mrtuner.catalog.families import Family
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.inputs import Workload
 from mrtuner.rds.group.request import Question
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.context import Machine, larger_only, listed, sized_for_larger
 from mrtuner.rds.lint.findings import Finding, Severity
-from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 _LARGEST: Final = 2**63

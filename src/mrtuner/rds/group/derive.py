@@ -19,6 +19,7 @@ from mrtuner.formula.class_memory import Estimate
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
 from mrtuner.formula.fit import Sample, exactly, nearest, nearness
 from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
+from mrtuner.inputs import Workload
 from mrtuner.rds.group.connections import Sessions, sessions
 from mrtuner.rds.group.request import Question, fixed
 from mrtuner.rds.group.sizes import sizes
@@ -26,7 +27,6 @@ from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution, refuse_overflow
 from mrtuner.tuning.notices import DEFAULT_WORK_MEM
-from mrtuner.tuning.situation import Workload
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, MiB
 

@@ -18,7 +18,7 @@ from mrtuner.catalog.families import Family, family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
 from mrtuner.formula.grammar import is_formula, parse
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.engine import INITDB, NEAR
 from mrtuner.tuning.feasibility import Solution, solve
 from mrtuner.tuning.notices import DEFAULT_WORK_MEM
@@ -31,7 +31,6 @@ from mrtuner.tuning.situation import (
     HugePages,
     Memory,
     Situation,
-    Workload,
 )
 from mrtuner.tuning.verdict import RULES, Change
 from mrtuner.units import Bytes, GiB

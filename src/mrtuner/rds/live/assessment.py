@@ -16,10 +16,10 @@ from mrtuner.catalog import Value
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
+from mrtuner.inputs import Workload
 from mrtuner.rds.group.request import Question
 from mrtuner.rds.group.sizes import on_class
 from mrtuner.tuning.feasibility import solve
-from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes
 
 #: A group that holds on every class gives less than the rules would on some, and values are

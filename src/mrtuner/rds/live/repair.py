@@ -16,13 +16,13 @@ from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, family
 from mrtuner.errors import Refused
+from mrtuner.inputs import Workload
 from mrtuner.rds.group.request import Question
 from mrtuner.rds.group.sizes import on_class
 from mrtuner.rds.live.plan import Wanted, user_values
 from mrtuner.rds.live.target import Target
 from mrtuner.tuning.engine import INITDB
 from mrtuner.tuning.rules.sessions import RESERVED
-from mrtuner.tuning.situation import Workload
 from mrtuner.units import Bytes, GiB
 
 _SOME_STORAGE: Final = Bytes(100 * GiB)

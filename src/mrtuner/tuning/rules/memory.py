@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mrtuner.formula.expression import MEMORY, Expr, greatest, least
+from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import BACKEND, PAGE_TABLE_SHARE, Chosen, ceiling, shared_bound
-from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation, Workload
+from mrtuner.tuning.situation import BUSY_BACKENDS, Data, HugePages, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB, pretty_bytes
 

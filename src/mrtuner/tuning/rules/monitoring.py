@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mrtuner.tuning.situation import Clock, Situation, Workload
+from mrtuner.inputs import Workload
+from mrtuner.tuning.situation import Clock, Situation
 from mrtuner.tuning.verdict import Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
 

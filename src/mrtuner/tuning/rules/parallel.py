@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mrtuner.formula.expression import CPUS, MEMORY, Expr, greatest, least
-from mrtuner.tuning.situation import Memory, ParallelWorkers, Situation, Workload
+from mrtuner.inputs import Workload
+from mrtuner.tuning.situation import Memory, ParallelWorkers, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB
 

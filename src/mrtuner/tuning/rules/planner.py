@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mrtuner.formula.expression import MEMORY, greatest, least
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.budget import Chosen, left_for_caches
-from mrtuner.tuning.situation import Data, JitTime, Memory, Situation, Workload
+from mrtuner.tuning.situation import Data, JitTime, Memory, Situation
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Unknown, Verdict, rule
 
 DOC = "documentation: Query Planning, Planner Cost Constants"

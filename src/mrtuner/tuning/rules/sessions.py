@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mrtuner.catalog import parameters
 from mrtuner.formula.expression import MEMORY, greatest, least
-from mrtuner.tuning.situation import Connections, Situation, Workload
+from mrtuner.inputs import Workload
+from mrtuner.tuning.situation import Connections, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import MiB
 

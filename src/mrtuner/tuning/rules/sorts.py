@@ -11,8 +11,9 @@ from math import ceil, sqrt
 from typing import Final
 
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
+from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen, consumers, room_for_sessions
-from mrtuner.tuning.situation import Data, Situation, Spills, Workload
+from mrtuner.tuning.situation import Data, Situation, Spills
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mrtuner.formula.expression import CPUS, greatest, least
-from mrtuner.host.model import Storage
-from mrtuner.tuning.situation import BufferWrites, Cpus, Situation, Workload
+from mrtuner.inputs import Storage, Workload
+from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import GiB, KiB, MiB
 

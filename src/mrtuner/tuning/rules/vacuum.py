@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import ceil, log2
 
 from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
-from mrtuner.host.model import Storage
+from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.budget import Chosen
-from mrtuner.tuning.situation import Data, DeadRows, Memory, Situation, Throughput, Workload
+from mrtuner.tuning.situation import Data, DeadRows, Memory, Situation, Throughput
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes
 

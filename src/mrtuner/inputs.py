@@ -1,0 +1,320 @@
+"""What a caller may say of a machine: each input declared once.
+
+`MachineInputs` is the one declaration. It types the arguments of `mrtuner.tune`, makes the options
+of the command line, checks what was given, and is written into the docs with its JSON Schema.
+To add an input, add a field here and say in `tuning.gather` what fact it becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypedDict, get_type_hints
+
+from mrtuner.errors import BadValue
+from mrtuner.units import Bytes, MiB, parse_bytes, parse_duration, parse_share, pretty_bytes
+
+#: The major versions that MrTuner knows.
+MAJORS: Final = (13, 14, 15, 16, 17, 18, 19)
+#: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
+MOST_MEMORY: Final = 2**52
+MOST_DISK: Final = 2**63 - 1
+#: No volume does this many operations a second yet.
+MOST_IOPS: Final = 100_000_000
+#: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
+MOST_SESSIONS: Final = 260_000
+MOST_CPUS: Final = 4096
+
+
+class Workload(StrEnum):
+    """What the server is used for. A measured value takes precedence over it."""
+
+    WEB = "web"
+    OLTP = "oltp"
+    OLAP = "olap"
+    MIXED = "mixed"
+    DESKTOP = "desktop"
+
+    @property
+    def short_transactions(self) -> bool:
+        """Many small transactions: latency matters; parallel query and JIT do not pay off."""
+        return self in {Workload.WEB, Workload.OLTP}
+
+
+class Storage(StrEnum):
+    """Kinds of storage that need different settings."""
+
+    HDD = "hdd"
+    SSD = "ssd"
+    NVME = "nvme"
+    EBS = "ebs"  # Amazon's network block storage, whatever driver presents it
+    NETWORK = "network"  # NFS, Ceph, iSCSI and other volumes behind a network
+    OVERLAY = "overlay"  # a container's image layer: no place for data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One input: what it means, how it is written, what is accepted."""
+
+    help: str  # a sentence without its full stop
+    metavar: str
+    flag: str = ""  # the option's name, where it is not that of the argument
+    default: str = ""  # what holds where it is not given, in words
+
+    def parse(self, _name: str, text: str, /) -> Any:
+        """Return what a text from an option or a form stands for; `check` comes after it."""
+        return text
+
+    def check(self, name: str, value: Any, /) -> Any:
+        """Return the value as the rules use it; raise BadValue if it is none."""
+        raise NotImplementedError
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what is accepted, without the description."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size(Input):
+    """Bytes, or a text such as 16GB."""
+
+    most: int
+    metavar: str = "SIZE"
+    rate: bool = False  # a second: ``125MB/s`` means the same as ``125MB``
+
+    def check(self, name: str, value: Any, /) -> Bytes:
+        """Return the size in bytes."""
+        if not isinstance(value, (str, int)) or isinstance(value, bool):
+            raise BadValue(f"{name} {value!r} is not a size", "Give bytes or a text such as 16GB.")
+        if self.rate and isinstance(value, str):
+            value = value.strip().removesuffix("/s")
+        size = parse_bytes(value)
+        if size < MiB:
+            raise BadValue(
+                f"{name} of {size} bytes cannot be meant",
+                "Give a size with its unit, such as 16GB.",
+            )
+        if size > self.most:
+            raise BadValue(
+                f"{name} {value!r} is more than there can be",
+                f"Give at most {pretty_bytes(self.most)}.",
+            )
+        return size
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: bytes, or text."""
+        return {
+            "anyOf": [{"type": "integer", "minimum": MiB, "maximum": self.most}, {"type": "string"}]
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Input):
+    """A whole number from 1."""
+
+    most: int
+    metavar: str = "N"
+
+    def parse(self, name: str, text: str, /) -> int:
+        """Return the number that a text stands for."""
+        try:
+            return int(text)
+        except ValueError:
+            return self.check(name, text)  # which refuses it
+
+    def check(self, name: str, value: Any, /) -> int:
+        """Return the number."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise BadValue(
+                f"{name} {value!r} is not a whole number", f"Give one from 1 to {self.most}."
+            )
+        if not 1 <= value <= self.most:
+            raise BadValue(
+                f"{name} {value} is out of range", f"Give a number from 1 to {self.most}."
+            )
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: an integer in its range."""
+        return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Input):
+    """One of a few words, in any case."""
+
+    words: type[StrEnum]
+    metavar: str = "KIND"
+
+    def check(self, name: str, value: Any, /) -> StrEnum:
+        """Return the member."""
+        try:
+            return self.words(str(value).lower())
+        except ValueError:
+            known = ", ".join(self.words)
+            raise BadValue(f"{name} cannot be {value!r}", f"Use one of {known}.") from None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: the words."""
+        return {"enum": [str(word) for word in self.words]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Count):
+    """A major version of PostgreSQL."""
+
+    metavar: str = "MAJOR"
+    most: int = MAJORS[-1]
+
+    def check(self, _name: str, value: Any, /) -> int:
+        """Return the version."""
+        if isinstance(value, int) and value in MAJORS:
+            return value
+        raise BadValue(
+            f"PostgreSQL {value!r} is not supported",
+            f"MrTuner knows the majors {MAJORS[0]} to {MAJORS[-1]}.",
+        )
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: the versions that MrTuner knows."""
+        return {"enum": list(MAJORS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time(Input):
+    """Seconds, or a text such as 60s or 1.5min."""
+
+    metavar: str = "TIME"
+
+    def check(self, _name: str, value: Any, /) -> float:
+        """Return seconds."""
+        return parse_duration(value)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: seconds, or text."""
+        return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share(Input):
+    """A part of one: 0.9, or the text 90%."""
+
+    least: float
+    metavar: str = "SHARE"
+
+    def parse(self, _name: str, text: str, /) -> float:
+        """Return the share that a text stands for."""
+        return parse_share(text)
+
+    def check(self, name: str, value: Any, /) -> float:
+        """Return the share."""
+        if not isinstance(value, (int, float)) or not self.least <= value <= 1:
+            raise BadValue(
+                f"{name} {value} is not a share", f"Give a share from {self.least:g} to 1."
+            )
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a number in its range."""
+        return {"type": "number", "minimum": self.least, "maximum": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch(Input):
+    """True or false."""
+
+    metavar: str = ""
+
+    def check(self, name: str, value: Any, /) -> bool:
+        """Return the value."""
+        if not isinstance(value, bool):
+            raise BadValue(f"{name} {value!r} is neither true nor false", "Give True or False.")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema."""
+        return {"type": "boolean"}
+
+
+class MachineInputs(TypedDict, total=False):
+    """What `mrtuner.tune` can be told of a machine; what is None or left out is not given."""
+
+    workload: Annotated[
+        str | None,
+        Choice(words=Workload, help="What the server is for", default="mixed"),
+    ]
+    memory: Annotated[
+        str | int | None, Size(most=MOST_MEMORY, help="Memory PostgreSQL may use, such as 16GB")
+    ]
+    cpus: Annotated[int | None, Count(most=MOST_CPUS, help="Number of CPUs PostgreSQL may use")]
+    storage: Annotated[str | None, Choice(words=Storage, help="Kind of storage")]
+    disk: Annotated[
+        str | int | None, Size(most=MOST_DISK, help="Size of the volume of the data directory")
+    ]
+    wal_disk: Annotated[
+        str | int | None,
+        Size(most=MOST_DISK, help="Size of the volume that pg_wal has to itself"),
+    ]
+    iops: Annotated[
+        int | None, Count(most=MOST_IOPS, help="I/O operations per second of the volume")
+    ]
+    throughput: Annotated[
+        str | int | None,
+        Size(
+            most=MOST_DISK, rate=True,
+            help="Throughput of the volume in bytes per second, such as 125MB",
+        ),
+    ]  # fmt: skip
+    data: Annotated[str | int | None, Size(most=MOST_DISK, help="Size of all databases together")]
+    connections: Annotated[
+        int | None,
+        Count(
+            most=MOST_SESSIONS,
+            help="Number of application sessions; what the server reserves comes on top",
+        ),
+    ]
+    active: Annotated[
+        int | None,
+        Count(
+            most=MOST_SESSIONS, default="all may",
+            help="Number of sessions that run a statement at the same time",
+        ),
+    ]  # fmt: skip
+    huge_pages: Annotated[
+        bool | None,
+        Switch(help="Huge pages are, or will be, reserved for shared memory"),
+    ]
+    rto: Annotated[
+        str | float | None,
+        Time(help="Longest crash recovery allowed, such as 60s; it bounds max_wal_size"),
+    ]
+    postgres: Annotated[
+        int | None,
+        Version(flag="pg", help=f"PostgreSQL version, {MAJORS[0]}-{MAJORS[-1]}"),
+    ]
+    ceiling: Annotated[
+        float | None,
+        Share(
+            least=0.1, default="90%",
+            help="Largest share of memory that the worst case may use",
+        ),
+    ]  # fmt: skip
+
+
+def _declared() -> dict[str, Input]:
+    hints = get_type_hints(MachineInputs, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+#: The declarations by name, in the order in which `--help` lists them.
+MACHINE: Final[Mapping[str, Input]] = _declared()
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values given, as the rules use them; BadValue names the invalid one."""
+    for name in given.keys() - MACHINE.keys():
+        raise TypeError(f"there is no argument {name!r}; there are: {', '.join(MACHINE)}")
+    return {
+        name: MACHINE[name].check(name, value) for name, value in given.items() if value is not None
+    }
