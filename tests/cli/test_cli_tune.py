@@ -97,6 +97,7 @@ def test_check_tells_by_its_exit_code_that_there_is_something_to_change() -> Non
         (["--memory", "0GB"], "size '0GB' is not above zero", "Give a size such as 16GB."),
         (["--memory", "-4GB"], "cannot read '-4GB' as a size", "Give a size such as 16GB or"),
         (["--cpus", "0"], "cpus 0 is out of range", "Give a number from 1 to"),
+        (["--cpus", "many"], "--cpus 'many' is not a whole number", "Give one from 1 to 4096."),
         (["--cpus", "-2"], "cpus -2 is out of range", "Give a number from 1 to"),
         (["--connections", "0"], "connections 0 is out of range", "Give a number from 1 to"),
         (["--pg", "8"], "PostgreSQL 8 is not supported", "MrTuner knows the majors 13 to 19"),
