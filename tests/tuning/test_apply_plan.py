@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from mrtuner.change.settings.conf_file import elements, entries, same_value, with_entries, with_unit
 from mrtuner.change.settings.plan import Wanted, plan
 from mrtuner.errors import BadValue
+from mrtuner.postgres.conf_file import elements, entries, same_value, with_entries, with_unit
 from mrtuner.postgres.model import Activity, Origin, Override, Platform, Server, Setting
 from mrtuner.units import Bytes
 

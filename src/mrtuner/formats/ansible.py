@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formats import conf, manifest
+from mrtuner.formats import manifest
 from mrtuner.formats.line import Format, Line, divide
+from mrtuner.postgres import conf_file
 
 OWNED: Final = frozenset({"unix_socket_directories"})
 _VARIABLE: Final = "postgresql_global_config_options"
@@ -44,7 +45,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def _value(line: Line) -> str:
-    return without_templates(conf.escaped(line.value))
+    return without_templates(conf_file.escaped(line.value))
 
 
 def without_templates(text: str) -> str:
@@ -70,7 +71,7 @@ def _option(item: Any) -> tuple[str, str]:
         name, value = item["option"], manifest.text(item["value"])
     except (TypeError, KeyError):
         raise BadValue(f"cannot read the option {item!r}", "Write option and value.") from None
-    return str(name), conf.unescaped(templates_back(value))
+    return str(name), conf_file.unescaped(templates_back(value))
 
 
 FORMAT = Format(

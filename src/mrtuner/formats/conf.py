@@ -10,15 +10,10 @@ from collections.abc import Sequence
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, one_line
+from mrtuner.postgres.conf_file import escaped, setting_in
 
 #: What the lexer accepts without quotes in every version. "1e-05" and "a.b" are excluded.
 _BARE = re.compile(r"[+-]?[0-9]+([A-Za-z]*|\.[0-9]+)|[A-Za-z_][A-Za-z0-9_]*")
-_SETTING = re.compile(
-    r"\s*(?P<name>[A-Za-z_][\w$.]*)\s*=?\s*"
-    r"(?:'(?P<quoted>(?:[^'\\]|''|\\.)*)'|(?P<bare>[^\s'#]+))\s*(?:#.*)?"
-)
-_ESCAPE = re.compile(r"''|\\([0-7]{1,3}|.)")
-_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
@@ -60,16 +55,6 @@ def _value(line: Line) -> str:
     return f"'{escaped(line.value)}'"
 
 
-def escaped(value: str) -> str:
-    """Return a value as written between single quotes."""
-    return value.replace("\\", "\\\\").replace("'", "''")
-
-
-def unescaped(text: str) -> str:
-    """Return the text between single quotes as the server reads it."""
-    return _ESCAPE.sub(_letter, text)
-
-
 def read(text: str) -> dict[str, str]:
     """Return name → value of a configuration file; as in PostgreSQL, the last setting wins."""
     return dict(_read_row(row) for row in text.split("\n") if row.strip() and not _comment(row))
@@ -80,21 +65,10 @@ def _comment(row: str) -> bool:
 
 
 def _read_row(row: str) -> tuple[str, str]:
-    match = _SETTING.fullmatch(row)
-    if match is None:
+    found = setting_in(row)
+    if found is None:
         raise BadValue(f"cannot read the line {row!r}", "Write: name = 'value'.")
-    if match["bare"] is not None:
-        return match["name"], match["bare"]
-    return match["name"], unescaped(match["quoted"])
-
-
-def _letter(match: re.Match[str]) -> str:
-    letter = match[1]
-    if letter is None:
-        return "'"
-    if letter.isdigit() and letter < "8":
-        return chr(int(letter, 8))
-    return _LETTERS.get(letter, letter)
+    return found
 
 
 FORMAT = Format(

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from mrtuner.formats import conf, manifest
+from mrtuner.formats import manifest
 from mrtuner.formats.line import Format, Line, divide
+from mrtuner.postgres import conf_file
 
 #: The module declares these entries itself; a second one is a duplicate declaration.
 OWNED: Final = frozenset({
@@ -48,13 +49,15 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 
 
 def _entry(value: str) -> str:
-    return conf.escaped(value).replace(_SIGN, _LITERAL)
+    return conf_file.escaped(value).replace(_SIGN, _LITERAL)
 
 
 def read(text: str) -> dict[str, str]:
     """Return the entries as configuration text."""
     entries = manifest.values(manifest.load(text, (_KEY,)))
-    return {name: conf.unescaped(value.replace(_LITERAL, _SIGN)) for name, value in entries.items()}
+    return {
+        name: conf_file.unescaped(value.replace(_LITERAL, _SIGN)) for name, value in entries.items()
+    }
 
 
 FORMAT = Format(

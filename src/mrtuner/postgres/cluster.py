@@ -28,6 +28,7 @@ from typing import Final, Literal
 
 from mrtuner.errors import ConnectError, MissingPart, Refused, UsageError
 from mrtuner.extras import without
+from mrtuner.postgres import conf_file
 
 OLDEST_MAJOR: Final = 13
 SUPERUSER: Final = "postgres"
@@ -358,7 +359,7 @@ class Cluster:
 
     def configure(self, settings: Mapping[str, Value]) -> None:
         """Append settings to postgresql.conf. They take effect at the next reload or start."""
-        lines = [f"{name} = {_quoted(str(value))}\n" for name, value in settings.items()]
+        lines = [f"{conf_file.entry(name, str(value))}\n" for name, value in settings.items()]
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(lines)
 
@@ -493,11 +494,6 @@ def _said(line: str) -> str:
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "no reason given"
-
-
-def _quoted(value: str) -> str:
-    """Quote a string for postgresql.conf."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _conninfo_quoted(value: str) -> str:

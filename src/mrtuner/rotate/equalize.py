@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
+from mrtuner.postgres.conf_file import LIST_QUOTED, elements
 from mrtuner.rotate.model import Group, Role
 from mrtuner.rotate.roles import read_roles
 from mrtuner.rotate.statements import name, permitted, rows, run, text
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-#: Settings that contain lists of names, each quoted separately.
-#: Source: GUC_LIST_QUOTE in guc_tables.c; pg_dump has the same list (variable_is_guc_list_quote).
-_LISTS: Final = frozenset({
-    "local_preload_libraries", "search_path", "session_preload_libraries",
-    "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
-})  # fmt: skip
 _ATTRIBUTES: Final = ("createdb", "createrole", "replication", "bypassrls")
 #: What REASSIGN OWNED would transfer. Source: pg_shdepend (dbid 0: databases and tablespaces
 #: themselves), shdepReassignOwned, which skips default privileges and user mappings.
@@ -82,16 +76,6 @@ def settings_of(conn: Connection, role: str) -> dict[str, dict[str, str]]:
         [role],
     )
     return {database: dict(entry.split("=", 1) for entry in entries) for database, entries in found}
-
-
-def names_in(value: str) -> list[str]:
-    """Return the names in a list setting.
-
-    >>> names_in('"$user", public')
-    ['$user', 'public']
-    """
-    parts = re.findall(r'"((?:[^"]|"")*)"|([^\s,"]+)', value)
-    return [quoted.replace('""', '"') if quoted else plain for quoted, plain in parts]
 
 
 def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
@@ -209,9 +193,9 @@ def _set_all(conn: Connection, role: str, database: str, entries: dict[str, str]
 def _value(setting: str, value: str) -> Composable:
     from psycopg.sql import SQL
 
-    if setting not in _LISTS:
+    if setting not in LIST_QUOTED:
         return text(value)
-    return SQL(", ").join([text(each) for each in names_in(value)] or [text("")])
+    return SQL(", ").join([text(each) for each in elements(value)] or [text("")])
 
 
 def _reassign(conn: Connection, old: str, new: str) -> None:

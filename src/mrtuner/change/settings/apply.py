@@ -15,13 +15,6 @@ from typing import TYPE_CHECKING
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, Outcome
 from mrtuner.change.settings import live
-from mrtuner.change.settings.conf_file import (
-    LIST_QUOTED,
-    elements,
-    entries,
-    with_entries,
-    with_unit,
-)
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
@@ -30,6 +23,13 @@ from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ConnectError, MissingPart, Refused, UsageError
+from mrtuner.postgres.conf_file import (
+    LIST_QUOTED,
+    elements,
+    entries,
+    with_entries,
+    with_unit,
+)
 from mrtuner.postgres.connect import connect
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from mrtuner.change.journal import busy
-from mrtuner.change.settings.conf_file import LIST_QUOTED, elements, same_value
 from mrtuner.errors import ApplyError, MissingPart, Refused
+from mrtuner.postgres.conf_file import LIST_QUOTED, elements, same_value
 from mrtuner.postgres.connect import translated
 
 if TYPE_CHECKING:

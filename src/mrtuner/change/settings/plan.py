@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.change.settings.conf_file import number, same_value, with_unit
 from mrtuner.errors import BadValue
+from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import Override, Pending, Server, Setting
 
 #: A standby whose values of these are below its primary's stops replaying.

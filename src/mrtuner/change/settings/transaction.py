@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, State
 from mrtuner.change.settings import live
-from mrtuner.change.settings.conf_file import entry, with_entries, with_unit
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
 from mrtuner.change.settings.live import AUTO_CONF, InForce, Line
 from mrtuner.change.settings.restart import (
@@ -35,6 +34,7 @@ from mrtuner.change.settings.restart import (
 )
 from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
+from mrtuner.postgres.conf_file import entry, with_entries, with_unit
 from mrtuner.postgres.connect import connect
 
 if TYPE_CHECKING:

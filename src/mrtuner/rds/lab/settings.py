@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mrtuner.catalog import parameters
+from mrtuner.postgres.conf_file import entry
 
 #: The lab decides where the server stores data, listens and logs.
 _OURS: Final = frozenset({
@@ -41,7 +42,7 @@ class Arranged:
 
     def text(self) -> str:
         """Return the settings as a configuration file."""
-        lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(self.settings.items()))
+        lines = (f"{entry(name, value)}\n" for name, value in sorted(self.settings.items()))
         return "".join(lines)
 
 
@@ -97,7 +98,3 @@ def _no_fsync(result: Arranged) -> None:
     """Turn fsync off. RDS fixes it; here it would only make outages depend on the disk's speed."""
     result.settings["fsync"] = "off"
     result.aside["fsync"] = "off here: nothing of a lab outlives it"
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,6 +1,6 @@
 """Lines of a configuration file, and the values in them.
 
-Only catalog/notation.py interprets numbers, switches and words. Source of the rest:
+Only `notation` interprets numbers, switches and words. Source of the rest:
 src/backend/utils/misc/guc.c (flatten_set_variable_args) and guc-file.l, PostgreSQL 18.
 """
 
@@ -20,7 +20,12 @@ LIST_QUOTED: Final = frozenset({
 })  # fmt: skip
 
 _ELEMENT = re.compile(r'\s*("(?:[^"]|"")*"|[^,"]*)\s*(?:,|$)')
-_LINE = re.compile(r"\s*([A-Za-z_][\w.$]*)(?:\s*=\s*|\s+)('(?:[^'\\\n]|''|\\.)*'|[^\s#']+)")
+_SETTING = re.compile(
+    r"\s*(?P<name>[A-Za-z_][\w$.]*)(?:\s*=\s*|\s+)"
+    r"(?:'(?P<quoted>(?:[^'\\\n]|''|\\.)*)'|(?P<bare>[^\s'#]+))\s*(?:#.*)?"
+)
+_ESCAPE = re.compile(r"''|\\([0-7]{1,3}|.)")
+_LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def same_value(name: str, a: str, b: str, vartype: str, unit: str | None) -> bool:
@@ -68,10 +73,23 @@ def elements(text: str) -> tuple[str, ...]:
     return tuple(element for element in found if element)
 
 
+def setting_in(line: str) -> tuple[str, str] | None:
+    """Return name and value of a line of a configuration file; None if it is no setting.
+
+    >>> setting_in("log_line_prefix = 'it''s %m'  # a comment")
+    ('log_line_prefix', "it's %m")
+    """
+    match = _SETTING.fullmatch(line)
+    if match is None:
+        return None
+    quoted = match["quoted"]
+    return match["name"], match["bare"] if quoted is None else unescaped(quoted)
+
+
 def entries(text: str) -> dict[str, str]:
     """The settings in a configuration file's text, by lower-case name; the last line wins."""
-    parsed = (_LINE.match(line) for line in text.splitlines())
-    return {match[1].lower(): _literal(match[2]) for match in parsed if match}
+    found = filter(None, map(setting_in, text.splitlines()))
+    return {name.lower(): value for name, value in found}
 
 
 def with_entries(text: str, values: Mapping[str, str | None]) -> str:
@@ -82,8 +100,8 @@ def with_entries(text: str, values: Mapping[str, str | None]) -> str:
 def _edited(text: str, values: Mapping[str, str | None]) -> Iterator[str]:
     names = {name.lower() for name in values}
     for line in text.splitlines():
-        match = _LINE.match(line)
-        if match is None or match[1].lower() not in names:
+        found = setting_in(line)
+        if found is None or found[0].lower() not in names:
             yield f"{line}\n"
     for name, value in values.items():
         if value is not None:
@@ -96,8 +114,26 @@ def entry(name: str, value: str) -> str:
     >>> entry("log_line_prefix", "it's %m")
     "log_line_prefix = 'it''s %m'"
     """
-    escaped = value.replace("\\", "\\\\").replace("'", "''")
-    return f"{name} = '{escaped}'"
+    return f"{name} = '{escaped(value)}'"
+
+
+def escaped(value: str) -> str:
+    """Return a value as it is written between single quotes."""
+    return value.replace("\\", "\\\\").replace("'", "''")
+
+
+def unescaped(text: str) -> str:
+    """Return what the server reads between single quotes."""
+    return _ESCAPE.sub(_letter, text)
+
+
+def _letter(match: re.Match[str]) -> str:
+    letter = match[1]
+    if letter is None:
+        return "'"
+    if letter.isdigit() and letter < "8":
+        return chr(int(letter, 8))
+    return _LETTERS.get(letter, letter)
 
 
 def _unquoted(element: str) -> str:
@@ -105,9 +141,3 @@ def _unquoted(element: str) -> str:
     if element.startswith('"'):
         return element[1:-1].replace('""', '"')
     return element
-
-
-def _literal(text: str) -> str:
-    if not text.startswith("'"):
-        return text
-    return re.sub(r"''|\\(.)", lambda match: match[1] or "'", text[1:-1])
