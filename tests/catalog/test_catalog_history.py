@@ -25,7 +25,7 @@ def test_an_unsupported_major_is_refused_by_name(major: int) -> None:
         ("vacuum_defer_cleanup_age", 16, "vacuum_defer_cleanup_age went in 16."),
         ("work_men", 18, "Did you mean work_mem"),
         ("checkpoint_segments", 18, "Did you mean checkpoint_"),
-        ("zzz", 18, "Names are those of pg_settings."),
+        ("zzz", 18, "Use a name from pg_settings."),
     ],
 )
 def test_an_unknown_name_says_what_to_write_instead(name: str, major: int, hint: str) -> None:
@@ -104,8 +104,8 @@ def test_19_says_that_it_comes_from_source() -> None:
         ("hash_mem_multiplier", "15: the default went from 1 to 2"),
         ("wal_compression", "15: the type went from bool to enum"),
         ("vacuum_buffer_usage_limit", "17: the default went from 256kB to 2MB"),
-        ("maintenance_work_mem", "17: the least value went from 1MB to 64kB"),
-        ("io_combine_limit", "18: the largest value went from 256kB to 1MB"),
+        ("maintenance_work_mem", "17: the minimum changed from 1MB to 64kB"),
+        ("io_combine_limit", "18: the maximum changed from 256kB to 1MB"),
         ("effective_io_concurrency", "18: the default went from 1 to 16"),
         ("autovacuum_max_workers", "18: it needs only a reload; before, it needed a restart"),
         ("io_method", "18: new"),

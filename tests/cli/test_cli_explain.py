@@ -37,7 +37,7 @@ def test_names_are_read_as_the_server_reads_them() -> None:
 
 
 def test_a_parameter_without_a_rule_is_said_to_be_left_alone() -> None:
-    assert "MrTuner has no rule for it and leaves it alone." in explain("cluster_name").stdout
+    assert "MrTuner has no rule for it and never changes it." in explain("cluster_name").stdout
 
 
 def test_a_parameter_of_another_version_is_found_there() -> None:

@@ -568,7 +568,7 @@ def test_a_file_that_the_server_does_not_include_is_taken_back(
 
 def test_an_entry_of_alter_system_overshadows_an_include_file(bench: Bench, conf_dir: Path) -> None:
     bench.sql("ALTER SYSTEM SET work_mem = '8MB'", "SELECT pg_reload_conf()")
-    with pytest.raises(ApplyError, match=r"work_mem is overshadowed by .*postgresql\.auto\.conf"):
+    with pytest.raises(ApplyError, match=r"work_mem is overridden by .*postgresql\.auto\.conf"):
         apply(bench.dsn, bench.plan(), bench.journal, conf_dir=conf_dir)
     assert_at_start(bench)
     assert list(conf_dir.iterdir()) == []

@@ -100,7 +100,7 @@ def test_every_input_is_told_with_its_source() -> None:
         ("storage", "nvme", "/sys/block"),
         ("disk", "500 GB", "statvfs"),
         ("pg", "18", "server_version_num"),
-        ("workload", "mixed", "assumed; --workload says otherwise"),
+        ("workload", "mixed", "assumed; change it with --workload"),
     ]
 
 
@@ -131,7 +131,7 @@ def test_more_memory_than_the_host_has_is_refused() -> None:
     assert caught.value.message == (
         "--memory 17 GB is more than the 16 GB this host has (/proc/meminfo: MemTotal)"
     )
-    assert caught.value.hint == "Give what PostgreSQL may really use, or leave --memory away."
+    assert caught.value.hint == "Give the memory that PostgreSQL can really use, or omit --memory."
     assert caught.value.exit_code == 2
 
 
@@ -139,7 +139,7 @@ def test_a_version_other_than_the_servers_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         gather.live(gather.flags(postgres=17), server(), None)
     assert caught.value.message == "the server is PostgreSQL 18.6, not 17"
-    assert caught.value.hint == "Leave --pg away: the server knows its version."
+    assert caught.value.hint == "Omit --pg: the server reports its version."
     assert gather.live(gather.flags(postgres=18), server(), None).situation.major == 18
 
 
@@ -151,7 +151,7 @@ def test_a_machine_out_of_sight_is_named_missing_with_its_flags() -> None:
         ("storage", "--storage"),
         ("disk", "--disk"),
     ]
-    assert {gap.why for gap in missing} == {"the server's machine cannot be seen from here"}
+    assert {gap.why for gap in missing} == {"the server's machine is not visible from here"}
     told = gather.flags(memory="8GB", cpus=2, storage="ssd", disk="1TB")
     assert gather.live(told, server(), None).missing == []
 
@@ -191,7 +191,7 @@ def test_a_servers_values_origins_and_build_are_taken_over() -> None:
 def test_the_command_line_fixes_a_value() -> None:
     fixed = seen(server(setting("work_mem", "8192", "kB", "command line"))).fixed
     assert fixed == {
-        "work_mem": "set on the command line: left alone, only its starter can change it"
+        "work_mem": "set on the server's command line: change it there"
     }
 
 
@@ -340,10 +340,10 @@ def test_overrides_are_said_with_who_has_them() -> None:
         Override(role=None, database=None, name="work_mem", value="2GB"),  # ALTER ROLE ALL
     )
     texts = [notice.text for notice in tune_server(server(overrides=overrides)).notices]
-    assert "role app sets work_mem = 1GB: that beats the value advised here" in texts
-    assert "role app and database shop sets jit = off: that beats the value advised here" in texts
-    assert "every role sets work_mem = 2GB: that beats the value advised here" in texts
-    assert "database shop sets jit = on: that beats the value advised here" in texts
+    assert "role app sets work_mem = 1GB, which overrides the advised value" in texts
+    assert "role app and database shop sets jit = off, which overrides the advised value" in texts
+    assert "every role sets work_mem = 2GB, which overrides the advised value" in texts
+    assert "database shop sets jit = on, which overrides the advised value" in texts
 
 
 def test_an_override_of_what_we_do_not_advise_is_not_repeated() -> None:

@@ -81,7 +81,7 @@ def command(
         return
     change.say(outcome)
     if undo:
-        terminal.print_note(f"to take it back: {undo}")
+        terminal.print_note(f"to undo: {undo}")
 
 
 def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:

@@ -79,9 +79,7 @@ _MACHINE: Final = (
         "--storage", metavar="KIND", help=f"Kind of storage: one of {', '.join(STORAGES)}."
     ),
     click.option("--disk", metavar="SIZE", help="Size of the volume of the data directory."),
-    click.option(
-        "--wal-disk", metavar="SIZE", help="Size of the volume that pg_wal has to itself."
-    ),
+    click.option("--wal-disk", metavar="SIZE", help="Size of a separate volume for pg_wal."),
     click.option("--iops", type=int, metavar="N", help="I/O operations per second of the volume."),
     click.option(
         "--throughput",
@@ -93,7 +91,7 @@ _MACHINE: Final = (
         "--connections",
         type=int,
         metavar="N",
-        help="Number of application sessions; what the server reserves comes on top.",
+        help="Number of application sessions, without those the server reserves.",
     ),
     click.option(
         "--active",
@@ -134,7 +132,7 @@ _GROUP: Final = (
         help=f"What the server is for: one of {', '.join(WORKLOADS)}.  [default: mixed]",
     ),
     click.option("--connections", type=CONNECTIONS, metavar="N",
-                 help="Number of application sessions; what the server reserves comes on top."),
+                 help="Number of application sessions, without those the server reserves."),
     click.option(
         "--disk", "storage", metavar="SIZE", help="Size of the volume.  [default: 100GB]"
     ),
@@ -183,7 +181,7 @@ def format_option(formats: Sequence[str], more: str = "") -> Callable[[Function]
 def one_format(form: str | None, as_json: bool, default: str = "text") -> str:
     """The format that --format and --json say together."""
     if as_json and form not in {None, "json"}:
-        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
+        raise UsageError(f"--json and --format {form} cannot be used together", "Omit one of them.")
     return "json" if as_json else form or default
 
 
@@ -220,7 +218,7 @@ every_option = click.option(
 )  # fmt: skip
 steady_option = click.option(
     "--steady", type=Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Time of good answers to every probe before it begins, and until it counts as over.",
+    help="How long all probes must succeed before it begins and before it counts as over.",
 )  # fmt: skip
 
 

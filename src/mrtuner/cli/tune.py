@@ -97,9 +97,7 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:
         server = read(connection)
-        terminal.print_note(
-            f"watching the server's counters for {seconds:g} s; let it work meanwhile"
-        )
+        terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
         return tune_server(replace(server, activity=watch(connection, seconds)), said)
 
 
@@ -107,7 +105,7 @@ def _refuse_plans(dsn: str | None, form: str) -> None:
     if dsn is None:
         raise UsageError("--plans needs a running server", "Give its connection string.")
     if form not in {"text", "json"}:
-        raise UsageError(f"--format {form} has no place for plans", "Use text or --json.")
+        raise UsageError(f"--format {form} cannot show plans", "Use text or --json.")
 
 
 def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:

@@ -23,8 +23,8 @@ SCHEMA: Final = "mrtuner.undo/1"
 @options.command("undo")
 @click.argument("dsn")
 @change.restart_option
-@click.option("--force", is_flag=True, help="Overwrite settings that somebody has changed since.")
-@click.option("--proof", is_flag=True, help="Remove only what a killed proof has left behind.")
+@click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
+@click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -108,7 +108,7 @@ def _shown(last: Change) -> Iterator[str]:
         (entry.name, f"{_text(entry.after)} becomes {_text(entry.before)} again")
         for entry in last.entries
     ]
-    title = f"change {last.id} of {last.began}"
+    title = f"change {last.id}, made {last.began}"
     yield from sections([(title, pairs)], terminal.look(sys.stderr))
 
 
