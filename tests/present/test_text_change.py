@@ -39,7 +39,7 @@ def test_a_plan_tells_what_is_left_alone_and_what_must_not_be() -> None:
 
 
 def test_what_is_noted_of_a_step_stands_beside_it() -> None:
-    step = replace(STEP, notes=("ALTER ROLE app SET work_mem = '1GB' beats it there",))
+    step = replace(STEP, notes=("ALTER ROLE app SET work_mem = '1GB' overrides it there",))
     assert list(plan_of_change(Plan(steps=(step,)), Look()))[-1] == (
-        "  work_mem  4MB  16MB     a reload; ALTER ROLE app SET work_mem = '1GB' beats it there"
+        "  work_mem  4MB  16MB     a reload; ALTER ROLE app SET work_mem = '1GB' overrides it there"
     )

@@ -230,7 +230,7 @@ def test_a_setting_that_somebody_changed_is_outvoted_and_named() -> None:
 def test_the_cap_on_connections_tells_nothing() -> None:
     found = calibrated(LIVE | {"max_connections": 5000}, DEFAULTS)
     assert found.low == 488281 * 16384
-    assert found.notes[0].startswith("max_connections = 5000 tells nothing")
+    assert found.notes[0].startswith("max_connections = 5000 reveals nothing")
     with pytest.raises(BadValue, match="no setting tells"):
         alone("max_connections", 5000)
 

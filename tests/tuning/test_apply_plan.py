@@ -126,7 +126,7 @@ def test_values_that_are_lowered_come_first() -> None:
 def test_what_is_in_force_already_is_left_alone(name: str, value: str) -> None:
     made = plan(SERVER, [wanted(name, value)])
     assert made.steps == ()
-    assert made.left_alone[0].why == f"it is {value} already"
+    assert made.left_alone[0].why == f"it is already {value}"
 
 
 def test_what_is_in_force_but_will_not_be_after_a_restart_is_written() -> None:

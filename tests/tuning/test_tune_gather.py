@@ -190,9 +190,7 @@ def test_a_servers_values_origins_and_build_are_taken_over() -> None:
 
 def test_the_command_line_fixes_a_value() -> None:
     fixed = seen(server(setting("work_mem", "8192", "kB", "command line"))).fixed
-    assert fixed == {
-        "work_mem": "set on the server's command line: change it there"
-    }
+    assert fixed == {"work_mem": "set on the server's command line: change it there"}
 
 
 def test_a_standby_fixes_what_must_not_be_below_its_primary() -> None:

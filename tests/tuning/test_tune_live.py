@@ -116,9 +116,7 @@ def test_the_command_line_is_left_alone_and_said(new_cluster: NewCluster) -> Non
     for name, value in (("shared_buffers", "32MB"), ("jit", "on")):
         item = tuning[name]
         assert (item.value, item.origin, item.changes) == (value, "command line", False)
-        assert item.reason == (
-            "set on the server's command line: change it there"
-        )
+        assert item.reason == ("set on the server's command line: change it there")
     assert "shared_buffers" not in tuning.as_conf()
 
 

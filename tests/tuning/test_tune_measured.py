@@ -75,7 +75,9 @@ def test_helpers_that_never_came_are_no_longer_counted_on() -> None:
         live(own, workload=Workload.OLAP, parallel_workers=short),
     )
     assert (item.value, str(item.basis)) == ("2", "measured")
-    assert item.reason == "30% of 1,000 planned workers could not start, although plans relied on them"
+    assert item.reason == (
+        "30% of 1,000 planned workers could not start, although plans relied on them"
+    )
 
 
 def test_too_few_workers_for_the_cpus_are_made_as_many() -> None:
