@@ -26,11 +26,11 @@ _NO_RULE: Final = "MrTuner has no rule for it and never changes it."
 @click.argument("name", metavar="[PARAMETER]", required=False)
 @click.option(
     "--pg", "major", type=int, metavar="MAJOR",
-    help="PostgreSQL version.  [default: the one tuned for by default, or the newest that has it]",
+    help="PostgreSQL version.  [default: as tune assumes, or the newest that has it]",
 )  # fmt: skip
 @options.json_option
 def command(name: str | None, major: int | None, as_json: bool) -> None:
-    """What a parameter is, how MrTuner chooses it, on what ground, at what risk.
+    """Explain a parameter: what it is, how MrTuner chooses it, on what basis, at what risk.
 
     \b
     Examples:

@@ -48,7 +48,7 @@ def command(
     output: Path | None,
     **machine: Any,
 ) -> None:
-    """Advise settings, with reasons, that the server accepts and the memory holds.
+    """Advise settings that the server accepts and that fit in memory, each with its reason.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def command(
       mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
       mrtuner tune postgresql://postgres@db/app --check
 
-    DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass count as for
-    psql. Without it and without --memory or --cpus, the machine we run on is meant.
+    DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass are used as in
+    psql. Without DSN, --memory and --cpus, the advice is for this machine.
     """
     form = options.one_format(form, as_json)
     if plans is not None:

@@ -37,7 +37,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take the last change of a server back: a value that was unset becomes unset again.
+    """Undo the last change of a server: a value that was unset becomes unset again.
 
     \b
     Examples:
@@ -46,10 +46,10 @@ def command(
       mrtuner undo postgresql://postgres@db/app --force --yes
       mrtuner undo postgresql://postgres@db/app --proof
 
-    A change that was interrupted is finished or reverted first; when it is gone by
-    that, there is nothing more to undo. Databases and scratch directories that a killed
-    proof left behind are named, and removed if you agree; with --proof only they and its
-    settings go, and changes of mrtuner apply stay.
+    An interrupted change is finished or reverted first; if it is reverted, nothing more is
+    undone. Databases and scratch directories that a killed proof left behind are listed, and
+    removed if you confirm; with --proof only they and its settings are removed, and changes
+    made by mrtuner apply stay.
     """
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome

@@ -33,9 +33,9 @@ A_SESSION = 32 * MiB
     always=True,
 )
 def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
-    """What you say with --connections, and what the server keeps for superusers and reserved
-    roles on top: it refuses to start without, and applications cannot use those. Where nobody
-    says, what a live server has; else the workload's usual number, and never more than one for
+    """The number given with --connections, plus what the server keeps for superusers and reserved
+    roles: it refuses to start without them, and applications cannot use them. Without the
+    option, what a live server has; else the workload's usual number, and never more than one for
     each 32 MB of memory.
     """
     if connections.wanted is not None:

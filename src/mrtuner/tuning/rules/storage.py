@@ -120,7 +120,7 @@ def backends_write_much(writes: BufferWrites) -> bool:
 )
 def io_method_worker(situation: Situation) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
-    build, seccomp or memlock is against it, so it is never advised unseen.
+    build, seccomp or memlock does not allow it, so it is never advised untested.
     """
     if situation.running.get("io_method") == "sync":
         return Change("worker", "reads ahead without blocking the backend")

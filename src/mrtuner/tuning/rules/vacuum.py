@@ -84,7 +84,7 @@ def autovacuum_naptime_default() -> Verdict:
 
 @rule("autovacuum_vacuum_cost_delay", source=DOC, risk="none")
 def autovacuum_vacuum_cost_delay_default(situation: Situation) -> Verdict:
-    """2 ms, the default; a longer one left from older versions is brought back to it."""
+    """2 ms, the default; a longer one left from older versions is reset to it."""
     running = situation.running.get("autovacuum_vacuum_cost_delay")
     if running is not None and float(running) > 2:
         return Change("2ms", "a longer delay, usual before 12, lets dead rows pile up")
@@ -105,8 +105,8 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     dead_rows: DeadRows | None,
 ) -> Verdict:
     """All workers share it: 200 for the default's three workers, and as much for each further
-    one, so that none slows down. More where the storage bears it: half of what --iops and
-    --throughput say; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
+    one, so that none slows down. More where the storage can take it: half of --iops and
+    --throughput; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
     itself sets there, by memory. Twice what is in force, 2,000 at most, where large tables are
     measured past their own thresholds. Never below what is in force.
     """

@@ -169,7 +169,7 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     tenth of the checkpoints were forced by the volume of WAL, an average rate is not believed: at
     least twice the present value. Never more than a tenth of the disk or a quarter of what is
     free, half of a volume that pg_wal has to itself, 4 GB where neither is known, or what --rto
-    leaves time to replay; never below a live server's own value, unless --rto says so.
+    leaves time to replay; never below a live server's own value, unless --rto requires it.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
@@ -248,7 +248,7 @@ def min_wal_size_a_quarter_of_max(chosen: Chosen) -> Verdict:
 def wal_compression_lz4(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is. pglz cut WAL to a
     quarter when measured, but took about a fifth of the throughput where the CPU binds and
-    gave none back where I/O operations do. (PgTune writes lz4 unseen: a build without it does
+    gave none back where I/O operations do. (PgTune always writes lz4: a build without it does
     not start.)
     """
     if situation.running.get("wal_compression") in {"lz4", "zstd"}:
