@@ -452,7 +452,7 @@ def test_a_session_lost_on_the_way_leaves_the_start(bench: Bench) -> None:
                 " WHERE application_name = 'mrtuner' AND pid <> pg_backend_pid()"
             )
 
-    with pytest.raises(ApplyError, match=r"session was lost.*as they were before"):
+    with pytest.raises(ApplyError, match=r"connection was lost.*as they were before"):
         apply(bench.dsn, bench.plan(), bench.journal, at=at)
     assert_at_start(bench)
 

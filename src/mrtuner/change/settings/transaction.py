@@ -97,7 +97,8 @@ class SettingsTransaction(Transaction):
         """Report that the files, and the values in force except pending ones, are as before."""
         if waiting:
             return (
-                f"the files are as they were, but {', '.join(waiting)} will be only after a restart"
+                "the files are as they were, but these keep their new value until a "
+                f"restart: {', '.join(waiting)}"
             )
         return "all settings are as they were before"
 
