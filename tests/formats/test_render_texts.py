@@ -182,7 +182,7 @@ def test_crunchy_leaves_out_what_its_schema_refuses() -> None:
 def test_crunchy_refuses_more_parameters_than_its_schema_takes() -> None:
     fifty = [line(f"p{at}", "1") for at in range(50)]
     render("crunchy", [*fifty, line("port", "1")])  # left out, so not counted
-    with pytest.raises(Refused, match="takes at most 50 parameters, but these are 51"):
+    with pytest.raises(Refused, match="takes at most 50 parameters, but there are 51"):
         render("crunchy", [*fifty, line("p50", "1")])
 
 

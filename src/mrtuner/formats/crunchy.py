@@ -39,7 +39,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     ours, said = patroni.accepted([line for line in lines if not owned(line.name)])
     if len(ours) > MOST:
         raise Refused(
-            f"the operator takes at most {MOST} parameters, but these are {len(ours)}",
+            f"the operator takes at most {MOST} parameters, but there are {len(ours)}",
             "Use another format, or leave some parameters at their default.",
         )
     notes = [
