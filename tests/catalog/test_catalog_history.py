@@ -113,7 +113,7 @@ def test_19_says_that_it_comes_from_source() -> None:
         ("effective_io_concurrency", "18: the default changed from 1 to 16"),
         ("autovacuum_max_workers", "18: it needs only a reload; before, it needed a restart"),
         ("io_method", "18: new"),
-        ("io_workers", "19: gone; use io_min_workers and io_max_workers"),
+        ("io_workers", "19: removed; use io_min_workers and io_max_workers"),
         ("jit", "19: the default changed from on to off"),
         (
             "wal_receiver_timeout",
@@ -127,7 +127,7 @@ def test_history_tells_what_changed(name: str, sentence: str) -> None:
 
 def test_history_tells_a_changed_meaning_with_its_source() -> None:
     assert any("radix tree (release notes 17)" in said for said in history("autovacuum_work_mem"))
-    assert any("count of drives" in said for said in history("effective_io_concurrency"))
+    assert any("number of drives" in said for said in history("effective_io_concurrency"))
 
 
 def test_history_is_in_order_and_empty_for_what_never_changed() -> None:

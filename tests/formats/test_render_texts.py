@@ -132,7 +132,7 @@ def test_patroni_leaves_out_what_it_would_replace_by_a_default() -> None:
         "patroni", [line("max_connections", "24"), line("max_worker_processes", "2")]
     )
     assert parse("patroni", rendering) == {"max_worker_processes": "2"}
-    assert "max_connections = 24; it takes 25 or more." in rendering
+    assert "default: max_connections = 24; it takes 25 or\n# more." in rendering
 
 
 def test_patroni_and_its_operators_tell_the_order_of_restarts() -> None:

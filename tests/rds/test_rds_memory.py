@@ -231,7 +231,7 @@ def test_the_cap_on_connections_tells_nothing() -> None:
     found = calibrated(LIVE | {"max_connections": 5000}, DEFAULTS)
     assert found.low == 488281 * 16384
     assert found.notes[0].startswith("max_connections = 5000 reveals nothing")
-    with pytest.raises(BadValue, match="no setting tells"):
+    with pytest.raises(BadValue, match="no setting reveals"):
         alone("max_connections", 5000)
 
 
@@ -256,7 +256,7 @@ def test_settings_that_all_lie_outside_the_class_are_refused() -> None:
     within = class_memory(instance_class("db.r6g.16xlarge"))
     with pytest.raises(BadValue) as caught:
         calibrated(LIVE, DEFAULTS, within=within)
-    assert "somebody set it" in str(caught.value.hint)
+    assert "it was set explicitly" in str(caught.value.hint)
 
 
 def test_auroras_defaults_with_a_subtraction_are_turned_round_too() -> None:

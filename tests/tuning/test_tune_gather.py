@@ -109,8 +109,8 @@ def test_a_flag_wins_and_the_contradiction_is_said() -> None:
     assert gathered.situation.storage is Storage.HDD
     assert gathered.situation.disk == Disk(Bytes(1024 * GIB), Bytes(40 * GIB))
     assert [notice.text for notice in gathered.notices] == [
-        "--storage says hdd; /sys/block says nvme",
-        "--disk says 1 TB; statvfs says 500 GB",
+        "--storage is hdd, but /sys/block shows nvme",
+        "--disk is 1 TB, but statvfs shows 500 GB",
     ]
 
 
@@ -122,7 +122,7 @@ def test_less_memory_than_the_host_has_is_taken_and_said() -> None:
     gathered = gather.live(gather.flags(memory="4GB"), server(), host())
     assert gathered.situation.memory is not None
     assert gathered.situation.memory.size == 4 * GIB
-    assert gathered.notices[0].text == "--memory says 4 GB; /proc/meminfo: MemTotal says 16 GB"
+    assert gathered.notices[0].text == "--memory is 4 GB, but /proc/meminfo: MemTotal shows 16 GB"
 
 
 def test_more_memory_than_the_host_has_is_refused() -> None:

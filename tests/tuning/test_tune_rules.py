@@ -184,7 +184,7 @@ CASES: dict[str, list[Case]] = {
         unknown("--cpus", "2", cpus=None),
     ],
     "parallel_leader_participation": [
-        keep("on", "worth having"),
+        keep("on", "helps too"),
     ],
     # --- vacuum
     "autovacuum_max_workers": [
@@ -422,10 +422,10 @@ CASES: dict[str, list[Case]] = {
         keep("200ms", "no gain"),
     ],
     "bgwriter_lru_maxpages": [
-        keep("100", "nothing measured"),
+        keep("100", "no measurement"),
     ],
     "bgwriter_lru_multiplier": [
-        keep("2", "nothing measured"),
+        keep("2", "no measurement"),
     ],
     # --- planner
     "seq_page_cost": [
@@ -461,13 +461,13 @@ CASES: dict[str, list[Case]] = {
         keep("pglz", "only if the build has it", postgres=14),
     ],
     # --- slru: 16 and 32 pages of 8 kB; 0 is automatic
-    "transaction_buffers": [keep("0", "nothing measured")],
-    "subtransaction_buffers": [keep("0", "nothing measured")],
-    "multixact_offset_buffers": [keep("128kB", "nothing measured")],
-    "multixact_member_buffers": [keep("256kB", "nothing measured")],
-    "commit_timestamp_buffers": [keep("0", "nothing measured")],
-    "notify_buffers": [keep("128kB", "nothing measured", postgres=17)],
-    "serializable_buffers": [keep("256kB", "nothing measured")],
+    "transaction_buffers": [keep("0", "no measurement")],
+    "subtransaction_buffers": [keep("0", "no measurement")],
+    "multixact_offset_buffers": [keep("128kB", "no measurement")],
+    "multixact_member_buffers": [keep("256kB", "no measurement")],
+    "commit_timestamp_buffers": [keep("0", "no measurement")],
+    "notify_buffers": [keep("128kB", "no measurement", postgres=17)],
+    "serializable_buffers": [keep("256kB", "no measurement")],
     # --- monitoring
     "track_io_timing": [
         unknown("the server's clocksource", "off"),
