@@ -185,7 +185,7 @@ def rule_section(rule: Rule) -> Iterator[str]:
     if newest.summary:
         yield f"{newest.summary}\n"
     yield f"{prose(rule.method)}\n"
-    yield f"- Basis: {rule.basis}{'; advice for people, never applied' * rule.suggestion}"
+    yield f"- Basis: {rule.basis}{'; a suggestion, never applied' * rule.suggestion}"
     yield f"- Source: {prose(rule.source)}"
     yield f"- Risk: {prose(rule.risk)}"
     yield f"- Takes effect: {'after a restart' if newest.restart else 'after a reload'}"
@@ -217,7 +217,7 @@ def defaults(known: dict[int, Parameter]) -> str:
 def shown_default(parameter: Parameter) -> str:
     """The default as a person writes it."""
     if parameter.default is None:
-        return "worked out by the server, by initdb or by the build"
+        return "set by the server, by initdb or by the build"
     return f"`{parameter.show(parameter.default)}`" if parameter.default != "" else "empty"
 
 

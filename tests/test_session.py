@@ -36,11 +36,11 @@ def test_held_up(request):
 
 
 def test_no_session(request):
-    once(request, ConnectError("no session with db: connection timeout expired"))
+    once(request, ConnectError("cannot connect to db: connection timeout expired"))
 
 
 def test_password(request):
-    once(request, ConnectError("no session with db: password authentication failed"))
+    once(request, ConnectError("cannot connect to db: password authentication failed"))
 
 
 def test_wrong(request):

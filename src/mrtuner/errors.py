@@ -52,19 +52,19 @@ class DoesNotFit(Refused):
 class ConnectCause(StrEnum):
     """Why there is no session, where that is known."""
 
-    POOLER = "a pooler is in between"
+    POOLER = "connected through a pooler"
     PASSWORD = "the password was not accepted"  # noqa: S105 - a message
-    NOT_ADMITTED = "the server does not let this user in from here"
+    NOT_ADMITTED = "the server rejects this user from this address"
     NO_DATABASE = "there is no such database"
     NO_ROLE = "there is no such user"
     NO_SLOT = "the server has no free connection"
     STARTING = "the server is starting or stopping"
     NO_HOST = "there is no such host"
-    REFUSED = "nothing listens there"
+    REFUSED = "nothing is listening there"
     TIMEOUT = "the server does not answer"
-    CLOSED = "the server hung up"
+    CLOSED = "the server closed the connection"
     NO_SERVICE = "there is no such service"
-    TLS = "no secure connection came about"
+    TLS = "no TLS connection could be made"
 
 
 class ConnectError(MrTunerError):

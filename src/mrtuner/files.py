@@ -50,7 +50,7 @@ def read_stream(stream: BinaryIO, name: str) -> str:
     try:
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadValue(f"{name} is not text", "Give a file in UTF-8.") from None
+        raise BadValue(f"{name} is not text", "Give a UTF-8 text file.") from None
 
 
 class Access(NamedTuple):
@@ -133,9 +133,9 @@ def _admit(number: int, access: Access) -> None:
 
 def _require_regular(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise UsageError(f"cannot read {path}: it is a directory", "Name a file in it.")
+        raise UsageError(f"cannot read {path}: it is a directory", "Name a file in that directory.")
     if not stat.S_ISREG(mode):
         raise UsageError(
             f"cannot read {path}: it is a device or a pipe",
-            "Name a file, or lead the text to standard input and say -.",
+            "Name a file, or pipe the text to standard input and give - as the name.",
         )

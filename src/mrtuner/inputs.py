@@ -92,12 +92,12 @@ class Size(Input):
         size = parse_bytes(value)
         if size < MiB:
             raise BadValue(
-                f"{name} of {size} bytes cannot be meant",
+                f"{name} of {size} bytes is too small",
                 "Give a size with its unit, such as 16GB.",
             )
         if size > self.most:
             raise BadValue(
-                f"{name} {value!r} is more than there can be",
+                f"{name} {value!r} is too large",
                 f"Give at most {pretty_bytes(self.most)}.",
             )
         return size
@@ -254,7 +254,7 @@ class MachineInputs(TypedDict, total=False):
     ]
     wal_disk: Annotated[
         str | int | None,
-        Size(most=MOST_DISK, help="Size of the volume that pg_wal has to itself"),
+        Size(most=MOST_DISK, help="Size of a separate volume for pg_wal"),
     ]
     iops: Annotated[
         int | None, Count(most=MOST_IOPS, help="I/O operations per second of the volume")
@@ -271,7 +271,7 @@ class MachineInputs(TypedDict, total=False):
         int | None,
         Count(
             most=MOST_SESSIONS,
-            help="Number of application sessions; what the server reserves comes on top",
+            help="Number of application sessions, without those the server reserves",
         ),
     ]
     active: Annotated[

@@ -75,7 +75,7 @@ def read_integer(text: str, base: str | None) -> int:
         raise Unreadable("The number is too large.")
     whole = round(value)  # half to even, like rint
     if not _INT_MIN <= whole <= _INT_MAX:
-        raise Unreadable("The number does not fit 32 bits.")
+        raise Unreadable("The number does not fit in 32 bits.")
     return whole
 
 

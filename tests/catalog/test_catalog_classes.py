@@ -84,7 +84,7 @@ def test_a_name_is_found_without_its_prefix_and_in_capitals() -> None:
 def test_an_unknown_class_names_those_like_it_and_the_way_round() -> None:
     with pytest.raises(BadValue) as caught:
         instance_class("db.r6.xlarge")
-    assert caught.value.message == "no instance class 'db.r6.xlarge'"
+    assert caught.value.message == "unknown instance class 'db.r6.xlarge'"
     assert "db.r6g.xlarge" in str(caught.value.hint)
     assert "--memory and --vcpus" in str(caught.value.hint)
 
@@ -96,7 +96,7 @@ def test_serverless_is_no_class_with_a_memory_of_its_own() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadValue, match="no engine 'mysql'"):
+    with pytest.raises(BadValue, match="unknown engine 'mysql'"):
         instance_classes("mysql")
 
 

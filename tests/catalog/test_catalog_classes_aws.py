@@ -58,5 +58,5 @@ def test_a_class_that_the_table_lacks_is_asked_for_at_ec2() -> None:
 
 @pytest.mark.parametrize("name", ["db.m5.huge", "m5", "db.serverless"])
 def test_a_class_that_ec2_does_not_know_either_is_refused(name: str) -> None:
-    with pytest.raises(BadValue, match="no instance class"):
+    with pytest.raises(BadValue, match="unknown instance class"):
         class_from_ec2(name, ACCOUNT)

@@ -19,13 +19,17 @@ def test_an_unsupported_major_is_refused_by_name(major: int) -> None:
 @pytest.mark.parametrize(
     ("name", "major", "hint"),
     [
-        ("io_workers", 19, "io_workers went in 19: use io_min_workers and io_max_workers."),
-        ("io_method", 17, "io_method came in 18."),
-        ("force_parallel_mode", 18, "force_parallel_mode went in 16: use debug_parallel_query."),
-        ("vacuum_defer_cleanup_age", 16, "vacuum_defer_cleanup_age went in 16."),
+        ("io_workers", 19, "io_workers was removed in 19: use io_min_workers and io_max_workers."),
+        ("io_method", 17, "io_method was added in 18."),
+        (
+            "force_parallel_mode",
+            18,
+            "force_parallel_mode was removed in 16: use debug_parallel_query.",
+        ),
+        ("vacuum_defer_cleanup_age", 16, "vacuum_defer_cleanup_age was removed in 16."),
         ("work_men", 18, "Did you mean work_mem"),
         ("checkpoint_segments", 18, "Did you mean checkpoint_"),
-        ("zzz", 18, "Names are those of pg_settings."),
+        ("zzz", 18, "Use a name from pg_settings."),
     ],
 )
 def test_an_unknown_name_says_what_to_write_instead(name: str, major: int, hint: str) -> None:
@@ -100,17 +104,17 @@ def test_19_says_that_it_comes_from_source() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("checkpoint_completion_target", "14: the default went from 0.5 to 0.9"),
-        ("hash_mem_multiplier", "15: the default went from 1 to 2"),
-        ("wal_compression", "15: the type went from bool to enum"),
-        ("vacuum_buffer_usage_limit", "17: the default went from 256kB to 2MB"),
-        ("maintenance_work_mem", "17: the least value went from 1MB to 64kB"),
-        ("io_combine_limit", "18: the largest value went from 256kB to 1MB"),
-        ("effective_io_concurrency", "18: the default went from 1 to 16"),
+        ("checkpoint_completion_target", "14: the default changed from 0.5 to 0.9"),
+        ("hash_mem_multiplier", "15: the default changed from 1 to 2"),
+        ("wal_compression", "15: the type changed from bool to enum"),
+        ("vacuum_buffer_usage_limit", "17: the default changed from 256kB to 2MB"),
+        ("maintenance_work_mem", "17: the minimum changed from 1MB to 64kB"),
+        ("io_combine_limit", "18: the maximum changed from 256kB to 1MB"),
+        ("effective_io_concurrency", "18: the default changed from 1 to 16"),
         ("autovacuum_max_workers", "18: it needs only a reload; before, it needed a restart"),
         ("io_method", "18: new"),
-        ("io_workers", "19: gone; use io_min_workers and io_max_workers"),
-        ("jit", "19: the default went from on to off"),
+        ("io_workers", "19: removed; use io_min_workers and io_max_workers"),
+        ("jit", "19: the default changed from on to off"),
         (
             "wal_receiver_timeout",
             "19: it can be set by every session; before, it needed only a reload",
@@ -123,7 +127,7 @@ def test_history_tells_what_changed(name: str, sentence: str) -> None:
 
 def test_history_tells_a_changed_meaning_with_its_source() -> None:
     assert any("radix tree (release notes 17)" in said for said in history("autovacuum_work_mem"))
-    assert any("count of drives" in said for said in history("effective_io_concurrency"))
+    assert any("number of drives" in said for said in history("effective_io_concurrency"))
 
 
 def test_history_is_in_order_and_empty_for_what_never_changed() -> None:

@@ -46,5 +46,5 @@ def test_every_stack_with_settings_is_a_known_client() -> None:
 
 
 def test_an_unknown_client_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(BadValue, match="no client 'jdbc'"):
+    with pytest.raises(BadValue, match="unknown client 'jdbc'"):
         driver("jdbc")

@@ -20,7 +20,7 @@ def run(program: click.Command, *arguments: str) -> Result:
 
 def said(one: Old) -> str:
     now = one.now if one.now.startswith("-") else f"mrtuner {one.command} {one.now}"
-    return f"warning: {one.spelling} is now {now}; the next version drops it"
+    return f"warning: {one.spelling} is now {now}; the next version removes the old name"
 
 
 @pytest.mark.parametrize("one", OLD, ids=lambda one: f"{one.command} {one.spelling}")

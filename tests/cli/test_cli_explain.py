@@ -19,7 +19,7 @@ def test_a_parameter_is_explained_with_its_rule_and_its_history() -> None:
     for word in ("what", "how", "basis", "source", "risk", "change", "type", "range", "default"):
         assert f"\n  {word} " in shown
     assert "13 to 19: off" in shown
-    assert "15: the type went from bool to enum" in shown
+    assert "15: the type changed from bool to enum" in shown
 
 
 def test_json_tells_the_same() -> None:
@@ -37,7 +37,7 @@ def test_names_are_read_as_the_server_reads_them() -> None:
 
 
 def test_a_parameter_without_a_rule_is_said_to_be_left_alone() -> None:
-    assert "MrTuner has no rule for it and leaves it alone." in explain("cluster_name").stdout
+    assert "MrTuner has no rule for it and never changes it." in explain("cluster_name").stdout
 
 
 def test_a_parameter_of_another_version_is_found_there() -> None:
@@ -59,7 +59,7 @@ def test_an_unknown_name_gets_its_close_matches() -> None:
 def test_a_name_that_came_later_says_when() -> None:
     done = explain("io_method", "--pg", "13")
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[1] == "HINT: io_method came in 18."
+    assert done.stderr.splitlines()[1] == "HINT: io_method was added in 18."
 
 
 def test_without_a_name_every_rule_is_listed_by_area() -> None:

@@ -126,7 +126,7 @@ def test_the_json_of_settings_is_described() -> None:
     [
         (["settings", "--for", "libpq", "--within", "1s"], 4, "whole seconds"),
         (["settings", "--for", "jdbc", "--within", "20s"], 2, "no stack 'jdbc'"),
-        (["predict", "--client", "jdbc"], 2, "no client 'jdbc'"),
+        (["predict", "--client", "jdbc"], 2, "unknown client 'jdbc'"),
         (["predict", "--sysctl", "not-there"], 1, "cannot read not-there"),
         (["predict", "dbname=app", "--rtt", "1ms"], 2, "which no network can cut"),
         (["predict", "nonsense"], 2, "cannot read the connection string"),

@@ -49,7 +49,7 @@ def test_without_yes_and_without_a_terminal_it_is_refused_after_saying_what_it_w
 def test_a_server_that_cannot_be_reached_is_said() -> None:
     done = run(NOWHERE, "--trigger", "true", "--yes")
     assert done.exit_code == 1
-    assert "nothing listens there" in done.stderr
+    assert "nothing is listening there" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,9 @@ def test_what_cannot_be_done_is_said_in_two_lines(arguments: list[str], message:
 
 
 def test_an_unknown_class_or_storage_is_refused(metrics: Path) -> None:
-    assert "no instance class" in run("--metrics", metrics, "--class", "db.r5.3xlarge").stderr
+    assert "unknown instance class" in run("--metrics", metrics, "--class", "db.r5.3xlarge").stderr
     wrong = run("--metrics", metrics, "--class", "db.r5.2xlarge", "--volume", "gp4:100GB")
-    assert "no storage type 'gp4'" in wrong.stderr
+    assert "unknown storage type 'gp4'" in wrong.stderr
 
 
 def test_a_wrong_unit_is_not_guessed_where_nobody_can_be_asked(

@@ -80,4 +80,4 @@ def wait_for_session(cluster: Cluster) -> None:
 def test_a_server_that_is_not_there_is_two_lines() -> None:
     done = run("postgresql://127.0.0.1:1/none", "--watch", "10m")
     assert done.exit_code == 1
-    assert "nothing listens there" in done.stderr
+    assert "nothing is listening there" in done.stderr

@@ -53,7 +53,7 @@ def test_a_live_server_can_be_watched_and_checked(embedded: Cluster) -> None:
     done = run("tune", embedded.dsn(), *MACHINE, "--watch", "1s", "--json", "--check")
     assert done.exit_code == 3
     assert json.loads(done.stdout)["live"] is True
-    assert done.stderr == "watching the server's counters for 1 s; let it work meanwhile\n"
+    assert done.stderr == "watching the server's counters for 1 s; keep it under load\n"
 
 
 def shop(cluster: Cluster) -> str:
@@ -78,7 +78,7 @@ def test_plans_are_shown_beside_the_advice_and_in_its_document(new_cluster: NewC
     text = run("tune", dsn, *MACHINE, "--plans").stdout
     assert "worse: 1 calls by postgres" in text
     assert "SELECT id FROM sale ORDER BY text, id" in text
-    assert "cost settings being equal" in text
+    assert "with equal cost settings" in text
     found = json.loads(run("tune", dsn, *MACHINE, "--plans", "5", "--json").stdout)["plans"]
     assert found["asked"] == 5
     assert [one["verdict"] for one in found["changed"] if "ORDER BY" in one["text"]] == ["worse"]
@@ -91,7 +91,7 @@ def test_a_plan_that_gets_worse_is_a_warning_before_anything_is_applied(
     keep = ["--journal", str(journal)]
     refused = run("apply", dsn, *MACHINE, "--plans", *keep)  # nobody to ask
     assert refused.exit_code == 4
-    assert "warning: its plan costs" in refused.stderr
+    assert "its plan costs" in refused.stderr
     assert sql(dsn, "SELECT count(*) FROM pg_file_settings WHERE sourcefile ~ 'auto'") == [(0,)]
     done = run("apply", dsn, *MACHINE, "--plans", "--yes", "--json", *keep)
     assert json.loads(done.stdout)["plans"]["changed"]
@@ -109,7 +109,7 @@ def test_a_statement_cannot_act_on_the_terminal(new_cluster: NewCluster) -> None
     ("arguments", "error"),
     [
         (["--memory", "2GB", "--plans"], "--plans needs a running server"),
-        (["DSN", "--plans", "--format", "conf"], "--format conf has no place for plans"),
+        (["DSN", "--plans", "--format", "conf"], "--format conf cannot show plans"),
         (["DSN", "--plans"], "pg_stat_statements is not installed in the database postgres"),
     ],
 )
@@ -125,7 +125,7 @@ def test_plans_that_cannot_be_had_are_refused(
 def test_a_version_that_is_not_the_servers_is_a_contradiction(embedded: Cluster) -> None:
     done = run("tune", embedded.dsn(), "--pg", "15")
     assert done.exit_code == 2
-    assert "not 15\nHINT: Leave --pg away" in done.stderr
+    assert "not 15\nHINT: Omit --pg" in done.stderr
 
 
 def test_more_memory_than_the_host_has_is_refused(embedded: Cluster) -> None:
@@ -142,7 +142,7 @@ def test_a_password_is_never_echoed(command: str, journal: Path) -> None:
     assert done.exit_code == 1
     assert "hunter2" not in done.output
     assert done.stderr.startswith("warning: the password on the command line can be read by")
-    assert "error: nothing listens there" in done.stderr
+    assert "error: nothing is listening there" in done.stderr
 
 
 def test_a_wrong_password_is_one_clear_error(new_cluster: NewCluster) -> None:
@@ -160,8 +160,8 @@ def test_the_undo_that_is_printed_names_no_password(new_cluster: NewCluster, jou
     dsn = f"{cluster.dsn(tcp=True)} password='{PASSWORD}'"
     done = run("apply", dsn, *MACHINE, "--yes", "--journal", str(journal))
     assert done.exit_code == 0
-    undo = next(line for line in done.stderr.splitlines() if line.startswith("to take it back: "))
-    words = shlex.split(undo.removeprefix("to take it back: "))
+    undo = next(line for line in done.stderr.splitlines() if line.startswith("to undo: "))
+    words = shlex.split(undo.removeprefix("to undo: "))
     assert words[:2] == ["mrtuner", "undo"]
     assert words[-2:] == ["--journal", str(journal)]
     assert PASSWORD not in done.output
@@ -239,7 +239,7 @@ def test_what_was_saved_can_be_applied_later(
 def test_an_undo_of_nothing_is_a_usage_error(embedded: Cluster, journal: Path) -> None:
     done = run("undo", embedded.dsn(), "--yes", "--journal", str(journal))
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: there is nothing to undo")
+    assert done.stderr.startswith("error: nothing to undo")
 
 
 def test_an_answer_of_no_changes_nothing(new_cluster: NewCluster, journal: Path) -> None:
@@ -247,7 +247,7 @@ def test_an_answer_of_no_changes_nothing(new_cluster: NewCluster, journal: Path)
     arguments = ["apply", cluster.dsn(), *MACHINE, "--journal", str(journal)]
     code, shown = at_a_terminal(arguments, answers={"settings? [y/N]": "n\n"})
     assert code == 1
-    assert "not agreed, so nothing was done" in shown
+    assert "not confirmed, so nothing was done" in shown
     assert value(cluster.dsn(), "random_page_cost") == "4"
 
 
@@ -257,7 +257,7 @@ def test_a_terminal_may_agree_and_name_no_restart(new_cluster: NewCluster, journ
     answers = {"settings? [y/N]": "y\n", "not now)": "\n"}
     code, shown = at_a_terminal(arguments, answers)
     assert code == 0, shown
-    assert "in force only after the next restart: " in shown
+    assert "takes effect at the next restart: " in shown
     assert value(cluster.dsn(), "random_page_cost") == "1.1"
 
 

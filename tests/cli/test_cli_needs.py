@@ -42,7 +42,7 @@ def test_a_page_in_a_directory_that_is_not_there_is_refused_before_anything_is_d
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "error: there is no directory /no/such",
-        "HINT: Make it, or name another file.",
+        "HINT: Create it, or name another file.",
     ]
 
 

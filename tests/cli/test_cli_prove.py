@@ -103,7 +103,7 @@ def test_one_server_has_to_be_named(arguments: list[str]) -> None:
         ("--blocks", "0", "blocks 0 is below 1"),
         ("--scale", "0", "scale 0 is below 1"),
         ("--seconds", "-1", "seconds -1 is below 1"),
-        ("--delta", "0%", "delta 0.0 does not lie between 0 and 1"),
+        ("--delta", "0%", "delta 0.0 is not between 0 and 1"),
         ("--database", "Drop Table", "cannot name the database of a proof"),
         ("--load", "tpcc", "invalid value for '--load'"),
     ],

@@ -149,7 +149,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
         process.send_signal(signal.SIGTERM)
         proof.wait_for(process, BACK)
         process.send_signal(signal.SIGTERM)
-        proof.wait_for(process, "still putting everything back; once more leaves it")
+        proof.wait_for(process, "still putting everything back; interrupt again")
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
@@ -204,7 +204,7 @@ def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_ga
             assert f"left behind by a run that was killed: database {name}" in asked.stderr
         for path in directories:
             assert f"left behind by a run that was killed: directory {path}" in asked.stderr
-        assert "say --yes to have it done" in asked.stderr
+        assert "use --yes to do it" in asked.stderr
         assert (proof.databases(), sorted(proof.scratch.iterdir())) == (databases, directories)
 
         done = typed(command, "--yes", "--json")
@@ -251,8 +251,8 @@ def test_a_database_of_another_machines_proof_is_only_named(proof: Proof, tmp_pa
         main, ["undo", proof.dsn, "--proof", "--yes", "--journal", str(tmp_path / "journal")]
     )
     assert done.exit_code == 0, done.output
-    assert f"database theirs is there: {mark}" in done.stderr
-    assert 'if that has ended: DROP DATABASE "theirs";' in done.stderr
+    assert f"database theirs exists: {mark}" in done.stderr
+    assert 'once that has ended: DROP DATABASE "theirs";' in done.stderr
     assert sql(proof.dsn, "SELECT count(*) FROM pg_database WHERE datname ~ 'theirs|mine'") == [
         (2,)
     ]

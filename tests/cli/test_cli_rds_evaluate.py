@@ -99,7 +99,7 @@ def test_processors_and_storage_can_be_given() -> None:
     ("arguments", "message"),
     [
         (["{DBInstanceClassMemory/4}"], "the formula needs DBInstanceClassMemory (bytes)"),
-        (["{DBInstanceClassMemory/4}", "--class", "db.r6.large"], "no instance class"),
+        (["{DBInstanceClassMemory/4}", "--class", "db.r6.large"], "unknown instance class"),
         (["{DBInstanceClassMemory/4}", "--memory", "much"], "cannot read 'much' as a size"),
         (["{DBInstanceClassMemory/4}", "--memory", "0"], "size 0 is not above zero"),
         (["200", "--parameter", "work_men"], "PostgreSQL 18 has no parameter 'work_men'"),

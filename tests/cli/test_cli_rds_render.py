@@ -96,16 +96,16 @@ def test_a_file_is_written_and_named(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (ASKED, "render needs a format"),
-        (("--format", "cdk", "--json", *ASKED), "--json and --format cdk exclude each other"),
-        (("--json", "--name", "a--b", *ASKED), "is not a name for a parameter group"),
+        (("--format", "cdk", "--json", *ASKED), "--json and --format cdk cannot be used together"),
+        (("--json", "--name", "a--b", *ASKED), "is not a valid name for a parameter group"),
         (("--format", "ansible", *ASKED), "'ansible' is not one of"),
         (
             ("--format", "terraform", *ASKED, "--name", "a--b"),
-            "is not a name for a parameter group",
+            "is not a valid name for a parameter group",
         ),
         (
             ("--format", "terraform", "--class", "db.x", "--family", "postgres17"),
-            "no instance class",
+            "unknown instance class",
         ),
         (("--format", "terraform", "--class", "db.r6g.large", "--family", "pg17"), "unknown"),
     ],

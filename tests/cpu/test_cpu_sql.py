@@ -84,7 +84,7 @@ def test_a_server_that_goes_away_ends_the_test_with_a_reason(
 ) -> None:
     with setup.site.workers(2) as crewed:
         sql(embedded.dsn(), OURS.replace("count(*)", "pg_terminate_backend(pid)"))
-        with pytest.raises(ConnectError, match="session with the server was lost"):
+        with pytest.raises(ConnectError, match="connection to the server was lost"):
             crewed.work(PLAN)
     assert none_left(embedded)
 

@@ -155,7 +155,7 @@ def test_a_server_that_does_not_come_back_leaves_the_gap_open_and_names_what_is_
 
 
 def test_a_server_that_cannot_be_reached_is_said_before_anything_starts() -> None:
-    with pytest.raises(ConnectError, match="nothing listens there"):
+    with pytest.raises(ConnectError, match="nothing is listening there"):
         Probes("host=127.0.0.1 port=1 dbname=postgres").__enter__()
 
 

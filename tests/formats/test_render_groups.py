@@ -259,7 +259,7 @@ def test_a_script_runs_and_sends_what_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["1a", "a--b", "a-", "", "a.b", "default.postgres17", "a b", "é"])
 def test_a_name_that_rds_refuses_is_refused(name: str) -> None:
-    with pytest.raises(BadValue, match="is not a name for a parameter group"):
+    with pytest.raises(BadValue, match="is not a valid name for a parameter group"):
         render_group("terraform", LINES, name=name, family="postgres17")
 
 

@@ -241,12 +241,12 @@ def test_a_value_that_postgresql_would_refuse_is_an_error() -> None:
             "azure-terraform",
             'resource "azurerm_postgresql_flexible_server_configuration" "jit" {\n'
             '  name = "jit"\n  value = var.jit\n}\n',
-            "no plain value in the block",
+            "no literal value in the block",
         ),
         (
             "cloudsql-terraform",
             'resource "x" "y" {\n  database_flags {\n    value = "1"\n  }\n}\n',
-            "no plain name in the block",
+            "no literal name in the block",
         ),
     ],
 )

@@ -210,9 +210,9 @@ def test_tasks_of_other_hands_are_read_too() -> None:
             "- tasks:\n    - community.postgresql.postgresql_set: {name: a}\n",
             "cannot read the setting {'name': 'a'}",
         ),
-        ("nixos", "{ }", "no plain services.postgresql.settings"),
+        ("nixos", "{ }", "no literal services.postgresql.settings"),
         ("nixos", "services.postgresql.settings = { a = lib.mkForce 1; };", "cannot read the"),
-        ("nixos", 'services.postgresql.settings = { a = "${b}"; };', "no plain services"),
+        ("nixos", 'services.postgresql.settings = { a = "${b}"; };', "no literal services"),
     ],
 )
 def test_what_cannot_be_read_is_named(format: str, text: str, message: str) -> None:

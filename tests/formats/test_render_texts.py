@@ -132,14 +132,14 @@ def test_patroni_leaves_out_what_it_would_replace_by_a_default() -> None:
         "patroni", [line("max_connections", "24"), line("max_worker_processes", "2")]
     )
     assert parse("patroni", rendering) == {"max_worker_processes": "2"}
-    assert "max_connections = 24; it takes 25 or more." in rendering
+    assert "default: max_connections = 24; it takes 25 or\n# more." in rendering
 
 
 def test_patroni_and_its_operators_tell_the_order_of_restarts() -> None:
     for format in ("patroni", "zalando", "crunchy"):
         rendering = render(format, [line("max_connections", "200")])
-        assert "max_connections: kept in the cluster's store" in rendering
-        assert "kept in the cluster's store" not in render(format, [line("jit", "off")])
+        assert "max_connections: stored once for the primary" in rendering
+        assert "stored once for the primary" not in render(format, [line("jit", "off")])
 
 
 def test_cloudnativepg_names_libraries_in_their_own_field() -> None:
@@ -182,7 +182,7 @@ def test_crunchy_leaves_out_what_its_schema_refuses() -> None:
 def test_crunchy_refuses_more_parameters_than_its_schema_takes() -> None:
     fifty = [line(f"p{at}", "1") for at in range(50)]
     render("crunchy", [*fifty, line("port", "1")])  # left out, so not counted
-    with pytest.raises(Refused, match="takes 50 parameters and these are 51"):
+    with pytest.raises(Refused, match="takes at most 50 parameters, but there are 51"):
         render("crunchy", [*fifty, line("p50", "1")])
 
 

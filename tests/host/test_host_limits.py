@@ -164,7 +164,7 @@ def test_without_a_mounted_hierarchy_no_limit_is_found_and_that_is_said(tmp_path
     root = machine(tmp_path, "0::/kubepods/pod1", "23 27 0:22 / /sys rw - sysfs sysfs rw")
     group(root, "/kubepods/pod1", memory__max=GiB)  # under the new /sys: not to be opened
     host = probe(root)
-    why = "no cgroup hierarchy is mounted where we can see it"
+    why = "no cgroup hierarchy is visible here"
     assert host.memory == Fact(16 * GiB, "/proc/meminfo: MemTotal")
     assert whys(host, "memory") == [f"{why}: a limit would not be seen"]
     assert whys(host, "cpus") == [f"{why}: a quota would not be seen"]
@@ -220,7 +220,7 @@ def test_a_limit_that_is_none_is_ignored_and_said(tmp_path: Path, text: str) -> 
     host = probe(root)
     assert host.memory == Fact(16 * GiB, "/proc/meminfo: MemTotal")
     assert whys(host, "memory") == [
-        f"cgroup v2 memory.max of /pg reads {text!r}, which is no limit: ignored"
+        f"cgroup v2 memory.max of /pg contains {text!r}, which is not a limit: ignored"
     ]
 
 
@@ -299,7 +299,7 @@ def test_a_quota_that_is_none_is_ignored_and_said(tmp_path: Path, text: str) -> 
     host = probe(root)
     assert host.cpus == Fact(8, "/sys/devices/system/cpu/online: 8 CPUs")
     assert whys(host, "cpus") == [
-        f"cgroup v2 cpu.max of /pg reads {text!r}, which is no limit: ignored"
+        f"cgroup v2 cpu.max of /pg contains {text!r}, which is not a limit: ignored"
     ]
 
 

@@ -106,7 +106,7 @@ def test_an_ec2_instance_store_is_nvme(tmp_path: Path) -> None:
 def test_gp2_on_xvda_is_ebs_only_on_ec2(tmp_path: Path, file: str, text: str) -> None:
     partition(tmp_path, disk(tmp_path, "xvda", "202:0", bus="/sys/devices/vbd-768"), "202:1")
     mounted(tmp_path, mount("202:1"))
-    assert storage(tmp_path) == ("xvda is a Xen block device, which does not show what lies below")
+    assert storage(tmp_path) == ("xvda is a Xen block device, which hides the underlying storage")
     write(tmp_path, file, text)
     assert storage(tmp_path) == Fact(Storage.EBS, "xvda: Xen block device on Amazon EC2")
 
@@ -243,7 +243,7 @@ def test_filesystems_behind_a_network_are_network(tmp_path: Path, fstype: str) -
 
 def test_memory_is_no_storage(tmp_path: Path) -> None:
     mounted(tmp_path, mount("8:0"), mount("0:25", "tmpfs", "/dev/shm", "tmpfs"))
-    why = "/dev/shm/pg is on tmpfs: in memory, on no storage at all"
+    why = "/dev/shm/pg is on tmpfs: in memory, not on storage"
     assert storage(tmp_path, "/dev/shm/pg") == why
 
 
@@ -272,7 +272,7 @@ def test_a_loop_device_on_itself_ends(tmp_path: Path) -> None:
     loop = disk(tmp_path, "loop0", "7:0", bus="/sys/devices/virtual")
     write(tmp_path, f"{loop}/loop/backing_file", "/pg.img")
     mounted(tmp_path, mount("7:0"))
-    assert storage(tmp_path) == "loop0 is a loop device upon too many others"
+    assert storage(tmp_path) == "loop0 is a loop device on top of too many others"
 
 
 def test_links_in_the_path_are_followed(tmp_path: Path) -> None:

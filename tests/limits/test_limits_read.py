@@ -233,6 +233,6 @@ def test_nothing_to_judge_at_all_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_class_that_does_not_exist_names_close_ones(tmp_path: Path) -> None:
-    with pytest.raises(BadValue, match="no instance class") as caught:
+    with pytest.raises(BadValue, match="unknown instance class") as caught:
         limits(table(tmp_path), class_name="db.r5.3xlarge")
     assert "db.r5." in str(caught.value.hint)

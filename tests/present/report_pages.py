@@ -42,7 +42,7 @@ def _proof() -> str:
     return html.page(
         data.tuning(),
         data.proof(),
-        commands=[("take it back", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
+        commands=[("undo it", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
     )
 
 

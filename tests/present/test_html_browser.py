@@ -30,7 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     html = page(
         data.tuning(),
         data.proof(),
-        commands=[("take it back", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
+        commands=[("undo it", "mrtuner undo postgresql://USER@HOST/" + "long" * 30)],
     )
     file.write_text(html, encoding="utf-8")
     return file

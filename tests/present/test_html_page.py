@@ -86,7 +86,7 @@ def html(tuning: dict[str, Any]) -> str:
         data.proof(),
         commands=[
             ("apply it", "mrtuner apply postgresql://app:hunter2@db/shop --restart ask"),
-            ("take it back", "mrtuner undo postgresql://app:hunter2@db/shop"),
+            ("undo it", "mrtuner undo postgresql://app:hunter2@db/shop"),
         ],
         applied={
             "steps": [

@@ -17,7 +17,7 @@ def test_a_plan_tells_what_is_written_and_what_it_takes() -> None:
     assert list(plan_of_change(Plan(steps=steps), Look())) == [
         "",
         "the plan",
-        "  setting         now    becomes  in force after",
+        "  setting         now    becomes  takes effect after",
         "  work_mem        4MB    16MB     a reload",
         "  shared_buffers  128MB  4GB      a restart",
     ]
@@ -32,14 +32,14 @@ def test_a_plan_tells_what_is_left_alone_and_what_must_not_be() -> None:
         "left alone",
         "  jit = off: it is set on the command line",
         "",
-        "must not be done",
+        "refused",
         "  max_connections = 50: this is a standby",
         "  Edit the manifest.",
     ]
 
 
 def test_what_is_noted_of_a_step_stands_beside_it() -> None:
-    step = replace(STEP, notes=("ALTER ROLE app SET work_mem = '1GB' beats it there",))
+    step = replace(STEP, notes=("ALTER ROLE app SET work_mem = '1GB' overrides it there",))
     assert list(plan_of_change(Plan(steps=(step,)), Look()))[-1] == (
-        "  work_mem  4MB  16MB     a reload; ALTER ROLE app SET work_mem = '1GB' beats it there"
+        "  work_mem  4MB  16MB     a reload; ALTER ROLE app SET work_mem = '1GB' overrides it there"
     )

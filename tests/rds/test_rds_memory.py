@@ -230,8 +230,8 @@ def test_a_setting_that_somebody_changed_is_outvoted_and_named() -> None:
 def test_the_cap_on_connections_tells_nothing() -> None:
     found = calibrated(LIVE | {"max_connections": 5000}, DEFAULTS)
     assert found.low == 488281 * 16384
-    assert found.notes[0].startswith("max_connections = 5000 tells nothing")
-    with pytest.raises(BadValue, match="no setting tells"):
+    assert found.notes[0].startswith("max_connections = 5000 reveals nothing")
+    with pytest.raises(BadValue, match="no setting reveals"):
         alone("max_connections", 5000)
 
 
@@ -249,14 +249,14 @@ def test_the_class_decides_between_two_that_contradict_each_other() -> None:
     within = class_memory(instance_class("db.m7g.large"))
     found = calibrated({"shared_buffers": 131072, "max_connections": 839}, DEFAULTS, within=within)
     assert found.low == 839 * POSTGRES_EACH
-    assert "outside 7.24 GB to 7.54 GB of the class: somebody set it" in found.notes[0]
+    assert "outside 7.24 GB to 7.54 GB of the class: it was set explicitly" in found.notes[0]
 
 
 def test_settings_that_all_lie_outside_the_class_are_refused() -> None:
     within = class_memory(instance_class("db.r6g.16xlarge"))
     with pytest.raises(BadValue) as caught:
         calibrated(LIVE, DEFAULTS, within=within)
-    assert "somebody set it" in str(caught.value.hint)
+    assert "it was set explicitly" in str(caught.value.hint)
 
 
 def test_auroras_defaults_with_a_subtraction_are_turned_round_too() -> None:
@@ -286,7 +286,7 @@ def test_a_running_server_with_the_defaults_of_1_gib_tells_1_gib(new_cluster: Ne
     found = of_instance(cluster.dsn())
     assert (found.low, found.high) == (1 * GiB, 1 * GiB + 16 * KiB - 1)
     assert found.notes == (
-        "the server shows no rds.* settings: on other servers these formulas mean nothing",
+        "the server shows no rds.* settings: on other servers these formulas do not apply",
     )
 
 

@@ -129,7 +129,7 @@ def test_a_pooler_that_does_not_know_the_new_role_stops_the_rotation(
             rotate(admin(server), group, secret)
         assert "auth_query" in str(caught.value.hint)
         assert sql(login(secret), "SELECT session_user") == [(f"{group}_blue",)]
-        with pytest.raises(ConnectError, match="a pooler is in between"):
+        with pytest.raises(ConnectError, match="connected through a pooler"):
             rotate(f"{admin(server)} port={port}", group, secret)
 
 

@@ -308,7 +308,7 @@ def test_an_unreachable_server_that_is_down_is_told_how_to_be_mended(
     assert "the server is down" in message
     assert hint == (
         f"In {cluster.data}/postgresql.auto.conf of its data directory put back"
-        " work_mem = '8MB' and remove the lines of random_page_cost, shared_buffers,"
+        " work_mem = '8MB' and remove the lines that set random_page_cost, shared_buffers,"
         " then start the server."
     )
     # Doing what it says is a way back.

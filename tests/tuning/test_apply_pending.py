@@ -67,7 +67,7 @@ def test_a_parameter_that_waits_to_be_unset_does_not_bar_apply_or_undo(
     assert owner.run("apply", restart=True).exit_code == 0
     undone = owner.run("undo")
     assert undone.exit_code == 0, undone.output
-    assert "in force only after the next restart: max_worker_processes" in undone.stderr
+    assert "takes effect at the next restart: max_worker_processes" in undone.stderr
     assert sql(
         owner.dsn, "SELECT count(*) FROM pg_file_settings WHERE name IS NULL AND error <> ''"
     ) == [(1,)], "the server calls it an error"
@@ -112,7 +112,7 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
     )
     assert asked.exit_code == 4  # nobody there to agree
     lines = asked.stderr.splitlines()
-    title = lines.index("not of this plan: the next restart puts it into force")
+    title = lines.index("not part of this plan: takes effect at the next restart")
     assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
 
 
@@ -123,7 +123,7 @@ def test_an_undo_that_restarts_names_it_too(new_cluster: NewCluster, tmp_path: P
     undone = owner.run("undo", restart=True)
     assert undone.exit_code == 0, undone.output
     lines = undone.stderr.splitlines()
-    title = lines.index("not of this plan: the next restart puts it into force")
+    title = lines.index("not part of this plan: takes effect at the next restart")
     assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
     assert lines[title + 2].split()[:1] != ["max_worker_processes:"]
     assert sql(owner.dsn, "SHOW max_connections") == [("77",)]
@@ -149,6 +149,6 @@ def test_a_value_that_would_stop_the_restart_is_refused_before_it(
     refused = owner.run("apply", restart=True)
     assert refused.exit_code == 4
     where = f"{owner.cluster.data}/postgresql.conf line "
-    assert f"error: the configuration files are in error: {where}" in refused.stderr
+    assert f"error: the configuration files contain an error: {where}" in refused.stderr
     assert owner.in_force() == DEFAULTS
     assert owner.cluster.running()

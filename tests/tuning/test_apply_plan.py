@@ -126,7 +126,7 @@ def test_values_that_are_lowered_come_first() -> None:
 def test_what_is_in_force_already_is_left_alone(name: str, value: str) -> None:
     made = plan(SERVER, [wanted(name, value)])
     assert made.steps == ()
-    assert made.left_alone[0].why == f"it is {value} already"
+    assert made.left_alone[0].why == f"it is already {value}"
 
 
 def test_what_is_in_force_but_will_not_be_after_a_restart_is_written() -> None:
@@ -137,7 +137,7 @@ def test_what_is_in_force_but_will_not_be_after_a_restart_is_written() -> None:
 
 def test_a_command_line_parameter_is_left_alone_and_said() -> None:
     (left,) = plan(SERVER, [wanted("maintenance_work_mem", "1GB")]).left_alone
-    assert left.why == "it is set on the command line, which beats every file"
+    assert left.why == "it is set on the command line, which overrides every file"
 
 
 def test_a_setting_that_may_hold_a_password_is_left_to_its_owner_and_not_shown() -> None:
@@ -162,8 +162,8 @@ def test_an_override_is_written_all_the_same_and_said() -> None:
     )
     made = plan(replace(SERVER, overrides=overrides), [wanted("work_mem", "64MB")])
     assert made.steps[0].notes == (
-        "ALTER ROLE app SET work_mem = '1MB' beats it in those sessions",
-        "ALTER DATABASE shop SET work_mem = '2MB' beats it in those sessions",
+        "ALTER ROLE app SET work_mem = '1MB' overrides it in those sessions",
+        "ALTER DATABASE shop SET work_mem = '2MB' overrides it in those sessions",
     )
 
 

@@ -101,7 +101,7 @@ def test_every_input_is_told_with_its_source() -> None:
         ("storage", "nvme", "/sys/block"),
         ("disk", "500 GB", "statvfs"),
         ("pg", "18", "server_version_num"),
-        ("workload", "mixed", "assumed; --workload says otherwise"),
+        ("workload", "mixed", "assumed; change it with --workload"),
     ]
 
 
@@ -110,8 +110,8 @@ def test_a_flag_wins_and_the_contradiction_is_said() -> None:
     assert gathered.situation.storage is Storage.HDD
     assert gathered.situation.disk == Disk(Bytes(1024 * GIB), Bytes(40 * GIB))
     assert [notice.text for notice in gathered.notices] == [
-        "--storage says hdd; /sys/block says nvme",
-        "--disk says 1 TB; statvfs says 500 GB",
+        "--storage is hdd, but /sys/block shows nvme",
+        "--disk is 1 TB, but statvfs shows 500 GB",
     ]
 
 
@@ -123,7 +123,7 @@ def test_less_memory_than_the_host_has_is_taken_and_said() -> None:
     gathered = gather.live(gather.flags(memory="4GB"), server(), host())
     assert gathered.situation.memory is not None
     assert gathered.situation.memory.size == 4 * GIB
-    assert gathered.notices[0].text == "--memory says 4 GB; /proc/meminfo: MemTotal says 16 GB"
+    assert gathered.notices[0].text == "--memory is 4 GB, but /proc/meminfo: MemTotal shows 16 GB"
 
 
 def test_more_memory_than_the_host_has_is_refused() -> None:
@@ -132,7 +132,7 @@ def test_more_memory_than_the_host_has_is_refused() -> None:
     assert caught.value.message == (
         "--memory 17 GB is more than the 16 GB this host has (/proc/meminfo: MemTotal)"
     )
-    assert caught.value.hint == "Give what PostgreSQL may really use, or leave --memory away."
+    assert caught.value.hint == "Give the memory that PostgreSQL can really use, or omit --memory."
     assert caught.value.exit_code == 2
 
 
@@ -140,7 +140,7 @@ def test_a_version_other_than_the_servers_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         gather.live(gather.flags(postgres=17), server(), None)
     assert caught.value.message == "the server is PostgreSQL 18.6, not 17"
-    assert caught.value.hint == "Leave --pg away: the server knows its version."
+    assert caught.value.hint == "Omit --pg: the server reports its version."
     assert gather.live(gather.flags(postgres=18), server(), None).situation.major == 18
 
 
@@ -152,7 +152,7 @@ def test_a_machine_out_of_sight_is_named_missing_with_its_flags() -> None:
         ("storage", "--storage"),
         ("disk", "--disk"),
     ]
-    assert {gap.why for gap in missing} == {"the server's machine cannot be seen from here"}
+    assert {gap.why for gap in missing} == {"the server's machine is not visible from here"}
     told = gather.flags(memory="8GB", cpus=2, storage="ssd", disk="1TB")
     assert gather.live(told, server(), None).missing == []
 
@@ -191,9 +191,7 @@ def test_a_servers_values_origins_and_build_are_taken_over() -> None:
 
 def test_the_command_line_fixes_a_value() -> None:
     fixed = seen(server(setting("work_mem", "8192", "kB", "command line"))).fixed
-    assert fixed == {
-        "work_mem": "set on the command line: left alone, only its starter can change it"
-    }
+    assert fixed == {"work_mem": "set on the server's command line: change it there"}
 
 
 def test_a_standby_fixes_what_must_not_be_below_its_primary() -> None:
@@ -341,10 +339,10 @@ def test_overrides_are_said_with_who_has_them() -> None:
         Override(role=None, database=None, name="work_mem", value="2GB"),  # ALTER ROLE ALL
     )
     texts = [notice.text for notice in tune_server(server(overrides=overrides)).notices]
-    assert "role app sets work_mem = 1GB: that beats the value advised here" in texts
-    assert "role app and database shop sets jit = off: that beats the value advised here" in texts
-    assert "every role sets work_mem = 2GB: that beats the value advised here" in texts
-    assert "database shop sets jit = on: that beats the value advised here" in texts
+    assert "role app sets work_mem = 1GB, which overrides the advised value" in texts
+    assert "role app and database shop sets jit = off, which overrides the advised value" in texts
+    assert "every role sets work_mem = 2GB, which overrides the advised value" in texts
+    assert "database shop sets jit = on, which overrides the advised value" in texts
 
 
 def test_an_override_of_what_we_do_not_advise_is_not_repeated() -> None:

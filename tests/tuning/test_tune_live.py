@@ -88,8 +88,8 @@ def test_what_somebody_tuned_before_shows_with_its_origin(new_cluster: NewCluste
         "random_page_cost": ("4", "default"),
     }
     assert verdict(tuning, "checkpoint_timeout") == "keep"
-    assert tuning["checkpoint_timeout"].reason == "longer still: your choice"
-    assert tuning["jit"].reason.startswith("already so")
+    assert tuning["checkpoint_timeout"].reason == "already longer: your choice"
+    assert tuning["jit"].reason.startswith("already set")
     assert tuning["work_mem"].changes
 
 
@@ -116,9 +116,7 @@ def test_the_command_line_is_left_alone_and_said(new_cluster: NewCluster) -> Non
     for name, value in (("shared_buffers", "32MB"), ("jit", "on")):
         item = tuning[name]
         assert (item.value, item.origin, item.changes) == (value, "command line", False)
-        assert item.reason == (
-            "set on the command line: left alone, only its starter can change it"
-        )
+        assert item.reason == ("set on the server's command line: change it there")
     assert "shared_buffers" not in tuning.as_conf()
 
 
@@ -133,10 +131,10 @@ def test_roles_and_databases_that_go_their_own_way_are_said(new_cluster: NewClus
         "alter database shop set random_page_cost = 3",
     )
     said = texts(mrtuner.tune(cluster.dsn(), memory="1GB"))
-    beats = "that beats the value advised here"
-    assert f"role app sets work_mem = 1GB: {beats}" in said
-    assert f"role app and database shop sets jit = on: {beats}" in said
-    assert f"database shop sets random_page_cost = 3: {beats}" in said
+    beats = "which overrides the advised value"
+    assert f"role app sets work_mem = 1GB, {beats}" in said
+    assert f"role app and database shop sets jit = on, {beats}" in said
+    assert f"database shop sets random_page_cost = 3, {beats}" in said
     tuning = mrtuner.tune(cluster.dsn("shop"), memory="1GB")
     assert (tuning["random_page_cost"].current, tuning["random_page_cost"].origin) == (
         "3",
@@ -148,7 +146,7 @@ def test_a_change_that_waits_for_a_restart_is_said(new_cluster: NewCluster) -> N
     cluster = new_cluster()
     changed(cluster, "alter system set max_connections = 150")
     tuning = mrtuner.tune(cluster.dsn(), memory="1GB")
-    assert "max_connections was changed and waits for a restart" in texts(tuning)
+    assert "max_connections was changed and needs a restart to take effect" in texts(tuning)
     assert tuning["max_connections"].current == "100"
 
 
@@ -330,13 +328,13 @@ def test_more_memory_than_this_machine_has_is_refused(embedded: Cluster) -> None
     with pytest.raises(UsageError, match=r"is more than the .* this host has") as caught:
         mrtuner.tune(embedded.dsn(), memory=2 * ram())
     assert caught.value.exit_code == 2
-    assert caught.value.hint == "Give what PostgreSQL may really use, or leave --memory away."
+    assert caught.value.hint == "Give the memory that PostgreSQL can really use, or omit --memory."
 
 
 def test_another_version_than_the_servers_is_refused(embedded: Cluster) -> None:
     with pytest.raises(UsageError, match=r"the server is PostgreSQL 18.*, not 17") as caught:
         mrtuner.tune(embedded.dsn(), postgres=17)
-    assert caught.value.hint == "Leave --pg away: the server knows its version."
+    assert caught.value.hint == "Omit --pg: the server reports its version."
 
 
 def test_connections_that_do_not_fit_a_live_server_have_a_way_out(embedded: Cluster) -> None:
@@ -380,7 +378,7 @@ def test_a_lesser_role_gets_advice_and_the_gaps_are_named(new_cluster: NewCluste
     assert "pg_read_all_settings" in (gaps["sourcefile"].supply or "")
     assert "file_problems" in gaps
     allowed = mrtuner.tune(cluster.dsn(), memory="1GB")["shared_preload_libraries"]
-    assert allowed.reason == "pg_stat_statements is loaded"
+    assert allowed.reason == "pg_stat_statements is already loaded"
 
 
 @pytest.fixture
@@ -405,7 +403,7 @@ def test_a_standby_leaves_what_must_match_its_primary(standby: Cluster) -> None:
     tuning = mrtuner.tune(standby.dsn(), memory="1GB", cpus=16, connections=20)
     for name, value in (("max_connections", "60"), ("max_worker_processes", "9")):
         assert (tuning[name].value, tuning[name].changes) == (value, False)
-        assert tuning[name].reason == "a standby follows its primary: change it there"
-    assert "this is a standby: what must match the primary is left alone" in texts(tuning)
+        assert tuning[name].reason == "must match the primary: change it there first"
+    assert "this is a standby: settings that must match the primary are left alone" in texts(tuning)
     assert tuning["shared_buffers"].value == "256MB", "the rest may differ"
     assert tuning["max_wal_size"].basis == "convention", "a standby writes no WAL of its own"

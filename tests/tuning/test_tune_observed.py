@@ -31,7 +31,7 @@ def updated(**counters: Any) -> Relation:
 def test_a_table_whose_updates_find_no_room_is_told_its_command() -> None:
     assert said(updated()) == [
         "public.orders: 40% of 1,000,000 updates found no room on their page: "
-        'ALTER TABLE "public"."orders" SET (fillfactor = 90) leaves some on new pages'
+        'ALTER TABLE "public"."orders" SET (fillfactor = 90) leaves room on new pages'
     ]
 
 
@@ -92,7 +92,9 @@ def test_an_archiver_that_fails_or_is_late_is_told() -> None:
     late = replace(working, behind=Bytes(2 * GIB))
     assert warned(archiver=late) == ["archiving is late: 2 GB of WAL waits to be archived"]
     [text] = warned(archiver=replace(working, failing=True))
-    assert text.startswith("archiving fails (the last try, and 4 in all): 1 GB of WAL waits until")
+    assert text.startswith(
+        "archiving fails (4 times so far, including the last attempt): 1 GB of WAL waits until"
+    )
     [text] = warned(archiver=replace(working, failing=True, behind=None))
     assert ": WAL waits until" in text
 
@@ -124,7 +126,7 @@ def test_a_role_that_spills_much_is_offered_its_own_work_mem_and_the_way_back() 
     [step] = [step for step in tuning.steps if "temporary files" in step.purpose]
     assert step.commands == (
         'ALTER ROLE "Re""port" SET work_mem = \'132MB\';',
-        'ALTER ROLE "Re""port" RESET work_mem;  -- takes it back',
+        'ALTER ROLE "Re""port" RESET work_mem;  -- undoes it',
     )
     assert "wrote 2.5 TB of temporary files in 40 calls, up to 64 GB in one" in step.purpose
     assert not any("ALTER ROLE" in line for line in tuning.as_sql().splitlines())

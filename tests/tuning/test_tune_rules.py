@@ -79,14 +79,14 @@ CASES: dict[str, list[Case]] = {
     "statement_timeout": [
         change("1min", "runaway"),
         change("1min", "runaway", workload="web"),
-        keep("0", "long statements are this workload's work", workload="mixed"),
-        keep("0", "long statements are this workload's work", **OLAP),
+        keep("0", "long statements are normal for this workload", workload="mixed"),
+        keep("0", "long statements are normal for this workload", **OLAP),
     ],
     "idle_in_transaction_session_timeout": [
         change("10min", "dead rows"),
         change("10min", "dead rows", workload="mixed"),
-        keep("0", "people leave sessions open", **OLAP),
-        keep("0", "people leave sessions open", **DESKTOP),
+        keep("0", "often left open", **OLAP),
+        keep("0", "often left open", **DESKTOP),
     ],
     # --- memory
     "shared_buffers": [
@@ -153,7 +153,7 @@ CASES: dict[str, list[Case]] = {
     ],
     # --- parallel
     "max_parallel_workers": [
-        keep("8", "already so"),  # 8 CPUs, and 8 is the default
+        keep("8", "already set"),  # 8 CPUs, and 8 is the default
         change("16", "one per CPU", cpus=16),
         change("2", cpus=1),
         # A small container on a large host: 1 GB / 64 MB = 16.
@@ -163,13 +163,13 @@ CASES: dict[str, list[Case]] = {
     ],
     "max_worker_processes": [
         change("12", "four for extensions"),  # 8 + 4
-        keep("8", "already so", cpus=4),  # 4 + 4
-        keep("8", "already so", cpus=1),
+        keep("8", "already set", cpus=4),  # 4 + 4
+        keep("8", "already set", cpus=1),
         change("68", cpus=64),
         unknown("--cpus", "8", cpus=None),
     ],
     "max_parallel_workers_per_gather": [
-        keep("2", "already so"),  # least(2, 8 / 2)
+        keep("2", "already set"),  # least(2, 8 / 2)
         change("1", cpus=2),
         change("0", cpus=1),  # one CPU helps nobody
         change("4", "half the CPUs", **OLAP),  # 8 / 2
@@ -177,21 +177,21 @@ CASES: dict[str, list[Case]] = {
         unknown("--cpus", "2", cpus=None),
     ],
     "max_parallel_maintenance_workers": [
-        change("4", "four at most"),  # 8 / 2
+        change("4", "at most four"),  # 8 / 2
         change("4", cpus=64),
-        keep("2", "already so", cpus=4),
+        keep("2", "already set", cpus=4),
         change("1", cpus=1),  # never none
         unknown("--cpus", "2", cpus=None),
     ],
     "parallel_leader_participation": [
-        keep("on", "worth having"),
+        keep("on", "helps too"),
     ],
     # --- vacuum
     "autovacuum_max_workers": [
-        keep("3", "already so"),  # 8 / 8 = 1, three at least
+        keep("3", "already set"),  # 8 / 8 = 1, three at least
         change("4", cpus=32),  # 32 / 8; 32 GB / 2 GB = 16 would allow it
         change("8", cpus=256, memory="256GB"),  # 32, held at 8
-        keep("3", "already so", cpus=64, memory="4GB", connections=20),  # 4 GB / 2 GB = 2
+        keep("3", "already set", cpus=64, memory="4GB", connections=20),  # 4 GB / 2 GB = 2
         change("8", cpus=64, memory=None),
         unknown("--cpus", "3", cpus=None),
     ],
@@ -200,11 +200,11 @@ CASES: dict[str, list[Case]] = {
         change("256MB", memory="4GB", connections=50),  # 4 GB / 16
         change("2GB", **OLAP),  # 32 / 16, OLAP's cap is 4
         change("4GB", memory="256GB", **OLAP),
-        keep("64MB", "already so", **SMALL),  # 1 GB / 16 is the default
+        keep("64MB", "already set", **SMALL),  # 1 GB / 16 is the default
         unknown("--memory", "64MB", memory=None),
     ],
     "autovacuum_work_mem": [
-        change("256MB", "every worker may take it"),  # 32 GB / 64 = 512 MB, held at 256 since 17
+        change("256MB", "every worker may use it"),  # 32 GB / 64 = 512 MB, held at 256 since 17
         change("512MB", postgres=16),
         change("1GB", postgres=16, memory="128GB"),  # 2 GB, held at 1
         change("8MB", memory="512MB", connections=10),
@@ -214,7 +214,7 @@ CASES: dict[str, list[Case]] = {
         keep("1min", "no gain"),
     ],
     "autovacuum_vacuum_cost_delay": [
-        keep("2ms", "the limit is what to raise"),
+        keep("2ms", "raise the limit"),
     ],
     "autovacuum_vacuum_cost_limit": [
         change("1000", "five times"),
@@ -246,7 +246,7 @@ CASES: dict[str, list[Case]] = {
         keep("0.2", "no large table"),
     ],
     "autovacuum_analyze_scale_factor": [
-        change("0.05", "change its statistics", data="100GB"),
+        change("0.05", "can be out of date", data="100GB"),
         keep("0.1", "soon enough", data="99GB"),
         keep("0.1", "soon enough"),
     ],
@@ -265,7 +265,7 @@ CASES: dict[str, list[Case]] = {
         keep("-1", "automatic", cpus=31),
         keep("-1", "automatic", cpus=32, memory="31GB"),
         keep("-1", "automatic", memory=None),
-        keep("-1", "memory is too short", memory="511MB", cpus=1, connections=5),
+        keep("-1", "too little memory", memory="511MB", cpus=1, connections=5),
     ],
     "checkpoint_timeout": [
         change("15min", "full-page images"),
@@ -274,7 +274,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "checkpoint_completion_target": [
         change("0.9", "nine tenths", postgres=13),
-        keep("0.9", "already so", postgres=14),
+        keep("0.9", "already set", postgres=14),
     ],
     "max_wal_size": [
         # Nobody knows the disk: 4 GB at most.
@@ -289,7 +289,7 @@ CASES: dict[str, list[Case]] = {
         change("64GB", memory="256GB", disk="1TB"),
         # The disk: a tenth of 50 GB is 5 GB; a tenth of 5 GB is too little, 1 GB is the least.
         change("5GB", "disk size", disk="50GB"),
-        keep("1GB", "already so", disk="5GB"),
+        keep("1GB", "already set", disk="5GB"),
         # WAL's own volume: half of it.
         change("10GB", "own volume", disk="5GB", wal_disk="20GB"),
         change("512MB", "own volume", disk="1TB", wal_disk="1GB"),
@@ -307,7 +307,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "wal_compression": [
         keep("off", "costs more CPU", postgres=14),
-        keep("off", "lz4 only where the build has it", postgres=15),
+        keep("off", "lz4 only if the build has it", postgres=15),
     ],
     "wal_level": [
         keep("replica", "replicas and archives"),
@@ -359,7 +359,7 @@ CASES: dict[str, list[Case]] = {
     # --- storage
     "effective_io_concurrency": [
         # Since 18 a process has 64 requests in flight at most.
-        change("64", "64 of a process"),
+        change("64", "at most 64 per process"),
         change("64", storage="nvme"),
         change("64", "overlay", storage="overlay"),
         change("128", "ssd", postgres=17),
@@ -392,16 +392,16 @@ CASES: dict[str, list[Case]] = {
         unknown("--storage", "0", storage=None),
     ],
     "io_method": [
-        keep("worker", "starts everywhere"),
+        keep("worker", "works everywhere"),
     ],
     "io_workers": [
-        keep("3", "already so"),  # 8 / 4 = 2, three at least
+        keep("3", "already set"),  # 8 / 4 = 2, three at least
         change("4", cpus=16),
         change("32", cpus=256),  # 64, held at 32
         unknown("--cpus", "3", cpus=None),
     ],
     "io_max_workers": [
-        keep("8", "already so", postgres=19),  # 8 / 2 = 4, eight at least
+        keep("8", "already set", postgres=19),  # 8 / 2 = 4, eight at least
         change("16", cpus=32, postgres=19),
         change("32", cpus=256, postgres=19),
         unknown("--cpus", "8", cpus=None, postgres=19),
@@ -422,10 +422,10 @@ CASES: dict[str, list[Case]] = {
         keep("200ms", "no gain"),
     ],
     "bgwriter_lru_maxpages": [
-        keep("100", "nothing measured"),
+        keep("100", "no measurement"),
     ],
     "bgwriter_lru_multiplier": [
-        keep("2", "nothing measured"),
+        keep("2", "no measurement"),
     ],
     # --- planner
     "seq_page_cost": [
@@ -450,24 +450,24 @@ CASES: dict[str, list[Case]] = {
     "jit": [
         change("off", "a short query"),
         keep("on", "long queries may gain", **OLAP),
-        keep("off", "already so", postgres=19),
+        keep("off", "already set", postgres=19),
     ],
     "default_statistics_target": [
         change("500", "finer histograms", **OLAP),
-        keep("100", "raise single columns"),
+        keep("100", "raise it for single columns"),
     ],
     "default_toast_compression": [
-        keep("pglz", "only where the build has it"),
-        keep("pglz", "only where the build has it", postgres=14),
+        keep("pglz", "only if the build has it"),
+        keep("pglz", "only if the build has it", postgres=14),
     ],
     # --- slru: 16 and 32 pages of 8 kB; 0 is automatic
-    "transaction_buffers": [keep("0", "nothing measured")],
-    "subtransaction_buffers": [keep("0", "nothing measured")],
-    "multixact_offset_buffers": [keep("128kB", "nothing measured")],
-    "multixact_member_buffers": [keep("256kB", "nothing measured")],
-    "commit_timestamp_buffers": [keep("0", "nothing measured")],
-    "notify_buffers": [keep("128kB", "nothing measured", postgres=17)],
-    "serializable_buffers": [keep("256kB", "nothing measured")],
+    "transaction_buffers": [keep("0", "no measurement")],
+    "subtransaction_buffers": [keep("0", "no measurement")],
+    "multixact_offset_buffers": [keep("128kB", "no measurement")],
+    "multixact_member_buffers": [keep("256kB", "no measurement")],
+    "commit_timestamp_buffers": [keep("0", "no measurement")],
+    "notify_buffers": [keep("128kB", "no measurement", postgres=17)],
+    "serializable_buffers": [keep("256kB", "no measurement")],
     # --- monitoring
     "track_io_timing": [
         unknown("the server's clocksource", "off"),

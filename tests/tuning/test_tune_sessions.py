@@ -72,7 +72,7 @@ def test_a_value_that_is_the_default_is_no_change_and_is_written_all_the_same() 
 def test_more_sessions_than_were_asked_for_are_open_now_and_that_is_said() -> None:
     gathered = gather.live(gather.flags(connections=6), server(), None)  # it has 7
     assert [notice.text for notice in gathered.notices] == [
-        "7 sessions were open at once: beyond --connections 6 they would be refused"
+        "7 sessions were open at once: --connections 6 would refuse some of them"
     ]
     assert gather.live(gather.flags(connections=7), server(), None).notices == []
 
@@ -121,7 +121,7 @@ def test_where_the_sum_no_longer_holds_the_hint_names_huge_pages_and_fewer_sessi
     with pytest.raises(DoesNotFit) as caught:
         mrtuner.tune(**LARGE, connections=20_000)
     hint = caught.value.hint or ""
-    assert "huge pages and say --huge-pages" in hint
+    assert "huge pages and use --huge-pages" in hint
     fewer = int(hint.split("--connections to ")[1].split()[0])
     assert mrtuner.tune(**LARGE, connections=20_000, huge_pages=True)
     assert mrtuner.tune(**LARGE, connections=fewer)
@@ -136,7 +136,7 @@ def test_buffers_that_are_fixed_leave_huge_pages_as_the_way_out() -> None:
     situation = live(running, **large)
     with pytest.raises(DoesNotFit) as caught:
         refuse_overflow(situation, solve(situation))
-    assert "huge pages and say --huge-pages" in (caught.value.hint or "")
+    assert "huge pages and use --huge-pages" in (caught.value.hint or "")
     proved = live(running, **large, huge_pages=HugePages(None, "test"))
     assert solve(proved).holds
 
@@ -227,7 +227,7 @@ def test_500_sessions_on_2_cpus_never_sort_together_if_somebody_says_so() -> Non
     assert some["work_mem"].target > 3 * every["work_mem"].target  # type: ignore[operator]
     assert some.budget is not None
     assert some.budget.fits
-    assert "if all 503 sessions sorted at the same moment" in texts(some)
+    assert "if all 503 sessions sorted at the same time" in texts(some)
     assert "same moment" not in texts(every)
 
 
@@ -275,7 +275,7 @@ def test_active_sessions_that_were_seen_are_offered_and_not_taken_for_a_bound() 
     seen = live({"max_connections": "200"}, connections=Connections(None, 50, seen_active=5))
     unseen = live({"max_connections": "200"}, connections=Connections(None, 50))
     assert solve(seen).advice["work_mem"].target == solve(unseen).advice["work_mem"].target
-    assert "5 active sessions (as seen)" in solve(seen).advice["effective_cache_size"].reason
+    assert "5 active sessions (as observed)" in solve(seen).advice["effective_cache_size"].reason
 
 
 # --- what stays cached
@@ -287,8 +287,8 @@ def test_effective_cache_size_rests_on_what_is_expected_to_be_in_use() -> None:
     usual = mrtuner.tune(**crowd)["effective_cache_size"]
     many = mrtuner.tune(**crowd, active=1000)["effective_cache_size"]
     assert many.target < usual.target < 24 * GIB // 8192  # type: ignore[operator]
-    assert "1000 active sessions (as said)" in many.reason
-    assert "16 active sessions (2 for each CPU" in usual.reason
+    assert "1000 active sessions (as given)" in many.reason
+    assert "16 active sessions (2 per CPU" in usual.reason
 
 
 def test_effective_cache_size_is_never_below_shared_buffers() -> None:

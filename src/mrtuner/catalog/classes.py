@@ -77,7 +77,7 @@ def instance_classes(engine: str = POSTGRES) -> Mapping[str, InstanceClass]:
     Raises BadValue for an engine that is not one of ENGINES.
     """
     if engine not in ENGINES:
-        raise BadValue(f"no engine {engine!r}", f"The engines are {', '.join(ENGINES)}.")
+        raise BadValue(f"unknown engine {engine!r}", f"The engines are {', '.join(ENGINES)}.")
     return MappingProxyType(
         {name: known for name, known in all_classes().items() if engine in known.engines}
     )
@@ -133,7 +133,7 @@ def from_row(name: str, row: Mapping[str, Any]) -> InstanceClass:
 
 def no_such_class(name: str) -> BadValue:
     """Return the error for a name that is not in the table, with similar ones."""
-    return BadValue(f"no instance class {name!r}", _advice(name.lower()))
+    return BadValue(f"unknown instance class {name!r}", _advice(name.lower()))
 
 
 def _advice(name: str) -> str:
@@ -142,8 +142,8 @@ def _advice(name: str) -> str:
     close = get_close_matches(f"db.{name.removeprefix('db.')}", all_classes(), n=3, cutoff=0.75)
     meant = f"Did you mean {' or '.join(close)}? " if close else ""
     return (
-        f"{meant}For one that MrTuner does not know yet, name one of the same memory and vCPUs; "
-        "rdstune evaluate takes --memory and --vcpus."
+        f"{meant}For a class that MrTuner does not know yet, name one with the same memory "
+        "and vCPUs; rdstune evaluate takes --memory and --vcpus."
     )
 
 

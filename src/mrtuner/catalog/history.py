@@ -17,10 +17,10 @@ from mrtuner.inputs import MAJORS
 _WORDS = {
     "vartype": "the type",
     "unit": "the unit",
-    "min": "the least value",
-    "max": "the largest value",
+    "min": "the minimum",
+    "max": "the maximum",
     "default": "the default",
-    "enum": "the values",
+    "enum": "the list of values",
 }
 _CONTEXTS = {
     "postmaster": "needs a restart",
@@ -42,7 +42,7 @@ def history(name: str) -> tuple[str, ...]:
     if spans is None:
         raise BadValue(
             f"no PostgreSQL from {MAJORS[0]} to {MAJORS[-1]} has a parameter {name!r}",
-            "Names are those of pg_settings.",
+            "Use a name from pg_settings.",
         )
     said = [*_derived(name, spans), *_written(name)]
     return tuple(f"{major}: {text}" for major, text in sorted(said, key=lambda pair: pair[0]))
@@ -65,7 +65,7 @@ def _changes(name: str, before: Span, after: Span) -> Iterator[str]:
     for field, words in _WORDS.items():
         old, new = _text(name, before, field), _text(name, after, field)
         if old != new and None not in (old, new):
-            yield f"{words} went from {old} to {new}"
+            yield f"{words} changed from {old} to {new}"
 
 
 def _past(context: str) -> str:
@@ -88,7 +88,7 @@ def _text(name: str, span: Span, field: str) -> str | None:
 
 def _gone(name: str) -> str:
     instead = table("meanings.json")["replaced"].get(name)
-    return f"gone; use {instead}" if instead else "gone"
+    return f"removed; use {instead}" if instead else "gone"
 
 
 def _written(name: str) -> Iterator[tuple[int, str]]:

@@ -100,15 +100,15 @@ def _advice(name: str, major: int) -> str:
     close = _close(name, major)
     if close:
         return f"Did you mean {' or '.join(close)}?"
-    return "Names are those of pg_settings."
+    return "Use a name from pg_settings."
 
 
 def _moved(name: str, compact: list[Span], major: int) -> str:
     first, last = compact[0]["since"], compact[-1]["until"]
     if major < first:
-        return f"{name} came in {first}."
+        return f"{name} was added in {first}."
     instead = table("meanings.json")["replaced"].get(name)
-    went = f"{name} went in {last + 1}"
+    went = f"{name} was removed in {last + 1}"
     return f"{went}: use {instead}." if instead else f"{went}."
 
 

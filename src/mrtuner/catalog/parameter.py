@@ -88,7 +88,7 @@ class Parameter:
             case "enum" if value not in self.enum:
                 raise self._refused(value, f"Use one of {', '.join(self.enum)}.")
             case "string" if not isinstance(value, str):
-                raise self._refused(value, "Give a text.")
+                raise self._refused(value, "Give a string.")
 
     def size(self, value: Value) -> Bytes | None:
         """Return the value in bytes; None for a unit other than memory or a special value (-1)."""
@@ -122,7 +122,7 @@ class Parameter:
         low, high = _REFUSED.get(self.name, (0, -1))
         if low <= value <= high:
             below, above = self.show(low - 1), self.show(high + 1)
-            raise self._refused(value, f"Use {below}, or {above} and more.")
+            raise self._refused(value, f"Use {below}, or at least {above}.")
         if self.name in _BANKED and value % 16:
             raise self._refused(value, "Use a multiple of 16 pages: 128kB, 256kB, …")
 
@@ -134,12 +134,12 @@ class Parameter:
             case "bool":
                 return f"{self.name} is on or off."
             case "enum":
-                return f"{self.name} takes one word of a list."
+                return f"{self.name} takes one value from a list."
             case "integer" | "real":
                 kind = "a whole number" if self.vartype == "integer" else "a number"
                 return f"{self.name} is {kind}{self._counted()}, {self._range()}."
             case _:
-                return f"{self.name} is a text."
+                return f"{self.name} is a string."
 
     def _counted(self) -> str:
         return f" counted in {self.unit}" if self.unit else ""

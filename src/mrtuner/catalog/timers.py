@@ -72,5 +72,5 @@ def driver(name: str) -> Driver:
     """Return a client; BadValue for an unknown name."""
     known = drivers()
     if name not in known:
-        raise BadValue(f"no client {name!r}", f"Known are {', '.join(known)}.")
+        raise BadValue(f"unknown client {name!r}", f"Known clients: {', '.join(known)}.")
     return known[name]

@@ -79,13 +79,11 @@ def volume_of(
 ) -> Volume:
     """Return a volume by type and size [GiB], with provisioned IOPS and throughput [MiB/s]."""
     if kind not in _MAKERS:
-        raise BadValue(f"no storage type {kind!r}", f"The types are {', '.join(TYPES)}.")
+        raise BadValue(f"unknown storage type {kind!r}", f"The types are {', '.join(TYPES)}.")
     if gib <= 0:
-        raise BadValue(f"a volume of {gib} GiB is none", _FORM)
+        raise BadValue(f"a volume cannot have {gib} GiB", _FORM)
     if throughput is not None and kind != "gp3":
-        raise BadValue(
-            f"the throughput of {kind} cannot be provisioned", "Leave it away, or say gp3."
-        )
+        raise BadValue(f"the throughput of {kind} cannot be provisioned", "Omit it, or use gp3.")
     made: Volume = _MAKERS[kind](gib, iops, throughput)
     return made
 
@@ -118,7 +116,7 @@ def cpu_baseline(class_name: str) -> float | None:
 
 def _gp2(gib: int, iops: int | None, _throughput: int | None) -> Volume:
     if iops is not None:
-        raise BadValue("gp2 has no provisioned IOPS", "They follow its size: leave them away.")
+        raise BadValue("gp2 has no provisioned IOPS", "They follow from its size: omit them.")
     known = table("volumes.json")["gp2"]
     stripes = 4 if gib >= known["stripe_gib"] else 1
     each = gib / stripes
@@ -149,8 +147,8 @@ def _gp3(gib: int, iops: int | None, throughput: int | None) -> Volume:
     iops, throughput = iops or given["iops"], throughput or given["mib_s"]
     if not striped and (iops, throughput) != (given["iops"], given["mib_s"]):
         raise BadValue(
-            f"gp3 below {known['stripe_gib']} GiB has 3000 IOPS and 125 MiB/s, no more",
-            "Leave them away, or give the volume 400GB.",
+            f"gp3 below {known['stripe_gib']} GiB always has 3000 IOPS and 125 MiB/s",
+            "Omit them, or give the volume 400GB.",
         )
     _within("gp3", "IOPS", iops, min(known["most_iops"], known["iops_per_gib"] * gib))
     most = min(known["most_mib_s"], known["mib_s_per_iops"] * iops)
@@ -179,21 +177,21 @@ def _io2(gib: int, iops: int | None, _throughput: int | None) -> Volume:
 
 def _standard(gib: int, iops: int | None, _throughput: int | None) -> Volume:
     if iops is not None:
-        raise BadValue("standard storage has no provisioned IOPS", "Leave them away.")
+        raise BadValue("standard storage has no provisioned IOPS", "Omit them.")
     most = table("volumes.json")["standard"]["most_iops"]
     return Volume(kind="standard", gib=gib, iops=most, throughput=None)
 
 
 def _bought(kind: str, iops: int | None) -> int:
     if iops is None:
-        raise BadValue(f"{kind} needs its provisioned IOPS", f"Write {kind}:400GB,20000iops.")
+        raise BadValue(f"{kind} needs provisioned IOPS", f"Write {kind}:400GB,20000iops.")
     return iops
 
 
 def _within(kind: str, unit: str, value: float, most: float) -> None:
     if not 0 < value <= most:
         raise BadValue(
-            f"{kind} of this size and IOPS goes to {most:g} {unit}, not {value:g}",
+            f"{kind} of this size and IOPS allows up to {most:g} {unit}, not {value:g}",
             "Check the figures with: aws rds describe-db-instances.",
         )
 

@@ -249,7 +249,7 @@ def unusable(path: Path, error: Exception) -> JournalError:
 def busy() -> Refused:
     """The error for a server that another MrTuner process is changing."""
     return Refused(
-        "another mrtuner is changing this server now", "Wait until it has ended, then run again."
+        "another mrtuner is changing this server now", "Wait until it has finished, then run again."
     )
 
 

@@ -67,7 +67,7 @@ class Transaction(ABC):
             return ApplyError(error.message, error.hint)
         return ApplyError(
             f"{why}; and the old values could not be put back: {error.message}",
-            error.hint or "Run again to go on putting them back.",
+            error.hint or "Run again to continue putting them back.",
         )
 
     # Common to all adapters.

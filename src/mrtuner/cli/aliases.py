@@ -37,7 +37,7 @@ class Old(NamedTuple):
     def warning(self) -> str:
         """The line that names the new spelling."""
         now = self.now if self.now.startswith("-") else f"mrtuner {self.command} {self.now}"
-        return f"warning: {self.spelling} is now {now}; the next version drops it"
+        return f"warning: {self.spelling} is now {now}; the next version removes the old name"
 
     def means(self, values: Collection[str]) -> bool:
         """Whether the option with this value, if it has one, is what moved."""

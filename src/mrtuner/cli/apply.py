@@ -51,7 +51,7 @@ def command(
     as_json: bool,
     **machine: Any,
 ) -> None:
-    """Put the advice into force: all of it verified, or everything as it was.
+    """Apply the advice: either all settings are verified, or none are changed.
 
     \b
     Examples:
@@ -61,9 +61,9 @@ def command(
       mrtuner apply postgresql://postgres@db/app --from mrtuner.conf --yes
       mrtuner apply postgresql://postgres@db/app --plans
 
-    The plan is shown first. Every step goes to a journal before it is taken, so that an
-    interrupted change is finished or taken back by the next run, and mrtuner undo restores
-    exactly what was there.
+    The plan is shown first. Every step is recorded in a journal before it is taken, so that
+    the next run finishes or reverts an interrupted change, and mrtuner undo restores exactly
+    what was there.
     """
     from mrtuner.change.journal import Journal
 
@@ -81,7 +81,7 @@ def command(
         return
     change.say(outcome)
     if undo:
-        terminal.print_note(f"to take it back: {undo}")
+        terminal.print_note(f"to undo: {undo}")
 
 
 def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:

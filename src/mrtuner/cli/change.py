@@ -47,7 +47,7 @@ def wanted_in(path: Path) -> list[Wanted]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise MrTunerError(
-            f"cannot read {path}: {error}", "Name a file of mrtuner tune."
+            f"cannot read {path}: {error}", "Name a file written by mrtuner tune."
         ) from error
     values = _advised(text) if text.lstrip().startswith("{") else parse("conf", text)
     return [Wanted(name=name, value=value) for name, value in values.items()]
@@ -96,10 +96,10 @@ def consent(given: str, *, restarts: bool) -> Restart:
     if not terminal.is_interactive():
         raise Refused(
             "cannot ask about a restart: not a terminal",
-            "Say --restart never, or --restart 'COMMAND'.",
+            "Use --restart never or --restart 'COMMAND'.",
         )
     answer = click.prompt(
-        "The command that restarts this server (empty: not now)", default="", err=True,
+        "Command that restarts this server (empty: do not restart now)", default="", err=True,
         show_default=False,
     )  # fmt: skip
     return Restart(run=answer) if answer.strip() else NEVER
@@ -141,7 +141,7 @@ def verified(outcome: Outcome, noun: str) -> str:
 
 def _say_waiting(names: Sequence[str]) -> None:
     if names:
-        terminal.print_note(f"in force only after the next restart: {', '.join(names)}")
+        terminal.print_note(f"takes effect at the next restart: {', '.join(names)}")
 
 
 def observed(step: str) -> None:
@@ -207,12 +207,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def next_commands(dsn: str, restart: str) -> list[tuple[str, str]]:
-    """How to do it all on a server, and how to take it back: (purpose, command)."""
+    """How to do it all on a server, and how to undo it: (purpose, command)."""
     how = "'COMMAND'" if restart in {"never", "ask"} else shlex.quote(restart)
     server = shlex.quote(dsn)
     return [
-        ("advice for the server as it runs", f"mrtuner tune {server}"),
-        ("put it into force, the plan first", f"mrtuner apply {server} --restart {how}"),
-        ("measure it, where nobody works", f"mrtuner prove {server} --restart {how}"),
-        ("take it back", f"mrtuner undo {server} --restart {how}"),
+        ("advice for the running server", f"mrtuner tune {server}"),
+        ("apply it; shows the plan first", f"mrtuner apply {server} --restart {how}"),
+        ("measure it, on an idle server", f"mrtuner prove {server} --restart {how}"),
+        ("undo it", f"mrtuner undo {server} --restart {how}"),
     ]

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from mrtuner.tuning.verdict import Rule
 
 SCHEMA: Final = "mrtuner.explain/1"
-_NO_RULE: Final = "MrTuner has no rule for it and leaves it alone."
+_NO_RULE: Final = "MrTuner has no rule for it and never changes it."
 
 
 @options.command("explain")
 @click.argument("name", metavar="[PARAMETER]", required=False)
 @click.option(
     "--pg", "major", type=int, metavar="MAJOR",
-    help="PostgreSQL version.  [default: the one advised for, or the newest that has it]",
+    help="PostgreSQL version.  [default: as tune assumes, or the newest that has it]",
 )  # fmt: skip
 @options.json_option
 def command(name: str | None, major: int | None, as_json: bool) -> None:
-    """What a parameter is, how MrTuner chooses it, on what ground, at what risk.
+    """Explain a parameter: what it is, how MrTuner chooses it, on what basis, at what risk.
 
     \b
     Examples:
@@ -162,11 +162,11 @@ def _page(parameter: Parameter, look: Look) -> Iterator[str]:
     )
 
 
-_FROM_SOURCE: Final = "from documentation and source: no server of this version was read"
+_FROM_SOURCE: Final = "from documentation and source code, not read from a server of this version"
 
 
 def _chosen(rule: Rule) -> list[tuple[str, str]]:
-    applied = "; advice for people, never applied" if rule.suggestion else ""
+    applied = "; a suggestion, never applied" if rule.suggestion else ""
     return [
         ("how", rule.method),
         ("basis", f"{rule.basis}{applied}"),
@@ -179,8 +179,8 @@ _CONTEXTS: Final = {
     "internal": "cannot be changed",
     "postmaster": "needs a restart",
     "sighup": "needs a reload",
-    "superuser-backend": "needs a reload; counts for new sessions",
-    "backend": "needs a reload; counts for new sessions",
+    "superuser-backend": "needs a reload; affects new sessions only",
+    "backend": "needs a reload; affects new sessions only",
     "superuser": "needs a reload; a superuser's session can set it too",
     "user": "needs a reload; every session can set it too",
 }
@@ -211,7 +211,7 @@ def _default(parameter: Parameter) -> str | None:
 def _default_lines(name: str) -> Iterator[tuple[str, str]]:
     for first, last, text in _defaults(name):
         span = f"{first}" if first == last else f"{first} to {last}"
-        shown = "worked out by the server, by initdb or by the build" if text is None else text
+        shown = "set by the server, by initdb or by the build" if text is None else text
         yield "default", f"{span}: {shown or 'empty'}"
 
 

@@ -150,7 +150,7 @@ class Commands(click.Group):
                 raise  # whoever read our output has gone; click ends quietly
             _trace(ctx)
             what = f"{type(error).__name__}: {error}".rstrip(": ")
-            print_error(f"unexpected {what}", "Run it again with --debug and report what it shows.")
+            print_error(f"unexpected {what}", "Run it again with --debug and report the output.")
             ctx.exit(1)
 
     def main(

@@ -33,16 +33,16 @@ def removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
             return ()
         for name in names:
             terminal.print_note(f"left behind by a run that was killed: {name}")
-        if not terminal.confirm_offer("Remove that?", yes=yes):
+        if not terminal.confirm_offer("Remove it?", yes=yes):
             return ()
         return *_dropped(session, databases), *_deleted(directories)
 
 
 def _name_others(found: Sequence[Marked]) -> None:
     for one in found:
-        terminal.print_note(f"database {one.template} is there: {one.mark}")
+        terminal.print_note(f"database {one.template} exists: {one.mark}")
         drops = " ".join(f'DROP DATABASE "{name}";' for name in one.databases)
-        terminal.print_note(f"  if that has ended: {drops}")
+        terminal.print_note(f"  once that has ended: {drops}")
 
 
 def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:

@@ -27,6 +27,8 @@ def first(*packages: str, page: Path | None = None, server_bin: Path | None = No
 def _can_be_written(page: Path) -> None:
     folder = page.absolute().parent
     if not folder.is_dir():
-        raise UsageError(f"there is no directory {folder}", "Make it, or name another file.")
+        raise UsageError(f"there is no directory {folder}", "Create it, or name another file.")
     if page.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {page}", "Name a file in a directory of yours.")
+        raise UsageError(
+            f"cannot write {page}", "Name a file in a directory that you can write to."
+        )

@@ -153,7 +153,7 @@ def format_option(formats: Sequence[str], more: str = "") -> Callable[[Function]
 def one_format(form: str | None, as_json: bool, default: str = "text") -> str:
     """The format that --format and --json say together."""
     if as_json and form not in {None, "json"}:
-        raise UsageError(f"--json and --format {form} exclude each other", "Leave one away.")
+        raise UsageError(f"--json and --format {form} cannot be used together", "Omit one of them.")
     return "json" if as_json else form or default
 
 
@@ -190,7 +190,7 @@ every_option = click.option(
 )  # fmt: skip
 steady_option = click.option(
     "--steady", type=Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Time of good answers to every probe before it begins, and until it counts as over.",
+    help="How long all probes must succeed before it begins and before it counts as over.",
 )  # fmt: skip
 
 

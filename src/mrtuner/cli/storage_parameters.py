@@ -39,7 +39,7 @@ def put(
         recovered = _clean_up(dsn, book)
         found, cut_short = watch_progress.watched(dsn, watch, sample)
         if cut_short:
-            terminal.print_note("nothing was set on half a watch")
+            terminal.print_note("the watch was incomplete, so nothing was set")
             raise click.exceptions.Exit(cut_short)
         entries = plan(dsn, found)
         _show("the plan", entries, _reasons(found))
@@ -64,7 +64,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
         done = last(dsn, book)
         entries = [] if done is None else _turned(done.entries)
         if done is not None:
-            _show(f"change {done.id} of {done.began} taken back", entries)
+            _show(f"undo of change {done.id}, made {done.began}", entries)
             terminal.confirm(f"Put back {_number(entries)}?", yes=yes)
         outcome = undo(dsn, book)
     _finish(recovered, entries, outcome, None, as_json=as_json)
@@ -119,8 +119,8 @@ def _of_the_server(found: Vacuum, dsn: str) -> None:
         names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
         where = shlex.quote(change.without_secrets(dsn))
         terminal.print_note(
-            f"for the server, not set here: {names}; with --format conf > server.conf, "
-            f"then: mrtuner apply {where} --from server.conf"
+            f"server settings, not set here: {names}; write them with --format conf > "
+            f"server.conf, then run: mrtuner apply {where} --from server.conf"
         )
 
 
@@ -151,7 +151,7 @@ def _finish(
     for line in _said(outcome):
         terminal.print_line(line)
     if undo:
-        terminal.print_note(f"to take it back: {undo}")
+        terminal.print_note(f"to undo: {undo}")
 
 
 def _said(outcome: Outcome) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _said(outcome: Outcome) -> Iterator[str]:
         return
     yield change.verified(outcome, "parameter")
     for name in outcome.left:
-        yield f"left alone: {name} is not what was set, or its table is gone"
+        yield f"left alone: {name} was changed since, or its table is gone"
 
 
 def _document(

@@ -103,7 +103,7 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MrTunerError(
-            f"cannot make {path}: {error.strerror}", "Name another directory."
+            f"cannot create {path}: {error.strerror}", "Name another directory."
         ) from error
 
 
@@ -165,10 +165,10 @@ def confirm(question: str, *, yes: bool) -> None:
     if not is_interactive():
         raise Refused(
             "cannot ask for confirmation: not a terminal",
-            "Look at the plan above and say --yes if it is right.",
+            "Check the plan above, then use --yes.",
         )
     if not click.confirm(printable(question), default=False, err=True):
-        raise MrTunerError("not agreed, so nothing was done")
+        raise MrTunerError("not confirmed, so nothing was done")
 
 
 def confirm_offer(question: str, *, yes: bool) -> bool:
@@ -176,7 +176,7 @@ def confirm_offer(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not is_interactive():
-        print_note("say --yes to have it done")
+        print_note("use --yes to do it")
         return False
     return click.confirm(question, default=False, err=True)
 

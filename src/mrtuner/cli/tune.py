@@ -48,7 +48,7 @@ def command(
     output: Path | None,
     **machine: Any,
 ) -> None:
-    """Advise settings, with reasons, that the server accepts and the memory holds.
+    """Advise settings that the server accepts and that fit in memory, each with its reason.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def command(
       mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
       mrtuner tune postgresql://postgres@db/app --check
 
-    DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass count as for
-    psql. Without it and without --memory or --cpus, the machine we run on is meant.
+    DSN is a connection string; PGHOST, PGPASSWORD, service files and ~/.pgpass are used as in
+    psql. Without DSN, --memory and --cpus, the advice is for this machine.
     """
     form = options.one_format(form, as_json)
     if plans is not None:
@@ -97,9 +97,7 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:
         server = read(connection)
-        terminal.print_note(
-            f"watching the server's counters for {seconds:g} s; let it work meanwhile"
-        )
+        terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
         return tune_server(replace(server, activity=watch(connection, seconds)), said)
 
 
@@ -107,7 +105,7 @@ def _refuse_plans(dsn: str | None, form: str) -> None:
     if dsn is None:
         raise UsageError("--plans needs a running server", "Give its connection string.")
     if form not in {"text", "json"}:
-        raise UsageError(f"--format {form} has no place for plans", "Use text or --json.")
+        raise UsageError(f"--format {form} cannot show plans", "Use text or --json.")
 
 
 def _plans(dsn: str | None, number: int | None, tuning: Tuning) -> Plans | None:

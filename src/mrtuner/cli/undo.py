@@ -23,8 +23,8 @@ SCHEMA: Final = "mrtuner.undo/1"
 @options.command("undo")
 @click.argument("dsn")
 @change.restart_option
-@click.option("--force", is_flag=True, help="Overwrite settings that somebody has changed since.")
-@click.option("--proof", is_flag=True, help="Remove only what a killed proof has left behind.")
+@click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
+@click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
 @options.journal_option
 @options.yes_option
 @options.json_option
@@ -37,7 +37,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take the last change of a server back: a value that was unset becomes unset again.
+    """Undo the last change of a server: a value that was unset becomes unset again.
 
     \b
     Examples:
@@ -46,10 +46,10 @@ def command(
       mrtuner undo postgresql://postgres@db/app --force --yes
       mrtuner undo postgresql://postgres@db/app --proof
 
-    A change that was interrupted is finished or reverted first; when it is gone by
-    that, there is nothing more to undo. Databases and scratch directories that a killed
-    proof left behind are named, and removed if you agree; with --proof only they and its
-    settings go, and changes of mrtuner apply stay.
+    An interrupted change is finished or reverted first; if it is reverted, nothing more is
+    undone. Databases and scratch directories that a killed proof left behind are listed, and
+    removed if you confirm; with --proof only they and its settings are removed, and changes
+    made by mrtuner apply stay.
     """
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome
@@ -108,7 +108,7 @@ def _shown(last: Change) -> Iterator[str]:
         (entry.name, f"{_text(entry.after)} becomes {_text(entry.before)} again")
         for entry in last.entries
     ]
-    title = f"change {last.id} of {last.began}"
+    title = f"change {last.id}, made {last.began}"
     yield from sections([(title, pairs)], terminal.look(sys.stderr))
 
 

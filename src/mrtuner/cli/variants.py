@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
-_STILL: Final = "still putting everything back; once more leaves it as it is then"
+_STILL: Final = "still putting everything back; interrupt again to stop halfway"
 
 
 class Sides:
@@ -141,9 +141,7 @@ class Sides:
         try:
             names = self._off()
         except MrTunerError as error:
-            terminal.print_note(
-                f"warning: what is in force now could not be asked: {error.message}"
-            )
+            terminal.print_note(f"warning: cannot read the settings now in force: {error.message}")
         else:
             left = f"still in force, as advised: {', '.join(names)}"
             terminal.print_note(f"warning: {left if names else 'the settings are as they were'}")

@@ -36,9 +36,9 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = [
         title,
         "Apply: put it into the group's variables and run the play with geerlingguy.postgresql.",
-        "The list replaces the role's: its entry for the sockets is kept, add others of yours.",
-        "The role restarts the server after a change, whatever changed; with "
-        "postgresql_restarted_state: reloaded it leaves what needs a restart for the next one.",
+        "The list replaces the role's own: its entry for sockets is kept; add your other entries.",
+        "The role restarts the server after any change; with postgresql_restarted_state: "
+        "reloaded, settings that need a restart wait for the next one.",
         *manifest.left_out(theirs, "the role"),
     ]
     return manifest.manifest({_VARIABLE: [_DEFAULT, *options]}, ours, notes, key=_KEY)

@@ -28,9 +28,9 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     due = [line for line in lines if line.restart]
     notes = [
         title,
-        "Apply: ansible-playbook FILE -e restart_postgresql=true; without the variable what needs "
-        "a restart waits for the next one. Rename the group, and the service if it is not "
-        "postgresql.",
+        "Apply: ansible-playbook FILE -e restart_postgresql=true; without the variable, "
+        "settings that need a restart wait for the next one. Rename the group, and the "
+        "service if it is not postgresql.",
         "Needs community.postgresql 3.13. For PostgreSQL 13 write postgresql_set with name instead "
         "of postgresql_alter_system with param.",
     ]
@@ -40,7 +40,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         "become": True,
         "become_user": "postgres",
         "tasks": [
-            *_task("Settings in force after a reload", [x for x in lines if not x.restart]),
+            *_task("Settings that need a reload", [x for x in lines if not x.restart]),
             *(task | {"notify": _RESTART} for task in _task("Settings that need a restart", due)),
         ],
     }

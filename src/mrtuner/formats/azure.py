@@ -34,13 +34,16 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         "Run: RESOURCE_GROUP=name SERVER=name sh FILE",
         *managed.restarts(
             ours,
-            "In force after az postgres flexible-server restart --resource-group GROUP "
-            "--name SERVER",
+            "Takes effect after az postgres flexible-server restart --resource-group "
+"GROUP --name SERVER",
         ),
         *left_out,
     ])  # fmt: skip
     calls = "".join(f"\n{_call(line)}" for line in ours)
-    needs = ': "${RESOURCE_GROUP:?is its group}" "${SERVER:?is the name of the server}"\n'
+    needs = (
+        ': "${RESOURCE_GROUP:?is the resource group of the server}" "${SERVER:?is the name of '
+        'the server}"\n'
+    )
     return f"#!/bin/sh\n{notes}set -eu\n{needs if ours else ''}{calls}"
 
 

@@ -38,9 +38,10 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = comments([
         title,
         "Run: INSTANCE=name KEEP=flags sh FILE",
-        "gcloud sets every flag that is not named here back to its default. KEEP is what else "
-        "stays, as name=value,name=value without spaces, or empty. What is set now: gcloud sql "
-        "instances describe INSTANCE --format='table(settings.databaseFlags)'",
+        "gcloud resets every flag that is not named here to its default. List other flags "
+"to keep in KEEP, as name=value,name=value without spaces, or leave it empty. To "
+"see the flags set now: gcloud sql instances describe INSTANCE "
+"--format='table(settings.databaseFlags)'",
         *managed.restarts(ours, "gcloud restarts the instance at once for"),
         *left_out,
     ])  # fmt: skip
@@ -59,8 +60,8 @@ def _patch(lines: Sequence[Line]) -> str:
     flags = ",\\\n".join(shlex.quote(f"{line.name}={line.value}") for line in lines)
     return (
         ': "${INSTANCE:?is the name of the instance}" '
-        '"${KEEP?is what else stays, or empty: see above}"\n'
-        f'gcloud sql instances patch "$INSTANCE" {_FLAGS}{_KEPT}\\\n{flags}\n'
+        '"${KEEP?lists other flags to keep, or is empty: see above}"\ngcloud sql '
+        f'instances patch "$INSTANCE" {_FLAGS}{_KEPT}\\\n{flags}\n'
     )
 
 

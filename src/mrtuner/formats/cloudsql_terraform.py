@@ -22,8 +22,8 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     ours, left_out = divided(lines)
     notes = comments([
         title,
-        "Move the database_flags blocks into the settings of your instance. The blocks there "
-        "are the whole list: a flag without one goes back to its default.",
+        "Move the database_flags blocks into the settings of your instance. The blocks "
+"are the complete list: a flag without one is reset to its default.",
         *managed.restarts(ours, "Applying restarts the instance for"),
         *left_out,
     ])  # fmt: skip

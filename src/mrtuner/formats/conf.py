@@ -21,7 +21,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     head = [
         f"# {one_line(title)}".rstrip(),
         "# Include this file at the end of postgresql.conf:  include 'mrtuner.conf'",
-        "# What ALTER SYSTEM has set (postgresql.auto.conf) wins over it.",
+        "# Settings made with ALTER SYSTEM (postgresql.auto.conf) override it.",
     ]
     return "\n".join(row for row in head if row != "#") + "\n\n" + settings(lines)
 

@@ -39,14 +39,15 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     ours, said = patroni.accepted([line for line in lines if not owned(line.name)])
     if len(ours) > MOST:
         raise Refused(
-            f"the operator takes {MOST} parameters and these are {len(ours)}",
-            "Render another format, or leave some parameters at their default.",
+            f"the operator takes at most {MOST} parameters, but there are {len(ours)}",
+            "Use another format, or leave some parameters at their default.",
         )
     notes = [
         title,
         "Apply: kubectl patch postgrescluster NAME --type merge --patch-file FILE",
-        "For operators whose PostgresCluster has spec.config.parameters (2025 and later). Before, "
-        "move the parameters to spec.patroni.dynamicConfiguration.postgresql.parameters.",
+        "For operators whose PostgresCluster has spec.config.parameters (2025 and later). "
+        "For older ones, move the parameters to "
+        "spec.patroni.dynamicConfiguration.postgresql.parameters.",
         *said,
         *manifest.left_out([line for line in lines if owned(line.name)], "the operator"),
     ]

@@ -18,9 +18,9 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = [
         title,
         "Apply: docker compose -f compose.yaml -f FILE up -d",
-        "Rename the service to yours. What the command line sets, ALTER SYSTEM cannot change.",
+        "Rename the service to yours. ALTER SYSTEM cannot change what the command line sets.",
         "Parallel queries share memory in /dev/shm, which has 64 MB in a container unless "
-        "shm_size says more.",
+        "shm_size sets more.",
     ]
     command: list[str] = ["postgres"]
     for line in lines:

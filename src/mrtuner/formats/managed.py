@@ -34,7 +34,7 @@ def taken(
     left_out: dict[str, list[str]] = {
         f"not on MrTuner's list for {known.title} ({known.seen})": (missing := []),
         f"{known.title} sets them itself": (fixed := []),
-        f"outside what {known.title} takes": (outside := []),
+        f"not accepted by {known.title}": (outside := []),
         "add them if they are within bounds": (unsure := []),
     }
     for line in lines:
@@ -114,7 +114,7 @@ def _argument(body: str, name: str) -> str:
     match = re.search(rf"(?m)^\s*{name}\s*=\s*{_TEXT}\s*$", body)
     if match is None:
         what = " ".join(body.split())
-        raise BadValue(f"no plain {name} in the block {what!r}", f'Write: {name} = "text".')
+        raise BadValue(f"no literal {name} in the block {what!r}", f'Write: {name} = "text".')
     return match[1]
 
 

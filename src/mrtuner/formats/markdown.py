@@ -72,4 +72,4 @@ def _decoded(cell: str) -> str:
     return html.unescape(cell.removeprefix("<code>").removesuffix("</code>"))
 
 
-FORMAT = Format(name="markdown", summary="a table for people", write=write, read=read)
+FORMAT = Format(name="markdown", summary="a Markdown table", write=write, read=read)

@@ -68,7 +68,7 @@ def read(text: str) -> dict[str, str]:
     block = _BLOCK.search(_without_comments(text))
     if block is None:
         raise BadValue(
-            f"no plain {_PATH} = {{ … }}; in this file", "Write values without functions."
+            f"no literal {_PATH} = {{ … }}; in this file", "Write values without functions."
         )
     body, at, found = block["body"], 0, {}
     while body[at:].strip():

@@ -92,8 +92,9 @@ def checked_name(name: str) -> str:
     """Return the name as RDS stores it, in lower case, or raise BadValue."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST:
         raise BadValue(
-            f"{name!r} is not a name for a parameter group",
-            "Use up to 255 letters, digits and single hyphens, a letter first, no hyphen last.",
+            f"{name!r} is not a valid name for a parameter group",
+            "Use up to 255 letters, digits and single hyphens, starting with a letter and "
+            "not ending with a hyphen.",
         )
     return name.lower()
 
@@ -101,7 +102,9 @@ def checked_name(name: str) -> str:
 def checked_family(family: str) -> str:
     """Return the family if it is a possible one, else raise BadValue."""
     if not _FAMILY.fullmatch(family):
-        raise BadValue(f"{family!r} is not a family of PostgreSQL", "Families are like postgres17.")
+        raise BadValue(
+            f"{family!r} is not a family of PostgreSQL", "Give a family such as postgres17."
+        )
     return family
 
 

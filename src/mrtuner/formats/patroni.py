@@ -41,7 +41,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     ours, notes = accepted(ours)
     head = [
         title,
-        "Apply: patronictl edit-config --apply FILE CLUSTER, then patronictl restart where due.",
+        "Apply: patronictl edit-config --apply FILE CLUSTER, then patronictl restart where needed.",
         *notes,
         *manifest.left_out(theirs, "Patroni"),
     ]
@@ -62,8 +62,9 @@ def _shared_memory(lines: Iterable[Line]) -> list[str]:
     if not names:
         return []
     return [
-        f"{', '.join(names)}: kept in the cluster's store, for primary and replicas together. "
-        "When one grows, restart the replicas before the primary; when it shrinks, after it."
+        f"{', '.join(names)}: stored once for the primary and its replicas. After an "
+        "increase, restart the replicas before the primary; after a decrease, restart the "
+        "primary first."
     ]
 
 
@@ -73,7 +74,7 @@ def _too_small(line: Line) -> bool:
 
 def _least(line: Line) -> str:
     return (
-        f"Left out, Patroni would replace it by its default: {line.name} = {line.value}; "
+        f"Left out, Patroni would replace it with its default: {line.name} = {line.value}; "
         f"it takes {LEAST[line.name]} or more."
     )
 

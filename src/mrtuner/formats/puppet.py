@@ -32,8 +32,9 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     restarts = [line.name for line in ours if line.restart]
     notes = [
         title,
-        "Apply: put it into a file of your hierarchy; the node's class is postgresql::server. "
-        "Hiera takes the hash of the first file that has it, unless lookup_options merges them.",
+        "Apply: put it into a file of your hierarchy; the node's class is "
+        "postgresql::server. Hiera uses the hash of the first file that has it, unless "
+        "lookup_options merges them.",
         *(
             [
                 "Puppet restarts the server when one of these changes, unless "

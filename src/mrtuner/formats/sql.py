@@ -42,7 +42,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
 def _last(lines: Sequence[Line]) -> Iterator[str]:
     """Yield libraries' settings: before 16 the server knows them only when they are loaded."""
     if lines:
-        yield _comment("Settings of libraries: run these again if the library is not loaded yet.")
+        yield _comment("Settings of libraries: run these again once the library is loaded.")
     yield from (_statement(line) for line in lines)
 
 

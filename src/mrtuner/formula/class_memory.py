@@ -193,7 +193,7 @@ def calibrated(
         notes += [_stranger(each, within) for each in found if not _fits(each, within)]
         found = [each for each in found if _fits(each, within)]
     if not found:
-        raise BadValue("no setting tells the instance's memory", _said(notes))
+        raise BadValue("no setting reveals the instance's memory", _said(notes))
     agreed = _agreed(found)
     notes += [f"{each} contradicts that" for each in found if each not in agreed]
     return _measured(agreed, notes)
@@ -223,7 +223,7 @@ def _readings(
         formula = parse(text)
         bounds = implied(formula, value, machine) if VARIABLE in formula.variables else None
         if bounds is None:
-            notes.append(f"{name} = {value} tells nothing under {text}")
+            notes.append(f"{name} = {value} reveals nothing with {text}")
         else:
             low, high = bounds
             found.append(Reading(name=name, value=value, formula=text, low=low, high=high))
@@ -238,7 +238,7 @@ def _stranger(reading: Reading, within: Estimate) -> str:
     size = pretty_bytes(reading.low)
     return (
         f"{reading} would mean {size}, outside {pretty_bytes(within.low)} to "
-        f"{pretty_bytes(within.high)} of the class: somebody set it"
+        f"{pretty_bytes(within.high)} of the class: it was set explicitly"
     )
 
 
@@ -312,4 +312,4 @@ def of_instance(
     return replace(found, notes=(*found.notes, _NOT_RDS))
 
 
-_NOT_RDS: Final = "the server shows no rds.* settings: on other servers these formulas mean nothing"
+_NOT_RDS: Final = "the server shows no rds.* settings: on other servers these formulas do not apply"

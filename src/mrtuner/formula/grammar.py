@@ -285,7 +285,7 @@ def _operand(operand: int | str | Log, machine: Mapping[str, int]) -> int:
         unit = VARIABLES[operand]
         raise MissingMachine(
             f"the formula needs {operand} ({unit}), which was not given",
-            "Name an instance class, or give the figure itself.",
+            "Name an instance class, or give the value itself.",
         ) from None
 
 
@@ -323,7 +323,7 @@ class _Reader:
     def end(self) -> None:
         if self.at < len(self.text):
             rest = self.text[self.at :]
-            raise self._error(f"{rest!r} is left over", _outside(rest))
+            raise self._error(f"unexpected {rest!r}", _outside(rest))
 
     def _term(self) -> Formula:
         number = self._match(r"-?[0-9]+")
@@ -335,16 +335,16 @@ class _Reader:
             return Braces(body)
         name = self._match(r"[A-Za-z_]+(?=\s*\()")
         if name is None:
-            raise self._error("an integer, a function or braces should stand here", _WHAT)
+            raise self._error("expected an integer, a function or braces", _WHAT)
         return self._function(name)
 
     def _function(self, name: str) -> Function:
         if name.upper() not in FUNCTIONS:
             self.at -= len(name)
-            raise self._error(f"no function {name}", _FUNCTION_NAMES)
+            raise self._error(f"unknown function {name}", _FUNCTION_NAMES)
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self._error("too many functions inside one another", _FUNCTION_NAMES)
+            raise self._error("functions nested too deeply", _FUNCTION_NAMES)
         self._match(r"\s*\(\s*")
         arguments = [self._term()]
         while self._match(r"\s*,\s*") is not None:
@@ -371,19 +371,19 @@ class _Reader:
         if self._match(r"(?i:log)\(") is not None:
             self.depth += 1
             if self.depth > DEEPEST:
-                raise self._error("too many functions inside one another", _FUNCTION_NAMES)
+                raise self._error("functions nested too deeply", _FUNCTION_NAMES)
             body = self._arithmetic()
             self._expect(")")
             self.depth -= 1
             return Log(body)
         name = self._match(r"[A-Za-z_][A-Za-z_0-9.]*")
         if name is None:
-            raise self._error("a variable or an integer should stand here", self._inside())
+            raise self._error("expected a variable or an integer", self._inside())
         return self._variable(name)
 
     def _integer(self, digits: str) -> int:
         if (length := len(digits.lstrip("-"))) > LONGEST:
-            raise self._error(f"a number of {length} digits", "64 bits hold 19 of them.")
+            raise self._error(f"a number of {length} digits", "A 64-bit integer has at most 19.")
         return int(digits)
 
     def _variable(self, name: str) -> str:
@@ -396,10 +396,12 @@ class _Reader:
         close = get_close_matches(name.lower(), [known.lower() for known in VARIABLES], n=1)
         meant = next((known for known in VARIABLES if close and known.lower() == close[0]), None)
         if meant is not None:
-            raise self._error(f"no variable {name}", f"Write {meant}: names are case-sensitive.")
+            raise self._error(
+                f"unknown variable {name}", f"Write {meant}: names are case-sensitive."
+            )
         raise self._error(
-            f"no variable {name}: a formula cannot refer to another parameter",
-            f"Put the number itself there. {_KNOWN}",
+            f"unknown variable {name}: a formula cannot refer to another parameter",
+            f"Write the number itself. {_KNOWN}",
         )
 
     def _match(self, pattern: str) -> str | None:
@@ -419,14 +421,16 @@ class _Reader:
         """Return the most common mistakes between braces."""
         match self.text[self.at : self.at + 1]:
             case " " | "\t" | "\n":
-                return "No spaces inside the braces."
+                return "Spaces are not allowed inside braces."
             case "+" | "-":
-                return "Only * and / stand inside the braces; add with SUM({…},{…})."
+                return "Only * and / are allowed inside braces; add with SUM({…},{…})."
             case "(" | ")":
-                return "No parentheses inside the braces: it is worked out from left to right."
+                return (
+                    "Parentheses are not allowed inside braces: evaluation is from left to right."
+                )
             case ".":
                 return "Integers only: write *3/4 for 0.75."
-        return f"Inside the braces stand integers, * and /, and a variable. {_KNOWN}"
+        return f"Inside braces use integers, * and /, and a variable. {_KNOWN}"
 
     def _error(self, what: str, hint: str) -> FormulaError:
         text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
@@ -434,12 +438,14 @@ class _Reader:
 
 
 _SHOWN: Final = 200  # characters of a formula in an error
-_FUNCTION_NAMES: Final = "PostgreSQL's formulas have GREATEST, LEAST and SUM; log in the braces."
+_FUNCTION_NAMES: Final = (
+    "PostgreSQL's formulas have GREATEST, LEAST and SUM, and log inside braces."
+)
 _KNOWN: Final = f"The variables are {', '.join(VARIABLES)}."
-_WHAT: Final = "A formula is like {DBInstanceClassMemory/32768} or LEAST({DBInstanceVCPU*2},8)."
+_WHAT: Final = "A formula looks like {DBInstanceClassMemory/32768} or LEAST({DBInstanceVCPU*2},8)."
 
 
 def _outside(rest: str) -> str:
     if rest.lstrip()[:1] in {"*", "/", "+", "-"}:
-        return "Arithmetic stands inside the braces; add with SUM({…},{…})."
+        return "Put arithmetic inside braces; add with SUM({…},{…})."
     return _WHAT

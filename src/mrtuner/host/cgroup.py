@@ -111,7 +111,7 @@ def _moved(mount: Mount, inside: PurePosixPath) -> Mount:
 def _located(member: Membership, tree: Tree, controller: str) -> Lineage:
     mounts = [each for each in _hierarchies(tree) if _carries(each, member.version, controller)]
     if not mounts:
-        return Lineage((), ("no cgroup hierarchy is mounted where we can see it",))
+        return Lineage((), ("no cgroup hierarchy is visible here",))
     groups, complete = _walk(member, mounts)
     outside = f"cgroup {member.path} lies outside the hierarchy mounted here"
     return Lineage(groups, () if complete else (outside,))
@@ -176,5 +176,5 @@ def read_limit(
         value = parse(text)
     except ValueError:
         shown = text.splitlines()[0][:40] if text else ""
-        return Missing(of, f"{where} reads {shown!r}, which is no limit: ignored", f"--{of}")
+        return Missing(of, f"{where} contains {shown!r}, which is not a limit: ignored", f"--{of}")
     return None if value is None else Fact(value, where)

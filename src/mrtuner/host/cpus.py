@@ -176,7 +176,7 @@ def architecture(tree: Tree) -> Fact[str] | Missing:
     if tree.live:
         name = os.uname().machine
         return Fact(_normal(name), f"uname: {name}")
-    return Missing("architecture", "neither the kernel nor uname tells")
+    return Missing("architecture", "neither the kernel nor uname shows it")
 
 
 def _normal(name: str) -> str:

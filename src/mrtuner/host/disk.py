@@ -15,7 +15,7 @@ def disk(tree: Tree, place: Place) -> tuple[Fact[Bytes] | Missing, Fact[Bytes] |
     """Size and free space [bytes]; free for an ordinary user, that is without root's reserve."""
     found = _statvfs(place) if tree.live else None
     if found is None or found[0].f_blocks == 0:
-        why = f"statvfs tells nothing of {place.path}"
+        why = f"statvfs reports nothing for {place.path}"
         return Missing("disk_size", why), Missing("disk_free", why)
     of, path = found
     return (
@@ -42,7 +42,7 @@ def wal_disk(
             return None, None, Missing("wal-disk", why, "--wal-disk")
         return size, free, None
     if place.path == inside and not _is_open(data.base / str(data.path).lstrip("/")):
-        why = f"{data.path} is closed to this user: pg_wal may be a link to another volume"
+        why = f"this user cannot enter {data.path}: pg_wal may be a link to another volume"
         return None, None, Missing("wal-disk", why, "--wal-disk")
     return None, None, None
 

@@ -36,7 +36,7 @@ def _least(ram: Fact[Bytes] | None, limits: Iterable[Fact[Bytes]]) -> Fact[Bytes
     """RAM, unless a limit is lower: a limit above RAM adds no memory."""
     known = [*([ram] if ram else []), *limits]
     if not known:
-        return Missing("memory", "this system shows neither RAM nor a limit", "--memory")
+        return Missing("memory", "this system shows neither its RAM nor a limit", "--memory")
     return min(known, key=lambda fact: fact.value)
 
 
@@ -115,7 +115,7 @@ def swap(tree: Tree) -> Fact[Bytes] | Missing:
     """Swap of the whole machine [bytes]; a cgroup's share may be less."""
     total = meminfo(tree).get("SwapTotal")
     if total is None:
-        return Missing("swap", "/proc/meminfo does not say")
+        return Missing("swap", "/proc/meminfo does not show it")
     return Fact(Bytes(total * KiB), "/proc/meminfo: SwapTotal")
 
 
@@ -123,7 +123,9 @@ def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
     """Huge pages of the default size; Missing on kernels built without them."""
     info = meminfo(tree)
     if "Hugepagesize" not in info:
-        return Missing("huge_pages", "/proc/meminfo does not show any: not Linux, or built without")
+        return Missing(
+            "huge_pages", "/proc/meminfo does not show any: not Linux, or a kernel without them"
+        )
     pages = HugePages(
         size=Bytes(info["Hugepagesize"] * KiB),
         reserved=info.get("HugePages_Total", 0),

@@ -78,7 +78,7 @@ def storage(tree: Tree, place: Place) -> Kind:
 def _kind_at(tree: Tree, place: Place, loops: int) -> Kind:
     mount = place.mount
     if mount is None:
-        return _unknown(f"no mount table shows where {place.path} lies")
+        return _unknown(f"no mount table shows which file system {place.path} is on")
     told = _kind_of_filesystem(mount, place.path)
     if told is not None:
         return told
@@ -101,7 +101,7 @@ def _kind_of_filesystem(mount: Mount, path: PurePosixPath) -> Kind | None:
     if mount.fstype in NETWORK_FILESYSTEMS or mount.fstype.startswith("fuse."):
         return Fact(Storage.NETWORK, source)
     if mount.fstype in IN_MEMORY:
-        return _unknown(f"{path} is on {mount.fstype}: in memory, on no storage at all")
+        return _unknown(f"{path} is on {mount.fstype}: in memory, not on storage")
     return None
 
 
@@ -154,7 +154,7 @@ def _kind_below(tree: Tree, folder: Path, loops: int) -> Kind:
     if backing is None:
         return kind_of_disk(describe(folder), ec2=on_ec2(tree), azure=on_azure(tree))
     if not loops:
-        return _unknown(f"{folder.name} is a loop device upon too many others")
+        return _unknown(f"{folder.name} is a loop device on top of too many others")
     return _kind_at(tree, place_of(tree, PurePosixPath(backing)), loops - 1)
 
 
@@ -204,7 +204,7 @@ def _kind_on_xen(disk: Disk, ec2: bool) -> Kind:
     """A Xen disk's kind. The driver calls all non-rotational, so only the cloud's name helps."""
     if ec2:
         return Fact(Storage.EBS, f"{disk.name}: Xen block device on Amazon EC2")
-    return _unknown(f"{disk.name} is a Xen block device, which does not show what lies below")
+    return _unknown(f"{disk.name} is a Xen block device, which hides the underlying storage")
 
 
 def _remote(disk: Disk) -> Fact[Storage] | None:
@@ -227,7 +227,7 @@ def _local(disk: Disk) -> Kind:
     if disk.name.startswith("nvme"):
         if emulated:
             return _unknown(
-                f"{disk.name} is emulated ({disk.model}): it does not show what lies below"
+                f"{disk.name} is emulated ({disk.model}): it hides the underlying storage"
             )
         return Fact(Storage.NVME, f"{disk.name}: NVMe {disk.model}".rstrip())
     if disk.rotational == "0":
@@ -239,7 +239,7 @@ def _local(disk: Disk) -> Kind:
 
 def _undecided(disk: Disk) -> str:
     if disk.rotational is None:
-        return f"{disk.name} does not say whether it rotates"
+        return f"{disk.name} does not report whether it rotates"
     return f"{disk.name} is virtual, and virtual disks report being rotational whatever they are"
 
 

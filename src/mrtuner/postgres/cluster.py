@@ -103,7 +103,9 @@ def _version_of(postgres: Path) -> str:
         raise MissingPart(f"{postgres} does not run: {detail.strip()}", _REMEDY) from error
     match = re.search(r"\(PostgreSQL\) (\d\S*)", answer.stdout)
     if match is None:
-        raise MissingPart(f"{postgres} does not tell its version: {answer.stdout.strip()}", _REMEDY)
+        raise MissingPart(
+            f"{postgres} does not report its version: {answer.stdout.strip()}", _REMEDY
+        )
     return match[1]
 
 
@@ -148,7 +150,10 @@ def scratch_base(user: ServerUser | None) -> Path:
         if os.access(base, os.W_OK) and len(os.fsencode(base)) < 70 and _reachable(base, user):
             return base
     tried = ", ".join(str(base) for base in candidates)
-    raise MissingPart(f"no scratch directory: tried {tried}", "Set TMPDIR to a short, open one.")
+    raise MissingPart(
+        f"no scratch directory: tried {tried}",
+        "Set TMPDIR to one with a short path that every user can enter.",
+    )
 
 
 def _reachable(path: Path, user: ServerUser | None) -> bool:
@@ -241,7 +246,8 @@ def _own_directory() -> Path:
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise Refused(
-            f"{directory} is not ours alone", f"Look at {directory} and remove it, then run again."
+            f"{directory} belongs to another user, or others can write to it",
+            f"Inspect {directory} and remove it, then run again.",
         )
     directory.chmod(0o755)
     return directory
@@ -449,7 +455,7 @@ def _prepare(directory: Path, user: ServerUser | None) -> None:
     if not _reachable(path.parent, user):
         raise UsageError(
             f"the server's user cannot enter {path.parent}",
-            "Give a directory that everybody can pass through, such as one below /var/tmp.",
+            "Give a directory that every user can enter, such as one below /var/tmp.",
         )
     path.chmod(0o700)
     _hand_over(path, user)
@@ -465,7 +471,7 @@ def _free_port() -> int:
 def _start_failure(log: str) -> ConnectError:
     return ConnectError(
         f"the server does not start: {reason_in(log)}",
-        "Look into its log; the setting named there is off.",
+        "See its log, which names the wrong setting.",
     )
 
 
@@ -474,7 +480,7 @@ def reason_in(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     fatal = next((n for n in reversed(range(len(lines))) if _is_fatal(lines[n])), None)
     if fatal is None:
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it gave no reason"
     reason = _said(lines[fatal])
     if reason.endswith("contains errors"):
         reason = "; ".join([reason, *(_said(line) for line in lines[:fatal])])

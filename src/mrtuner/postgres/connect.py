@@ -64,12 +64,12 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
     (
         r"too many clients|remaining connection slots|too many connections|no more connections",
         ConnectCause.NO_SLOT,
-        "Close some sessions, or connect as a superuser: some slots are reserved for them.",
+        "Close some sessions, or connect as a superuser: some slots are reserved for superusers.",
     ),
     (
         r"starting up|not yet accepting|not accepting connections|shutting down|in recovery mode",
         ConnectCause.STARTING,
-        "Wait until it takes connections, then run again.",
+        "Wait until it accepts connections, then run again.",
     ),
     (
         r"translate host name|resolve host|Name or service not known|nodename nor servname",
@@ -79,7 +79,7 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
     (
         r"Connection refused|No such file or directory",
         ConnectCause.REFUSED,
-        "Check the host, the port and that the server runs.",
+        "Check the host and port, and that the server is running.",
     ),
     (
         r"timeout expired|timed out|unreachable|No route to host",
@@ -89,7 +89,7 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
     (
         r"server closed the connection unexpectedly",
         ConnectCause.CLOSED,
-        "Check that PostgreSQL is what listens there, and its log.",
+        "Check that PostgreSQL is what listens there, and see its log.",
     ),
     (
         r'definition of service "[^"]*" not found',
@@ -138,7 +138,7 @@ def translated() -> Iterator[None]:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise ConnectError(
-            f"the session with the server was lost: {_first_line(str(error))}",
+            f"the connection to the server was lost: {_first_line(str(error))}",
             "The server may have restarted; run again.",
         ) from error
     except psycopg.Error as error:
@@ -205,7 +205,7 @@ def _no_session(text: str, parameters: dict[str, Any]) -> MrTunerError:
             what = f"{cause} (pgbouncer)" if cause is ConnectCause.POOLER else str(cause)
             return ConnectError(f"{what}: {detail}", hint, cause=cause)
     where = parameters.get("host", "the default host")
-    return ConnectError(f"no session with {where}: {detail}", "Check the connection string.")
+    return ConnectError(f"cannot connect to {where}: {detail}", "Check the connection string.")
 
 
 def _first_line(text: str) -> str:

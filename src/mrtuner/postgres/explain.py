@@ -73,7 +73,7 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
             raise MissingPart(
                 f"pg_stat_statements is not installed in the database {conn.info.dbname}",
                 "Add it to shared_preload_libraries, restart, run CREATE EXTENSION "
-                "pg_stat_statements here, and let the server work for a while.",
+                "pg_stat_statements here, and give the server time to work.",
             )
         with conn.cursor(row_factory=dict_row) as cursor:
             text = query("statements_top", conn.info.server_version)
@@ -170,7 +170,7 @@ class Explainer:
     def _root(self, command: str) -> Mapping[str, Any]:
         row = self.conn.execute(command.encode()).fetchone()
         if row is None or not isinstance(row[0], list) or "Plan" not in row[0][0]:
-            raise CannotExplain("the server gave no plan for it")
+            raise CannotExplain("the server returned no plan for it")
         root: Mapping[str, Any] = row[0][0]["Plan"]
         return root
 
@@ -178,7 +178,7 @@ class Explainer:
 def _refuse_several(text: str) -> None:
     """Refuse several statements: whatever follows a semicolon would be run, not explained."""
     if ";" in text.rstrip().rstrip(";"):
-        raise CannotExplain("its text holds a semicolon, so that it could be several statements")
+        raise CannotExplain("its text contains a semicolon, so it could be several statements")
 
 
 def _reason(error: Exception) -> str:

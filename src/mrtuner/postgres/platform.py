@@ -43,8 +43,9 @@ HOW: Final[dict[Name, str]] = {
     "(before 5.8: spec.patroni.dynamicConfiguration.postgresql.parameters).",
     "zalando": "Set it under spec.postgresql.parameters of the postgresql resource.",
     "patroni": "Change the cluster's dynamic configuration: patronictl edit-config.",
-    "supabase": "Set it with: supabase postgres-config update; not every parameter is open.",
-    "neon": "Neon sets it by the size of the compute; only session and role settings are yours.",
+    "supabase": "Set it with: supabase postgres-config update; not every parameter can be set.",
+    "neon": "Neon sets it by the size of the compute; only session and role settings can be "
+    "changed.",
     "aiven": "Set it in the service's advanced configuration: avn service update -c pg.NAME=VALUE.",
     "heroku": "The plan sets it; heroku pg:settings changes a few logging parameters.",
 }
@@ -138,9 +139,9 @@ def _self_managed(clues: Clues) -> Platform:
     forbidden = clues.value("allow_alter_system") == "off"
     return Platform(
         name="self-managed",
-        evidence="nothing shows a service or an operator",
+        evidence="no sign of a managed service or an operator",
         alter_system=not forbidden,
-        how="ALTER SYSTEM is forbidden here (allow_alter_system): change the files it is run from."
+        how="ALTER SYSTEM is forbidden here (allow_alter_system): change its configuration files."
         if forbidden
         else "ALTER SYSTEM, then a reload or a restart.",
     )

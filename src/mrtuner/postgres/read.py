@@ -146,7 +146,7 @@ class _Reader:
         except (errors.LockNotAvailable, errors.QueryCanceled) as error:
             self.lacks(fact, _reason(error), "Run again when the server is less busy.")
         except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
-            self.lacks(fact, f"this server does not have it: {_reason(error)}")
+            self.lacks(fact, f"not available on this server: {_reason(error)}")
         except (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState) as error:
             self.lacks(fact, _reason(error))
         return []
@@ -165,7 +165,7 @@ def _server(reader: _Reader) -> Server:
     about = reader.row("server")
     typed = _settings(settings.values(), _text(settings, "config_file"))
     if not about["reads_settings"]:
-        why = "the role may not see where settings come from, and some settings not at all"
+        why = "the role may not see where settings come from, nor the value of some settings"
         reader.lacks("sourcefile", why, _SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
     extensions = reader.rows("extensions")
@@ -268,8 +268,10 @@ def _platform(reader: _Reader, settings: Mapping[str, Setting]) -> Platform:
 
 def _peak(reader: _Reader) -> int | None:
     """Report the peak number of sessions as missing: PostgreSQL does not record it."""
-    why = "PostgreSQL does not record how many connections were open at most"
-    reader.lacks("peak_connections", why, "Give the number your monitoring knows: --connections.")
+    why = "PostgreSQL does not record the highest number of connections"
+    reader.lacks(
+        "peak_connections", why, "Give the number from your monitoring with --connections."
+    )
     return None
 
 
@@ -374,9 +376,11 @@ def _activity(reader: _Reader, about: Row, settings: Mapping[str, Setting]) -> A
 
 def _note_gaps(reader: _Reader, about: Row) -> None:
     if about["standby"]:
-        reader.lacks("activity: wal", "a standby writes no WAL of its own", "Read the primary.")
+        reader.lacks("activity: wal", "a standby writes no WAL of its own", "Use the primary.")
     elif reader.version_num < 140000:
-        reader.lacks("activity: wal", "PostgreSQL 13 does not count WAL", "Watch it for a while.")
+        reader.lacks(
+            "activity: wal", "PostgreSQL 13 does not count WAL", "Measure it with --watch."
+        )
 
 
 def _brought_to(view: _Counts, window: float) -> _Counts:

@@ -36,7 +36,7 @@ def plans(found: Plans, look: Look) -> Iterator[str]:
         )
     if found.left_out:
         yield from paragraph(
-            f"not tried, since no session can set them for itself: {', '.join(found.left_out)}",
+            f"not tried, because a session cannot set them: {', '.join(found.left_out)}",
             look,
             style="quiet",
         )
@@ -44,10 +44,10 @@ def plans(found: Plans, look: Look) -> Iterator[str]:
 
 def _summary(found: Plans) -> str:
     if not found.settings:
-        return "no setting that is advised can change a plan"
+        return "no advised setting can change a plan"
     tried = ", ".join(f"{name} {before} -> {after}" for name, before, after in found.settings)
     number = len(found.warnings)
-    worse = f", {number} of them to think twice about" if number else ""
+    worse = f", {number} of them with a warning" if number else ""
     return (
         f"{found.explained} statements explained, never executed; {len(found.changed)} change"
         f"{worse}; tried: {tried}"
@@ -58,7 +58,7 @@ def _changed(one: ChangedPlan, look: Look) -> Iterator[str]:
     statement = one.statement
     role = f" by {one_line(statement.role)}" if statement.role else ""
     yield look.painted(
-        f"{one.verdict}: {statement.calls:,} calls{role}, {statement.seconds:,.1f} s together",
+        f"{one.verdict}: {statement.calls:,} calls{role}, {statement.seconds:,.1f} s in all",
         "heading",
     )
     yield from _text(statement.text, look)
@@ -99,7 +99,7 @@ def _column(title: str, side: Side) -> list[str]:
 
 def _cause(one: ChangedPlan) -> str:
     if one.same_shape:
-        return "changed in cost alone"
+        return "only the cost changes"
     if one.by:
         return f"changed by {' or '.join(one.by)} alone"
     if one.also:
@@ -112,11 +112,14 @@ def _estimates(one: ChangedPlan) -> Iterator[str]:
     if not one.same_shape:
         now, then = _times(one.believed_now), _times(one.believed_then)
         yield (
-            f"the new plan's cost is {now} the old one's by the cost settings in force, {then} by "
-            "the advised ones"
+            f"the new plan's cost is {now} the old one's with the cost settings in force, "
+            f"{then} with the advised ones"
         )
     if abs(one.limits - 1) > 0.05:
-        yield f"by its limits alone (work_mem and the like) it costs {one.limits:.2f} times as much"
+        yield (
+            f"with only its limits changed (such as work_mem), it costs {one.limits:.2f} times "
+            "as much"
+        )
 
 
 def _times(ratio: float | None) -> str:

@@ -117,8 +117,9 @@ def _given(tuning: Tuning, look: Look) -> Iterator[str]:
 def _budget(budget: Budget, look: Look) -> Iterator[str]:
     share = budget.ceiling / budget.memory
     yield from heading(
-        f"memory budget: at worst {pretty_bytes(budget.total)} of the "
-        f"{pretty_bytes(budget.ceiling)} allowed ({share:.0%} of {pretty_bytes(budget.memory)})",
+        f"memory budget: worst case {pretty_bytes(budget.total)} of the "
+        f"{pretty_bytes(budget.ceiling)} allowed ({share:.0%} of "
+        f"{pretty_bytes(budget.memory)})",
         look,
     )
     table = [
@@ -152,7 +153,7 @@ def _duration(seconds: float) -> str:
 
 def _notices(tuning: Tuning, look: Look) -> Iterator[str]:
     if tuning.notices:
-        yield from heading("to know", look)
+        yield from heading("notices", look)
     for notice in tuning.notices:
         if notice.level == "warning":
             yield from paragraph(f"warning: {notice.text}", look, style="warning")
@@ -162,7 +163,7 @@ def _notices(tuning: Tuning, look: Look) -> Iterator[str]:
 
 def _steps(tuning: Tuning, look: Look) -> Iterator[str]:
     if tuning.steps:
-        yield from heading("for you to do", look)
+        yield from heading("manual steps", look)
     for step in tuning.steps:
         yield from paragraph(step.purpose, look)
         for command in step.commands:
@@ -195,7 +196,7 @@ def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
     if any(item.parameter.restart for item in tuning.values() if not _kept(item)):
         words.append("* needs a restart")
     if kept and not everything:
-        words.append(f"{kept} more settings are right as they are: --all lists them")
+        words.append(f"{kept} more settings need no change: --all lists them")
     if words:
         yield ""
         yield look.painted("; ".join(words), "quiet")
@@ -302,18 +303,18 @@ def sections(
 
 def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
     """Yield what an apply would write, what it leaves unchanged and why, what it cannot do."""
-    header = ("setting", "now", "becomes", "in force after")
+    header = ("setting", "now", "becomes", "takes effect after")
     rows = [_step_cells(step) for step in plan.steps]
     if rows:
         yield from heading("the plan", look)
         yield from table(header, rows, look)
-    for title, left in (("left alone", plan.left_alone), ("must not be done", plan.refused)):
+    for title, left in (("left alone", plan.left_alone), ("refused", plan.refused)):
         if left:
             yield from heading(title, look)
         for item in left:
             yield from paragraph(f"{item.name} = {item.value}: {item.why}", look)
     if plan.pending:
-        yield from heading("not of this plan: the next restart puts it into force", look)
+        yield from heading("not part of this plan: takes effect at the next restart", look)
         for one in plan.pending:
             yield from paragraph(f"{one.name}: {one.before} becomes {one.value}", look)
     if plan.elsewhere:
@@ -329,10 +330,10 @@ def still_needed(more: int, pairs: int) -> str:
     """Return how many more blocks would decide, or that this is out of reach.
 
     >>> still_needed(12, 6)
-    'some 12 more blocks would decide'
+    'about 12 more blocks would decide'
     >>> still_needed(1148, 8)
-    'so small a difference is out of reach on this machine'
+    'such a small difference cannot be measured on this machine'
     """
     if more > _OUT_OF_REACH * pairs:
-        return "so small a difference is out of reach on this machine"
-    return f"some {more:,} more block{'s' * (more != 1)} would decide"
+        return "such a small difference cannot be measured on this machine"
+    return f"about {more:,} more block{'s' * (more != 1)} would decide"

@@ -44,7 +44,7 @@ class Histogram:
         A share p needs 10 / (1 - p) values: 1,000 for 0.99, 10,000 for 0.999.
         """
         if not 0 < share < 1:
-            raise BadValue(f"share {share} does not lie between 0 and 1", "Write p99 as 0.99.")
+            raise BadValue(f"share {share} is not between 0 and 1", "Write p99 as 0.99.")
         total = self.total
         if total < needed(share):
             return None

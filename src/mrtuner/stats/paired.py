@@ -154,7 +154,9 @@ def blocks_needed(sd: float, delta: float, *, alpha: float = 0.05, power: float 
     """
     _check_fractions(delta=delta, alpha=alpha, power=power)
     if not (sd >= 0 and math.isfinite(sd)):
-        raise BadValue(f"spread {sd} is not a number from zero up", "Take it from a calibration.")
+        raise BadValue(
+            f"spread {sd} is not a number of at least zero", "Take it from a calibration."
+        )
     return _blocks_for(sd, math.log1p(delta), alpha, power)
 
 
@@ -165,7 +167,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     [0.25, 0.25]
     """
     if not all(0 <= p <= 1 for p in p_values):
-        raise BadValue("a p value lies outside 0 to 1", "Give p values as they were computed.")
+        raise BadValue("a p value is not between 0 and 1", "Give p values as they were computed.")
     ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
     scaled = [(len(ranked) - place) * p_values[index] for place, index in enumerate(ranked)]
     adjusted = dict(zip(ranked, accumulate(scaled, max), strict=True))
@@ -176,7 +178,7 @@ def _check_fractions(**given: float) -> None:
     for name, value in given.items():
         if not 0 < value < 1:
             raise BadValue(
-                f"{name} {value} does not lie between 0 and 1", "Write 3 % as 0.03, for example."
+                f"{name} {value} is not between 0 and 1", "Write 3 % as 0.03, for example."
             )
 
 
@@ -208,10 +210,10 @@ def _because(verdict: Verdict, pairs: int, delta: float) -> str:
         return f"{pairs} of at least {FEWEST_PAIRS} pairs"
     within = f"{delta * 100:g} %"
     return {
-        Verdict.BETTER: "the whole interval lies on the better side",
-        Verdict.WORSE: "the whole interval lies on the worse side",
-        Verdict.EQUIVALENT: f"the whole interval lies within {within} of no difference",
-        Verdict.UNDECIDED: f"the interval holds both no difference and one above {within}",
+        Verdict.BETTER: "the whole interval is on the better side",
+        Verdict.WORSE: "the whole interval is on the worse side",
+        Verdict.EQUIVALENT: f"the whole interval is within {within} of no difference",
+        Verdict.UNDECIDED: f"the interval includes both no difference and more than {within}",
     }[verdict]
 
 

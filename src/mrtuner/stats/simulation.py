@@ -35,7 +35,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         if not (0 <= self.noise < 1 and 0 <= self.drift < 1 and 0 <= self.memory < 1):
-            raise BadValue("noise, drift and memory lie between 0 and 1", "Write 2 % as 0.02.")
+            raise BadValue("noise, drift and memory must be between 0 and 1", "Write 2 % as 0.02.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

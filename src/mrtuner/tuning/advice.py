@@ -242,8 +242,9 @@ class Tuning(Mapping[str, Advice]):
         if disk or wal_disk or not isinstance(self.advice["max_wal_size"].verdict, Change):
             return None
         return (
-            f"Assumed: a volume that holds {self.advice['max_wal_size'].value} of WAL beside the "
-            "data; --disk says its size, --wal-disk that of a volume for WAL alone"
+            f"Assumed: the volume has room for {self.advice['max_wal_size'].value} of WAL "
+            "beside the data; give its size with --disk, or that of a separate WAL volume "
+            "with --wal-disk"
         )
 
     def as_(self, format: str) -> str:

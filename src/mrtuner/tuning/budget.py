@@ -173,11 +173,15 @@ def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None)
         Part(
             "processes",
             as_expr(processes * BACKEND + AUXILIARY_MEMORY),
-            f"{processes} of {pretty_bytes(BACKEND)} each, "
+            f"{processes} of {pretty_bytes(BACKEND)} each, plus "
             f"{pretty_bytes(AUXILIARY_MEMORY)} for the server's own",
         ),
-        Part("autovacuum", vacuum * workers, f"{workers} workers at autovacuum_work_mem"),
-        Part("maintenance", chosen.size("maintenance_work_mem"), "one at maintenance_work_mem"),
+        Part("autovacuum", vacuum * workers, f"{workers} workers with autovacuum_work_mem each"),
+        Part(
+            "maintenance",
+            chosen.size("maintenance_work_mem"),
+            "one operation with maintenance_work_mem",
+        ),
     ]
     if not covered(chosen, huge_pages):
         touching = processes + AUXILIARY

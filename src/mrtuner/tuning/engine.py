@@ -44,7 +44,7 @@ NEAR = 0.95
 #: The command-line option that supplies a fact.
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
 #: A live server that does not show a parameter hides it from the role, or is a fork without it.
-SIGHT = "a server that shows it (GRANT pg_read_all_settings to the role)"
+SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
 #: What initdb writes where pg_settings has no default of its own.
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 
@@ -210,7 +210,7 @@ def _unless_settled(
 ) -> Verdict:
     """`Keep` where the value in force is already right, or too near to be worth a change."""
     if now == target:
-        return Keep(f"already so: {verdict.because}")
+        return Keep(f"already set: {verdict.because}")
     if situation.live and _near(parameter, now, target):
         return Keep(f"within 5 % of {parameter.show(target)}: {verdict.because}")
     return verdict

@@ -59,7 +59,7 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
     sessions = situation.connections.wanted or solution.chosen.count("max_connections")
     raise DoesNotFit(
         f"{sessions} connections do not fit into {pretty_bytes(budget.memory)}: even with "
-        f"{pretty_bytes(LEAST_WORK_MEM)} of work_mem the worst case passes the ceiling of "
+        f"{pretty_bytes(LEAST_WORK_MEM)} of work_mem the worst case exceeds the ceiling of "
         f"{pretty_bytes(budget.ceiling)}",
         _what_must_give(situation, sessions),
     )
@@ -86,7 +86,7 @@ def _more(situation: Situation) -> str:
     if reserved and reserved.holds and reserved.budget:
         pages, left = pages_for(reserved.budget), pretty_bytes(reserved.work_mem)
         ways.append(
-            f"reserve {pages} huge pages and say --huge-pages (work_mem can then be {left})"
+            f"reserve {pages} huge pages and use --huge-pages (work_mem can then be {left})"
         )
     ways += _more_memory(situation, held=bool(ways))
     share = least_ceiling(situation) if situation.ceiling < USUAL_CEILING else None

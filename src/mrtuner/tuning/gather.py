@@ -132,7 +132,7 @@ class _Collector:
             self.given.append(Given(name, _text(said), f"--{name}"))
             self.said.add(name)
             if found is not None and found.value != said:
-                text = f"--{name} says {_text(said)}; {found.source} says {_text(found.value)}"
+                text = f"--{name} is {_text(said)}, but {found.source} shows {_text(found.value)}"
                 self.notices.append(Notice(Level.WARNING, text))
             return said
         if found is not None:
@@ -148,7 +148,7 @@ class _Collector:
 
     def assume(self, name: str, value: T) -> T:
         """Return the default for a value that was not given, and record it."""
-        self.given.append(Given(name, _text(value), f"assumed; --{name} says otherwise"))
+        self.given.append(Given(name, _text(value), f"assumed; change it with --{name}"))
         return value
 
 
@@ -171,13 +171,13 @@ def live(said: Flags, server: Server, host: Host | None) -> Gathered:
     if said.postgres is not None and said.postgres != server.major:
         raise UsageError(
             f"the server is PostgreSQL {server.version}, not {said.postgres}",
-            "Leave --pg away: the server knows its version.",
+            "Omit --pg: the server reports its version.",
         )
     if host and host.memory and said.memory and said.memory > host.memory.value:
         raise UsageError(
             f"--memory {pretty_bytes(said.memory)} is more than the "
             f"{pretty_bytes(host.memory.value)} this host has ({host.memory.source})",
-            "Give what PostgreSQL may really use, or leave --memory away.",
+            "Give the memory that PostgreSQL can really use, or omit --memory.",
         )
     return _gather(said, host, server)
 
@@ -263,13 +263,12 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
     wanted, seen = connections.wanted, connections.seen
     if wanted is not None and seen is not None and seen > wanted:
         text = (
-            f"{seen} sessions were open at once: beyond --connections {wanted} they would be "
-            "refused"
+            f"{seen} sessions were open at once: --connections {wanted} would refuse some of them"
         )
         yield Notice(Level.WARNING, text)
     active, busy = connections.active, connections.seen_active
     if active is not None and busy is not None and busy > active:
-        text = f"--active says {active}; {busy} sessions were seen active at the same moment"
+        text = f"--active is {active}, but {busy} sessions were seen active at the same moment"
         yield Notice(Level.WARNING, text)
 
 
@@ -294,11 +293,11 @@ def _in_force(server: Server, pages: Reserved | None) -> str | None:
     if status in {"on", "off"}:
         return "huge_pages_status" if status == "on" else None
     if wanted == "on":
-        return "huge_pages = on: the server would not have started without"
+        return "huge_pages = on: the server would not have started without them"
     buffers = _size_of(server, "shared_buffers")
     if wanted == "try" and pages and buffers:
         used = (pages.reserved - pages.free + pages.committed) * pages.size
-        return "/proc/meminfo: as many in use as the buffers take" if used >= buffers else None
+        return "/proc/meminfo: as many in use as shared buffers need" if used >= buffers else None
     return None
 
 
@@ -330,7 +329,7 @@ def _out_of_sight(situation: Situation) -> list[Missing]:
         "storage": situation.storage,
         "disk": situation.disk,
     }
-    why = "the server's machine cannot be seen from here"
+    why = "the server's machine is not visible from here"
     return [Missing(name, why, f"--{name}") for name, fact in machine.items() if fact is None]
 
 
@@ -367,12 +366,12 @@ def _observed(server: Server | None, watched: bool) -> dict[str, Any]:
 
 def _fixed(server: Server) -> dict[str, str]:
     fixed = {
-        item.name: "set on the command line: left alone, only its starter can change it"
+        item.name: "set on the server's command line: change it there"
         for item in server.settings.values()
         if item.origin == "command line"
     }
     if server.standby:
-        fixed |= dict.fromkeys(FOLLOW_PRIMARY, "a standby follows its primary: change it there")
+        fixed |= dict.fromkeys(FOLLOW_PRIMARY, "must match the primary: change it there first")
     return fixed
 
 

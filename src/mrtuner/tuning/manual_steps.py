@@ -84,14 +84,15 @@ def huge_pages(
     commands = [f"sysctl -w vm.nr_hugepages={pages}{KEEP}"]
     if situation.major >= 15:
         commands.append(
-            'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact number, stopped'
+            'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact '
+            "number; stop the server first"
         )
     yield Step(
         f"reserve {pages} huge pages of 2 MB for shared memory, so that huge_pages = try "
         f"takes effect{gain}",
         tuple(commands),
         now="" if reserved is None else f"{reserved} reserved",
-        risk="reserved memory serves nothing else, also while the server is down",
+        risk="nothing else can use reserved memory, even while the server is down",
     )
     if situation.major >= 14 and budget.shared >= LARGE_SHARED:
         yield _gigantic(budget, host)
@@ -107,7 +108,7 @@ def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> 
         after = with_them.chosen.settled().size(name).evaluate({})
         if after != before:
             gains.append(f"{name} {pretty_bytes(after)} instead of {pretty_bytes(before)}")
-    saved = f": no {pretty_bytes(budget.page_tables)} of page tables at worst"
+    saved = f": saves up to {pretty_bytes(budget.page_tables)} of page tables"
     return f"{saved}; then --huge-pages gives {' and '.join(gains)}" if gains else saved
 
 
@@ -122,7 +123,7 @@ def _gigantic(budget: Budget, host: Host | None) -> Step:
             "ALTER SYSTEM SET huge_page_size = '1GB';  -- then restart",
         ),
         now="" if reserved is None else f"{reserved} reserved",
-        risk="contiguous memory is there at boot only; not every CPU has such pages",
+        risk="contiguous memory is available only at boot; not every CPU supports 1 GB pages",
     )
 
 
@@ -139,19 +140,19 @@ def dirty_pages(situation: Situation, vm: VirtualMemory | None) -> Iterator[Step
     least = _a_second_of_writing(situation)
     yield Step(
         f"let the kernel start writing at {pretty_bytes(least)} of dirty pages instead of "
-        f"{ratio} % of memory ({pretty_bytes(memory * ratio // 100)}): shorter bursts, behind "
-        "which commits wait",
+        f"{ratio} % of memory ({pretty_bytes(memory * ratio // 100)}): commits wait behind "
+        "shorter bursts",
         (f"sysctl -w vm.dirty_background_bytes={least}{KEEP}",),
         now="" if vm is None else f"vm.dirty_background_ratio = {ratio}",
-        risk="pages that are changed again soon are written more often, by every program",
+        risk="pages that soon change again are written more often, whichever program writes them",
     )
     if vm and not vm.dirty_bytes and vm.dirty_ratio is not None:
         yield Step(
-            f"and make writers wait at {pretty_bytes(8 * least)} instead of {vm.dirty_ratio} % of "
-            "memory: a shorter wait, but sooner",
+            f"and make writers wait at {pretty_bytes(8 * least)} instead of "
+            f"{vm.dirty_ratio} % of memory: they wait sooner, but not as long",
             (f"sysctl -w vm.dirty_bytes={8 * least}{KEEP}",),
             now=f"vm.dirty_ratio = {vm.dirty_ratio}",
-            risk="bulk loads and backups are slowed down to the volume's pace earlier",
+            risk="bulk loads and backups slow down to the volume's pace sooner",
         )
 
 
@@ -176,13 +177,14 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     if limited or vm.committed > vm.ram * COMMIT // 100 + swap:
         return
     yield Step(
-        "let the kernel refuse memory that it does not have: a statement fails, instead of the "
-        "out-of-memory killer ending the server (on a machine for PostgreSQL alone)",
+        "let the kernel refuse memory that it does not have, so that a statement fails "
+        "instead of the out-of-memory killer ending the server (only on a machine "
+        "dedicated to PostgreSQL)",
         (f"sysctl -w vm.overcommit_ratio={COMMIT} vm.overcommit_memory=2{KEEP}",),
-        now=f"vm.overcommit_memory = {vm.overcommit_memory}, "
-        f"{pretty_bytes(vm.committed)} of {pretty_bytes(vm.ram)} promised",
-        risk="other programs that reserve much and use little cannot start; huge pages do not "
-        "count towards the share",
+        now=f"vm.overcommit_memory = {vm.overcommit_memory}, {pretty_bytes(vm.committed)} of "
+        f"{pretty_bytes(vm.ram)} committed",
+        risk="programs that reserve more memory than they use may not start; huge pages do not "
+        "count towards the limit",
     )
 
 
@@ -192,10 +194,10 @@ def swapping(vm: VirtualMemory, host: Host | None) -> Iterator[Step]:
     if not swap or vm.swappiness is None or vm.swappiness <= SWAPPINESS:
         return
     yield Step(
-        "let the kernel give up cache before it swaps out sessions",
+        "let the kernel drop cache before it swaps out sessions",
         (f"sysctl -w vm.swappiness={SWAPPINESS}{KEEP}",),
         now=f"vm.swappiness = {vm.swappiness}, {pretty_bytes(swap)} of swap",
-        risk="memory that nobody uses stays in RAM, and leaves less to the cache",
+        risk="unused memory stays in RAM and leaves less for the cache",
     )
 
 
@@ -208,14 +210,14 @@ def transparent_pages(host: Host | None) -> Iterator[Step]:
     if pages is None or pages.transparent != "always":
         return
     yield Step(
-        "let programs ask for transparent huge pages instead of giving them to all: the kernel "
-        "stops sessions to put pages together",
+        "give transparent huge pages only to programs that ask for them: the kernel "
+        "stalls sessions while it assembles such pages",
         (
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
             "  # and transparent_hugepage=madvise on the kernel's command line",
         ),
         now="always",
-        risk="programs that gain by them and do not ask for them become slower",
+        risk="programs that benefit from them without asking become slower",
     )
 
 
@@ -225,20 +227,20 @@ def numa(vm: VirtualMemory, budget: Budget | None) -> Iterator[Step]:
         return
     if vm.zone_reclaim_mode:
         yield Step(
-            "let a node borrow memory of another before it gives up cache",
+            "let a node borrow memory from another before it drops cache",
             (f"sysctl -w vm.zone_reclaim_mode=0{KEEP}",),
             now=f"vm.zone_reclaim_mode = {vm.zone_reclaim_mode}",
             risk="some reads come from the other node",
         )
     if budget.shared > vm.ram // vm.nodes // 2:
         yield Step(
-            f"spread shared memory over the {vm.nodes} NUMA nodes: one of them would fill up",
+            f"spread shared memory over the {vm.nodes} NUMA nodes: otherwise one of them fills up",
             (
                 'numactl --interleave=all pg_ctl start -D "$PGDATA"',
-                "# or in the unit of systemd: NUMAPolicy=interleave, NUMAMask=all",
+                "# or in the systemd unit: NUMAPolicy=interleave, NUMAMask=all",
             ),
             now=f"{vm.nodes} nodes of {pretty_bytes(vm.ram // vm.nodes)}",
-            risk="every session pays the average way to memory; a restart",
+            risk="restart; every session gets average memory latency",
         )
 
 
@@ -248,13 +250,13 @@ def checksums(situation: Situation, server: Server | None) -> Iterator[Step]:
         return
     size = sum(server.databases.values())
     yield Step(
-        "switch data checksums on: without them a page that storage has damaged is not noticed",
+        "enable data checksums: without them, pages damaged by storage go unnoticed",
         (
             'pg_ctl stop -D "$PGDATA"',
             'pg_checksums --enable --progress -D "$PGDATA"',
             'pg_ctl start -D "$PGDATA"',
         ),
         now="data_checksums = off",
-        risk=f"the server is down while {pretty_bytes(size)} are read and written; standbys need "
-        "the same; then hint bits are logged, and WAL grows",
+        risk=f"the server is down while {pretty_bytes(size)} is read and written; standbys need "
+        "the same; hint bits are then logged, so WAL grows",
     )

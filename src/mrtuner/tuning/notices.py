@@ -64,7 +64,7 @@ def notices(
         yield from _all_at_once(situation, solution)
         yield from _fewer_active(situation, solution)
     if situation.storage == "overlay":
-        yield _warn("the data lie in a container's image layer: use a volume")
+        yield _warn("the data directory is in a container's own layer: use a volume")
     if server is not None:
         yield from _server_notices(server, chosen)
 
@@ -74,11 +74,14 @@ def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
     sessions = chosen.count("max_connections")
     if work_mem < DEFAULT_WORK_MEM:
         yield _warn(
-            f"{sessions} connections leave each {pretty_bytes(work_mem)} of work_mem, less than "
-            "the server's default: use a pooler (pgbouncer) and fewer connections"
+            f"{sessions} connections get only {pretty_bytes(work_mem)} of work_mem each, "
+            "less than the server's default: use a pooler (pgbouncer) and fewer "
+            "connections"
         )
     elif sessions > 500:
-        yield _warn(f"{sessions} connections: a pooler (pgbouncer) serves as many with fewer")
+        yield _warn(
+            f"{sessions} connections: with a pooler (pgbouncer), fewer serve as many clients"
+        )
 
 
 def _page_tables(
@@ -97,16 +100,16 @@ def _page_tables(
     if reserved.budget and reserved.holds and "huge_pages" not in situation.fixed:
         left = pretty_bytes(reserved.work_mem)
         ways.append(
-            f"reserve {pages_for(reserved.budget)} huge pages and say --huge-pages (leaves "
+            f"reserve {pages_for(reserved.budget)} huge pages and use --huge-pages (gives "
             f"{pretty_bytes(full)} of shared_buffers, {left} of work_mem)"
         )
     if held < full:
         fewer = most_sessions_with(situation, Bytes(full), sessions)
-        ways.append(f"have at most {fewer} --connections, which need not hold buffers back")
-    way = ", or ".join(ways) or "fewer connections leave more to sorts"
+        ways.append(f"use at most {fewer} --connections, which do not limit shared_buffers")
+    way = ", or ".join(ways) or "fewer connections leave more for sorts"
     yield _warn(
-        f"page tables of {sessions} sessions may take {pretty_bytes(budget.page_tables)} of the "
-        f"budget, since huge pages are not proved: {way}"
+        f"page tables of {sessions} sessions may take {pretty_bytes(budget.page_tables)} "
+        f"of the budget, since huge pages are not confirmed: {way}"
     )
 
 
@@ -120,8 +123,9 @@ def _all_at_once(situation: Situation, solution: Solution) -> Iterator[Notice]:
     if everybody is not None and not everybody.fits:
         share = everybody.total / everybody.memory
         yield _warn(
-            f"--active {said} is trusted: if all {sessions} sessions sorted at the same moment, "
-            f"they would need {pretty_bytes(everybody.total)}, {share:.0%} of memory"
+            f"--active {said} is taken on trust: if all {sessions} sessions sorted at the "
+            f"same time, they would need {pretty_bytes(everybody.total)}, {share:.0%} of "
+            "memory"
         )
 
 
@@ -134,9 +138,9 @@ def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
     if vouched.work_mem > solution.work_mem:
         yield Notice(
             Level.INFO,
-            f"no more than {seen} sessions were seen active at the same moment: if there never are "
-            f"more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of work_mem instead of "
-            f"{pretty_bytes(solution.work_mem)}",
+            f"at most {seen} sessions were seen active at the same time: if there are "
+            f"never more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of "
+            f"work_mem instead of {pretty_bytes(solution.work_mem)}",
         )
 
 
@@ -145,18 +149,18 @@ def _server_notices(server: Server, chosen: Chosen) -> Iterator[Notice]:
     if not server.platform.alter_system:
         yield _warn(server.platform.how)
     if server.standby:
-        yield _warn("this is a standby: what must match the primary is left alone")
+        yield _warn("this is a standby: settings that must match the primary are left alone")
     for item in server.overrides:
         if item.name in chosen.plain:  # others do not concern us and may hold secrets
             yield _warn(
-                f"{_who(item)} sets {item.name} = {item.value}: that beats the value advised here"
+                f"{_who(item)} sets {item.name} = {item.value}, which overrides the advised value"
             )
     for problem in server.file_problems:
         name = problem.name or "a line"
         yield _warn(f"{problem.where}: {name} cannot be used: {problem.error}")
     for setting in server.settings.values():
         if setting.pending_restart:
-            yield _warn(f"{setting.name} was changed and waits for a restart")
+            yield _warn(f"{setting.name} was changed and needs a restart to take effect")
 
 
 def _who(item: Override) -> str:

@@ -100,11 +100,12 @@ class ChangedPlan:
     def warning(self) -> str | None:
         """Why to think twice, or None."""
         if self.verdict is Verdict.WORSE:
-            return f"its plan costs {self.limits:.2f} times as much, cost settings being equal"
+            return f"with equal cost settings, its plan costs {self.limits:.2f} times as much"
         if self.verdict is Verdict.DOUBTFUL and self.believed_now is not None:
             return (
-                f"by the cost settings in force its new plan costs {self.believed_now:.2f} times "
-                "as much: it is right only if the advised ones are"
+                "with the cost settings in force, its new plan costs "
+                f"{self.believed_now:.2f} times as much: it is better only if the advised "
+                "ones are right"
             )
         return None
 

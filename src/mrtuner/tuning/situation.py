@@ -288,15 +288,15 @@ class Situation:
         """Return how many of `sessions` are expected to run a statement at the same moment."""
         said, seen = self.connections.active, self.connections.seen_active
         if said is not None:
-            return Active(min(said, sessions), "as said")
+            return Active(min(said, sessions), "as given")
         if seen is not None:
-            return Active(min(seen, sessions), "as seen")
+            return Active(min(seen, sessions), "as observed")
         if self.cpus is None:
-            return Active(sessions, "all of them, the CPUs are not known")
+            return Active(sessions, "all of them, since the number of CPUs is unknown")
         if self.workload is Workload.DESKTOP:
-            return Active(min(LEAST_ACTIVE, sessions), "one person's")
+            return Active(min(LEAST_ACTIVE, sessions), "one user")
         usual = max(LEAST_ACTIVE, ACTIVE_A_CPU * self.cpus.count)
-        how = f"{ACTIVE_A_CPU} for each CPU, {LEAST_ACTIVE} at least"
+        how = f"{ACTIVE_A_CPU} per CPU, at least {LEAST_ACTIVE}"
         return Active(min(usual, sessions), how)
 
     @property

@@ -59,8 +59,8 @@ def _kept(slot: Slot, usual: int) -> str | None:
     size = pretty_bytes(slot.retained)
     if slot.active:
         return (
-            f"the consumer of replication slot {slot.name} is {size} of WAL behind, which the "
-            "server keeps for it until the disk is full"
+            f"the consumer of replication slot {slot.name} is {size} of WAL behind, which "
+            "the server keeps until the disk is full"
         )
     return (
         f"replication slot {slot.name} is not in use and keeps {size} of WAL, until the disk is "
@@ -76,8 +76,9 @@ def _late(archiver: Archiver, usual: int) -> str | None:
     waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
     if archiver.failing:
         return (
-            f"archiving fails (the last try, and {archiver.failed:,} in all): {waits} until the "
-            "disk is full; the server's log has the command's error"
+            f"archiving fails ({archiver.failed:,} times so far, including the last "
+            f"attempt): {waits} until the disk is full; the server's log shows the "
+            "command's error"
         )
     return f"archiving is late: {waits} to be archived"
 
@@ -95,15 +96,15 @@ def _crowded(relation: Relation) -> str | None:
         if crowded < CROWDED:
             return None
         return (
-            f"{name}: {crowded:.0%} {of} found no room on their page: {command} leaves some on new "
-            "pages"
+            f"{name}: {crowded:.0%} {of} found no room on their page: {command} leaves "
+            "room on new pages"
         )
     hot = relation.hot_updated / relation.updated
     if hot >= FEW_HOT:
         return None
     return (
-        f"{name}: {hot:.0%} {of} were HOT; if no index covers what changes, room on new pages "
-        f"helps: {command}"
+        f"{name}: {hot:.0%} {of} were HOT; if no index covers the changed columns, leave "
+        f"room on new pages: {command}"
     )
 
 
@@ -130,11 +131,12 @@ def _for_role(spills: RoleSpills, value: int) -> Step:
     role, size = identifier(spills.role), f"{value // MiB}MB"
     return Step(
         f"role {spills.role} wrote {pretty_bytes(spills.size)} of temporary files in "
-        f"{spills.calls:,} calls, up to {pretty_bytes(spills.largest)} in one: with {size} of "
-        "work_mem such a sort takes one merge pass, and the budget holds it for the sessions that "
-        "the role has open; time it in a session first, since hashes gain little",
+        f"{spills.calls:,} calls, up to {pretty_bytes(spills.largest)} in one: with {size} "
+        "of work_mem such a sort takes one merge pass, and the budget has room for it in "
+        "the sessions that the role has open; time it in one session first, since hashes "
+        "gain little",
         (
             f"ALTER ROLE {role} SET work_mem = '{size}';",
-            f"ALTER ROLE {role} RESET work_mem;  -- takes it back",
+            f"ALTER ROLE {role} RESET work_mem;  -- undoes it",
         ),
     )

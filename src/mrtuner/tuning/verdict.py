@@ -46,7 +46,7 @@ class Offer:
 
 #: The condition for lz4: a server built without it does not start.
 LZ4: Final = (
-    "Only where the build has lz4: SELECT enumvals FROM pg_settings WHERE name = "
+    "Only if the build has lz4: SELECT enumvals FROM pg_settings WHERE name = "
     "'default_toast_compression'"
 )
 

@@ -116,8 +116,8 @@ def undo(
         done = journal.last(who.server)
         if done is None:
             raise UsageError(
-                "there is nothing to undo: the journal knows no change of this server",
-                "If it was made with another journal, name that with --journal.",
+                "nothing to undo: the journal has no change of this server",
+                "If another journal was used, name it with --journal.",
             )
         draft, mixture = _undo_draft(conn, who, done, restart, force)
         _refuse_mixture(mixture, fits)
@@ -167,10 +167,11 @@ def recover(
 
 def _refuse_unsafe(plan: Plan, restart: Restart, fits: Fits) -> None:
     if plan.elsewhere:
-        raise Refused("settings are not changed with ALTER SYSTEM here", plan.elsewhere)
+        raise Refused("settings cannot be changed with ALTER SYSTEM here", plan.elsewhere)
     if plan.refused:
         raise Refused(
-            "; ".join(one.why for one in plan.refused), "Change the primary first, or leave it out."
+            "; ".join(one.why for one in plan.refused),
+            "Change the primary first, or leave this setting out.",
         )
     if plan.reload and plan.restart and restart.run is None:
         _refuse_mixture(
@@ -181,8 +182,8 @@ def _refuse_unsafe(plan: Plan, restart: Restart, fits: Fits) -> None:
 def _refuse_mixture(values: Mapping[str, str], fits: Fits) -> None:
     if values and not fits(values):
         raise Refused(
-            "until the server restarts, the values that need no restart would not fit beside the"
-            " old ones",
+            "until the server restarts, the new values that need no restart would not fit "
+            "in memory with the old ones",
             "Allow a restart: --restart 'COMMAND'.",
         )
 
@@ -192,7 +193,7 @@ def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
     if stale:
         raise Refused(
             f"changed on the server since the plan was made: {', '.join(stale)}",
-            "Run again to plan with what is there now.",
+            "Run again to plan with the current values.",
         )
 
 
@@ -238,7 +239,7 @@ def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path |
     live.require_reload(conn)
     if not live.may_read_settings(conn):
         raise MissingPart(
-            "this role may not see where settings come from, so nothing could be put back exactly",
+            "this role may not see where settings come from, so they could not be restored exactly",
             "GRANT pg_read_all_settings to it, or connect as a superuser.",
         )
 
@@ -294,7 +295,7 @@ def _include_text(file: Path) -> str | None:
     if secret := sorted(SECRET.intersection(entries(text or ""))):
         raise Refused(
             f"{file} sets {', '.join(secret)}, which may hold a password",
-            "Move that line to another file: the journal keeps this one whole.",
+            "Move that line to another file: the journal stores the whole of this one.",
         )
     return text
 
@@ -313,8 +314,8 @@ def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str
     for name in LIST_QUOTED.intersection(rows):
         if name in found and not elements(found[name]):
             raise Refused(
-                f"postgresql.auto.conf sets {name} to an empty list, which could not be put back",
-                f"Take it out first: ALTER SYSTEM RESET {name}.",
+                f"postgresql.auto.conf sets {name} to an empty list, which could not be restored",
+                f"Remove it first: ALTER SYSTEM RESET {name}.",
             )
     return found
 
@@ -323,7 +324,7 @@ def _entry_in_force(row: InForce) -> str | None:
     """The entry as far as pg_settings shows it, for a role that may not read the files."""
     if row.pending_restart or row.hidden:
         raise MissingPart(
-            f"this role cannot see what postgresql.auto.conf says of {row.name}",
+            f"this role cannot see what postgresql.auto.conf sets for {row.name}",
             "Connect as a superuser.",
         )
     if not live.is_file(row.sourcefile, AUTO_CONF):
@@ -361,7 +362,7 @@ def _undo_include_draft(
     now = _include_text(Path(done.file or ""))
     if now != done.text_after and not force:
         raise Refused(
-            f"{done.file} has been changed since",
+            f"{done.file} was changed since",
             "Undo those changes first, or overwrite them with --force.",
         )
     return replace(
@@ -376,14 +377,14 @@ def _undo_include_draft(
 
 def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> None:
     changed = [
-        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, by us {one.after})"
+        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, MrTuner set {one.after})"
         for one in done.entries
         if not _same_entry(rows.get(one.name), one.after, now.get(one.name.lower()))
     ]
     if changed:
         raise Refused(
-            f"somebody has changed settings since: {', '.join(changed)}",
-            "Put those back first, or overwrite them with --force.",
+            f"settings were changed since: {', '.join(changed)}",
+            "Restore them first, or overwrite them with --force.",
         )
 
 

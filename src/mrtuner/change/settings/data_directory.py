@@ -33,7 +33,7 @@ def replace_file(path: Path, text: str | None) -> None:
     except OSError as error:
         raise MissingPart(
             f"cannot write {path}: {error.strerror or error}",
-            "Give a directory that you may write, or run as its owner.",
+            "Give a directory that you can write to, or run as its owner.",
         ) from error
 
 

@@ -23,7 +23,7 @@ def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) 
         if (line.name or "").lower() not in ours and _in_the_way(conn, line, restarts):
             what = f"{line.name}: {line.error}" if line.name else line.error
             raise Refused(
-                f"the configuration files are in error: {line}: {what}",
+                f"the configuration files contain an error: {line}: {what}",
                 "Correct that line first; the server would not start with it.",
             )
 

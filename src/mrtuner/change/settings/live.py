@@ -95,7 +95,7 @@ class Line:
 
     def __str__(self) -> str:
         if self.sourcefile is None:
-            return "in no file that it names"
+            return "an unnamed file"
         return f"{self.sourcefile} line {self.sourceline}"
 
 
@@ -292,7 +292,7 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
     if value is not None and name in LIST_QUOTED and not elements(value):
         raise ApplyError(
             f"ALTER SYSTEM cannot write an empty list for {name}",
-            f"Take the entry out instead: ALTER SYSTEM RESET {name}.",
+            f"Remove the entry instead: ALTER SYSTEM RESET {name}.",
         )
     parameter = sql.Identifier(*name.split("."))
     command = sql.SQL("ALTER SYSTEM RESET {}").format(parameter)
@@ -301,7 +301,7 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
     try:
         conn.execute(command)
     except OperationalError as error:
-        raise ApplyError(f"the session was lost while writing {name}", None) from error
+        raise ApplyError(f"the connection was lost while writing {name}", None) from error
     except Error as error:
         said = error.diag.message_primary or str(error)
         raise ApplyError(f"the server refused {name} = {value}: {said}", error.diag.message_hint) \

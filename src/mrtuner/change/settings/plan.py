@@ -148,7 +148,7 @@ def _elsewhere(server: Server) -> str | None:
 def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
     names = Counter(one.name for one in wanted)
     if doubles := [name for name, times in names.items() if times > 1]:
-        raise BadValue(f"wanted more than once: {', '.join(doubles)}", "Give each setting once.")
+        raise BadValue(f"given more than once: {', '.join(doubles)}", "Give each setting once.")
 
 
 def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
@@ -158,7 +158,7 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
     if setting is None:
         return "this server has no such parameter"
     if _already(setting, wanted.value) and setting.context != "internal":
-        return f"it is {_shown(wanted)} already"
+        return f"it is already {_shown(wanted)}"
     return _why_not_ours(setting)
 
 
@@ -166,9 +166,9 @@ def _why_not_ours(setting: Setting) -> str | None:
     if setting.context == "internal":
         return "it is fixed when the server is built or initialised"
     if setting.name in SECRET:
-        return "it may hold a password, which the journal would keep: set it with ALTER SYSTEM"
+        return "it may contain a password, which the journal would store: set it with ALTER SYSTEM"
     if setting.origin == "command line":
-        return "it is set on the command line, which beats every file"
+        return "it is set on the command line, which overrides every file"
     return None
 
 
@@ -182,8 +182,8 @@ def _why_refused(server: Server, wanted: Wanted) -> str | None:
     setting = server.settings[wanted.name]
     if server.standby and wanted.name in STANDBY_FLOOR and _lowers(setting, wanted.value):
         return (
-            f"this is a standby, and {wanted.name} below its primary's stops it;"
-            f" it has {setting.setting}"
+            f"this is a standby, which stops if {wanted.name} is lower than on its "
+            f"primary; it is {setting.setting} now"
         )
     return None
 
@@ -210,7 +210,7 @@ def _step(server: Server, wanted: Wanted) -> Step:
 def _notes(server: Server, setting: Setting, value: str) -> Iterator[str]:
     for override in server.overrides:
         if override.name == setting.name:
-            yield f"{_statement(override)} beats it in those sessions"
+            yield f"{_statement(override)} overrides it in those sessions"
     if server.standbys and setting.name in STANDBY_FLOOR and not _lowers(setting, value):
         yield "raise it on the standbys first, or they stop replaying"
 

@@ -93,7 +93,7 @@ def _shell(command: str, patience: float) -> str | None:
         try:
             code = process.wait(patience)
         except subprocess.TimeoutExpired:
-            return f"the command has not ended after {patience:.0f} s"
+            return f"the command did not finish within {patience:.0f} s"
         finally:
             process.kill()
             process.wait()
@@ -110,7 +110,7 @@ def _answering(dsn: str, before: str | None, patience: float, problem: str | Non
     latest = now + patience
     enough = latest if problem is None else now + min(_GRACE, patience)
     while True:
-        late: Exception = NotRestarted(problem or "it was not restarted in time")
+        late: Exception = NotRestarted(problem or "the server was not restarted in time")
         until = enough
         try:
             if conn := _session(dsn, before):

@@ -89,14 +89,17 @@ class SettingsTransaction(Transaction):
         except NotBack as error:
             self._rescue(str(error))
         except NotRestarted as error:
-            raise ApplyError(f"the old settings wait for a restart: {error}", _AGAIN) from error
+            raise ApplyError(f"the old settings need a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
         return waiting
 
     def as_before(self, waiting: Sequence[str]) -> str:
         """Report that the files, and the values in force except pending ones, are as before."""
         if waiting:
-            return f"the files are as they were, but {', '.join(waiting)} only after a restart"
+            return (
+                "the files are as they were, but these keep their new value until a "
+                f"restart: {', '.join(waiting)}"
+            )
         return "all settings are as they were before"
 
     def close(self) -> None:
@@ -222,7 +225,7 @@ class SettingsTransaction(Transaction):
         if not ours:
             return f"the server does not read {one.name} from {self._file_name}"
         if same_name[-1] is not ours[-1]:
-            return f"{one.name} is overshadowed by {same_name[-1]}"
+            return f"{one.name} is overridden by {same_name[-1]}"
         return _line_problem(one, ours[-1], rows.get(one.name), value)
 
     # Reverting.
@@ -305,8 +308,8 @@ class SettingsTransaction(Transaction):
             self.conn = started(self.dsn, method, self.how.patience)
         except NotBack as error:
             raise ApplyError(
-                f"the server does not start although its old settings are back: {error}",
-                f"Look into its log; the settings are in {self._file()}.",
+                f"the server does not start even with its old settings: {error}",
+                f"See its log; the settings are in {self._file()}.",
             ) from error
 
     def _reachable(self) -> bool:
@@ -335,13 +338,13 @@ class SettingsTransaction(Transaction):
         put = [entry(one.name, one.before) for one in self.change.entries if one.before is not None]
         drop = [one.name for one in self.change.entries if one.before is None]
         wanted = [f"put back {'; '.join(put)}"] if put else []
-        wanted += [f"remove the lines of {', '.join(drop)}"] if drop else []
+        wanted += [f"remove the lines that set {', '.join(drop)}"] if drop else []
         return f"In {file} of its data directory {' and '.join(wanted)}, then start the server."
 
 
 #: Up to these states, we have asked for no reload or restart.
 _NOTHING_IN_FORCE: Final = frozenset({State.PLANNED, State.WRITING, State.WRITTEN})
-_AGAIN: Final = "The journal remembers the change: run again to go on putting it back."
+_AGAIN: Final = "The change is in the journal: run again to continue putting it back."
 
 
 def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:

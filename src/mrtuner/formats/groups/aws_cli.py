@@ -17,10 +17,11 @@ from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comme
 #: Source: ModifyDBParameterGroupMessage.
 BATCH: Final = 20
 _NOTES: Final = (
-    "Every call is taken whole or refused whole, and the calls are not atomic with one another. "
-    "rdstune apply keeps a journal and the way back.",
-    "Give the group to an instance: aws rds modify-db-instance --db-instance-identifier INSTANCE "
-    "--db-parameter-group-name GROUP. All values then wait for a reboot.",
+    "Each call succeeds or fails as a whole, but the calls together are not atomic. "
+    "rdstune apply keeps a journal and can undo the change.",
+    "Attach the group to an instance: aws rds modify-db-instance --db-instance-identifier "
+    "INSTANCE --db-parameter-group-name GROUP. All values then take effect at the next "
+    "reboot.",
 )
 
 

@@ -15,8 +15,8 @@ from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comme
 _NOTES: Final = (
     "AWS CDK, Python. Use the group by name: rds.ParameterGroup.from_parameter_group_name(scope, "
     "id, construct.group.ref).",
-    "CloudFormation takes no apply method: dynamic parameters change at once, static ones at the "
-    "next reboot, which it does not do by itself.",
+    "CloudFormation has no apply method: dynamic parameters change at once, static ones "
+    "at the next reboot, which it does not start itself.",
 )
 
 

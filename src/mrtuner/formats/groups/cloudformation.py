@@ -16,8 +16,8 @@ from mrtuner.formats.line import Line
 from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine
 
 _NO_METHOD: Final = (
-    "CloudFormation takes no apply method: dynamic parameters change at once, static ones at the "
-    "next reboot, which it does not do by itself."
+    "CloudFormation has no apply method: dynamic parameters change at once, static ones "
+    "at the next reboot, which it does not start itself."
 )
 _KEY: Final = re.compile(r'(?P<indent> {8,})"?(?P<name>[A-Za-z_][\w.]*)"?: ["\']')
 

@@ -14,9 +14,7 @@ def query(name: str, version_num: int) -> bytes:
     variants = _variants(name)
     usable = [since for since in variants if since <= version_num]
     if not usable:
-        raise MissingPart(
-            f"no query {name} for server version {version_num}", "Install mrtuner again."
-        )
+        raise MissingPart(f"no query {name} for server version {version_num}", "Reinstall MrTuner.")
     return variants[max(usable)]
 
 

@@ -12,7 +12,7 @@ from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
-A_QUARTER = "a quarter: hot pages stay, the kernel's cache and the sessions keep the rest"
+A_QUARTER = "a quarter: the kernel's cache and the sessions need the rest"
 #: Two fifths of 4 GB.
 SMALL_BUFFERS = 1638 * MiB
 #: Share of the ceiling for buffers plus the page tables and private memory of all sessions; the
@@ -25,7 +25,7 @@ LEAST_BUFFERS = Fraction(1, 8)
 @rule(
     "shared_buffers",
     source=DOC + " (25 % of memory, up to 40 %); docs/measured-results.md",
-    risk="restart; the server does not start if the kernel cannot give that much",
+    risk="restart; the server does not start if the kernel cannot provide that much",
     always=True,
 )
 def shared_buffers_by_memory_and_writes(
@@ -49,10 +49,11 @@ def shared_buffers_by_memory_and_writes(
     most = _beside_sessions(sessions, situation.ceiling, page_tables=not held)
     if full <= most.evaluate(machine):
         return wanted
-    because = f"held back by the processes of {sessions} sessions: fewer leave more"
+    because = f"limited by the processes of {sessions} sessions: fewer sessions leave more"
     if not held:
         because = (
-            f"held back by the page tables of {sessions} sessions: fewer, or huge pages, leave more"
+            f"limited by the page tables of {sessions} sessions: fewer sessions or huge "
+            "pages leave more"
         )
     to = greatest(16 * MiB, wanted.to * LEAST_BUFFERS, least(wanted.to, most))
     return Change(to, because, Basis.ARITHMETIC)
@@ -68,7 +69,9 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     """What the workload, the data, the machine and the server's own counters call for."""
     workload, memory = situation.workload, situation.memory
     if workload is Workload.DESKTOP:
-        return Change(greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop has other work")
+        return Change(
+            greatest(MEMORY / 16, 16 * MiB), "a sixteenth: a desktop runs other programs too"
+        )
     share = situation.buffer_writes.share if situation.buffer_writes else None
     if share is not None and share >= BUSY_BACKENDS and workload is not Workload.OLAP:
         because = f"two fifths: sessions wrote {share:.0%} of all buffers themselves to make room"
@@ -80,7 +83,7 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     if memory is None or min(memory.size * 2 // 5, filled) <= memory.size // 4:
         return Change(most, A_QUARTER)
     what = "on a small machine" if data is None else f"for {pretty_bytes(data.size)} of data"
-    because = f"up to two fifths {what}: a page changed again soon is written once"
+    because = f"up to two fifths {what}: pages that soon change again are written only once"
     return Change(most, because, Basis.MEASURED)
 
 
@@ -88,7 +91,7 @@ def _repaid(situation: Situation, data: Data | None) -> Change:
     "huge_pages",
     basis=Basis.ARITHMETIC,
     source="documentation: Linux Huge Pages",
-    risk="with on, the server does not start when too few are reserved",
+    risk="with on, the server does not start if too few are reserved",
 )
 def huge_pages_where_shared_memory_is_large(situation: Situation) -> Verdict:
     """Left at try: it starts everywhere but does nothing until pages are reserved, so the report
@@ -96,7 +99,9 @@ def huge_pages_where_shared_memory_is_large(situation: Situation) -> Verdict:
     """
     if situation.running.get("huge_pages") == "off":
         return Change("try", "uses reserved huge pages and starts without them too")
-    return Keep("try uses what is reserved and starts without; see the pages to reserve")
+    return Keep(
+        "try uses reserved pages and starts without them too; the report says how many to reserve"
+    )
 
 
 @rule(
@@ -106,14 +111,14 @@ def huge_pages_where_shared_memory_is_large(situation: Situation) -> Verdict:
 )
 def temp_buffers_for_small_tables() -> Verdict:
     """Left as it is; raise it in the sessions that fill large temporary tables."""
-    return Keep("matters only to sessions with large temporary tables: set it there")
+    return Keep("matters only for sessions with large temporary tables: set it there")
 
 
 @rule(
     "vacuum_buffer_usage_limit",
     basis=Basis.CONVENTION,
     source="release notes 17: the default became 2 MB",
-    risk="none worth naming: at most an eighth of shared buffers is used",
+    risk="negligible: at most an eighth of shared buffers is used",
 )
 def vacuum_buffer_usage_limit_as_in_17(situation: Situation) -> Verdict:
     """2 MB where the version's own default is still 256 kB (16)."""

@@ -7,7 +7,7 @@ from mrtuner.tuning.situation import Clock, Situation
 from mrtuner.tuning.verdict import Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
 
-SET = "set already: your choice"
+SET = "already set: your choice"
 LOGGING = "documentation: Error Reporting and Logging"
 
 #: Clocks that are read without a system call.
@@ -17,7 +17,7 @@ FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_p
 @rule(
     "track_io_timing",
     source="documentation: Run-time Statistics; pg_test_timing",
-    risk="a clock reading for each read and write",
+    risk="reads the clock at each read and write",
 )
 def track_io_timing_where_the_clock_is_fast(situation: Situation, clock: Clock | None) -> Verdict:
     """On where the kernel's clock is read without a system call; unknown where the clock is."""
@@ -27,7 +27,9 @@ def track_io_timing_where_the_clock_is_fast(situation: Situation, clock: Clock |
         return Unknown(("the server's clocksource (run pg_test_timing)",))
     if clock.source not in FAST_CLOCKS:
         return Keep(f"reading the clock ({clock.source}) is slow here")
-    return Change(True, f"the clock ({clock.source}) is cheap to read, and slow reads show")
+    return Change(
+        True, f"the clock ({clock.source}) is cheap to read, and slow I/O becomes visible"
+    )
 
 
 @rule(
@@ -42,15 +44,19 @@ def shared_preload_libraries_with_pg_stat_statements(situation: Situation) -> Ve
     """
     running = situation.running.get("shared_preload_libraries", "")
     if "pg_stat_statements" in running:
-        return Keep("pg_stat_statements is loaded")
+        return Keep("pg_stat_statements is already loaded")
     names = [name.strip() for name in running.split(",") if name.strip()]
     return Change(
         ",".join([*names, "pg_stat_statements"]),
-        "tells which statements cost most; then tune those",
+        "shows which statements cost most, so that you can tune them",
     )
 
 
-@rule("log_checkpoints", source=LOGGING + "; on by default since 15", risk="a line for each")
+@rule(
+    "log_checkpoints",
+    source=LOGGING + "; on by default since 15",
+    risk="a log line for each checkpoint",
+)
 def log_checkpoints_on(situation: Situation) -> Verdict:
     """On, the default since 15: says whether WAL or the clock started it, and how long it took."""
     if situation.running.get("log_checkpoints") == "off" or situation.major < 15:
@@ -58,7 +64,7 @@ def log_checkpoints_on(situation: Situation) -> Verdict:
     return Keep("on by default since 15")
 
 
-@rule("log_lock_waits", source=LOGGING, risk="a line for each wait above deadlock_timeout",
+@rule("log_lock_waits", source=LOGGING, risk="a log line for each wait above deadlock_timeout",
       suggestion=True)  # fmt: skip
 def log_lock_waits_on(situation: Situation) -> Verdict:
     """On, as a suggestion: sessions that wait longer than deadlock_timeout (1 s) are named with
@@ -66,10 +72,12 @@ def log_lock_waits_on(situation: Situation) -> Verdict:
     """
     if situation.major >= 19 and situation.running.get("log_lock_waits") != "off":
         return Keep("on by default since 19")
-    return Change(True, "names sessions that wait longer than a second, and for whom")
+    return Change(
+        True, "logs sessions that wait longer than a second for a lock, and which one holds it"
+    )
 
 
-@rule("log_temp_files", source=LOGGING, risk="a line for each large sort or hash that spills",
+@rule("log_temp_files", source=LOGGING, risk="a log line for each large sort or hash that spills",
       suggestion=True)  # fmt: skip
 def log_temp_files_above_a_size(situation: Situation) -> Verdict:
     """64 MB as a suggestion (1 GB for OLAP, where spilling is everyday): names the statements
@@ -78,10 +86,10 @@ def log_temp_files_above_a_size(situation: Situation) -> Verdict:
     if _is_set(situation, "log_temp_files"):
         return Keep(SET)
     size = 1024 * MiB if situation.workload is Workload.OLAP else 64 * MiB
-    return Change(size, f"names statements that spill {pretty_bytes(size)} or more at once")
+    return Change(size, f"logs statements that spill {pretty_bytes(size)} or more at once")
 
 
-@rule("log_autovacuum_min_duration", source=LOGGING, risk="a line for each long autovacuum",
+@rule("log_autovacuum_min_duration", source=LOGGING, risk="a log line for each long autovacuum",
       suggestion=True)  # fmt: skip
 def log_autovacuum_min_duration_for_long_ones(situation: Situation) -> Verdict:
     """One minute as a suggestion (the default is never before 15, ten minutes since): shows tables
@@ -104,9 +112,7 @@ def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
     size = _volume_of_wal(situation)
     if size is None:
         return Unknown(("--disk or --wal-disk",))
-    return Change(
-        _plain(size // 4), "an abandoned slot keeps WAL until the disk is full, otherwise"
-    )
+    return Change(_plain(size // 4), "otherwise an abandoned slot keeps WAL until the disk is full")
 
 
 def _is_set(situation: Situation, name: str, *unset: str) -> bool:
@@ -126,7 +132,7 @@ def _volume_of_wal(situation: Situation) -> Bytes | None:
 
 
 @rule("temp_file_limit", source="documentation: Resource Consumption, Disk",
-      risk="cancels statements that spill more", suggestion=True)  # fmt: skip
+      risk="cancels statements that write more temporary data", suggestion=True)  # fmt: skip
 def temp_file_limit_by_disk(situation: Situation) -> Verdict:
     """A tenth of the disk for each session (a quarter for OLAP), as a suggestion: one runaway join
     otherwise fills the disk with temporary files, and the server stops.
@@ -137,5 +143,5 @@ def temp_file_limit_by_disk(situation: Situation) -> Verdict:
         return Unknown(("--disk",))
     share = 4 if situation.workload is Workload.OLAP else 10
     return Change(
-        _plain(situation.disk.size // share), "one runaway join can fill the disk, otherwise"
+        _plain(situation.disk.size // share), "otherwise one runaway join can fill the disk"
     )

@@ -22,7 +22,7 @@ MANY_MISSING = 0.2
     risk="workers share the CPUs with every other session",
 )
 def max_parallel_workers_by_cpus(memory: Memory | None, workers: ParallelWorkers | None) -> Verdict:
-    """One for each CPU, two at least: more cannot run at the same time. Never more than one for
+    """One per CPU, at least two: more cannot run at the same time. Never more than one for
     each 64 MB of memory: a small container on a large host sees many CPUs.
     """
     to = greatest(2, _workers(memory))
@@ -41,7 +41,7 @@ def _workers(memory: Memory | None) -> Expr:
     "max_worker_processes",
     basis=Basis.ARITHMETIC,
     source=DOC + "; a standby needs at least its primary's value",
-    risk="restart; on a standby it may not be lower than on the primary",
+    risk="restart; must not be lower on a standby than on the primary",
 )
 def max_worker_processes_for_parallel_workers(
     memory: Memory | None, situation: Situation
@@ -53,7 +53,7 @@ def max_worker_processes_for_parallel_workers(
     wanted = greatest(8, _workers(memory) + 4)
     running = situation.running.get("max_worker_processes")
     if running and situation.cpus and int(running) > wanted.evaluate(situation.machine):
-        return Keep("more than the parallel workers need already: an unused slot costs little")
+        return Keep("already more than the parallel workers need; unused slots cost little")
     return Change(wanted, "all parallel workers, and four for extensions and replication")
 
 
@@ -70,10 +70,10 @@ def max_parallel_workers_per_gather_by_workload(
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))
         because = f"{workers.missing:.0%} of {workers.planned:,} planned workers could not start"
         if now > 1:
-            return Change(now // 2, f"{because}: plans counted on them", Basis.MEASURED)
+            return Change(now // 2, f"{because}, although plans relied on them", Basis.MEASURED)
     if workload is Workload.OLAP:
         return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
-    return Change(least(2, CPUS / 2), "many sessions share the CPUs: half of them, at most two")
+    return Change(least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them")
 
 
 def _one_for_each_cpu(situation: Situation) -> bool:
@@ -84,7 +84,7 @@ def _one_for_each_cpu(situation: Situation) -> bool:
 @rule("max_parallel_maintenance_workers", source=DOC, risk="index builds take more of the machine")
 def max_parallel_maintenance_workers_by_cpus() -> Verdict:
     """Half the CPUs, one at least and four at most: beyond that the storage is the limit."""
-    return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, four at most")
+    return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, at most four")
 
 
 @rule(
@@ -94,4 +94,4 @@ def max_parallel_maintenance_workers_by_cpus() -> Verdict:
 )
 def parallel_leader_participation_on() -> Verdict:
     """Left as it is: switching it off helps only where the leader is the bottleneck."""
-    return Keep("the leader's help is worth having")
+    return Keep("the leader process helps too")

@@ -15,7 +15,7 @@ DOC = "documentation: Query Planning, Planner Cost Constants"
     "effective_cache_size",
     basis=Basis.ARITHMETIC,
     source=DOC + "; memory budget in docs/concepts",
-    risk="none: an estimate for the planner, no memory is taken",
+    risk="none: an estimate for the planner, it allocates no memory",
 )
 def effective_cache_size_by_memory(situation: Situation, chosen: Chosen) -> Verdict:
     """What is left for shared buffers and the kernel's cache when the sessions expected to be
@@ -28,14 +28,14 @@ def effective_cache_size_by_memory(situation: Situation, chosen: Chosen) -> Verd
     buffers = chosen.size("shared_buffers")
     active = situation.active(chosen.count("max_connections"))
     sessions = f"{active.count} active sessions ({active.how})"
-    because = f"shared buffers and the kernel's cache, when {sessions} take what they may"
+    because = f"shared buffers and the kernel's cache, when {sessions} use all they may"
     if situation.memory:
         machine = situation.machine
         if left.evaluate(machine) < buffers.evaluate(machine):
             because = f"no less than shared_buffers: {sessions} may leave the kernel no cache"
         elif left.evaluate(machine) >= most.evaluate(machine):
             share = "half: other programs need cache too" if desktop else "three quarters"
-            because = f"{share}; {sessions} are expected to leave that much"
+            because = f"{share}; {sessions} should leave that much"
     formula = (
         f"{situation.ceiling:.0%} of memory - what {active.count} active sessions, processes and "
         f"autovacuum take, at most {most.prose()}, at least shared_buffers"
@@ -83,12 +83,12 @@ def jit_by_workload(workload: Workload, jit_time: JitTime | None) -> Verdict:
     """
     share = jit_time.share if jit_time else None
     if jit_time and share is not None and share >= 0.25:
-        calls = f"{jit_time.calls:,} calls that were compiled"
+        calls = f"{jit_time.calls:,} compiled calls"
         return Change(False, f"compiling took {share:.0%} of the time of {calls}", Basis.MEASURED)
     if workload is not Workload.OLAP:
         return Change(False, "compiling costs more than a short query takes")
     if share is not None:
-        return Keep(f"compiling took {share:.0%} of the time of what was compiled: little")
+        return Keep(f"compiling took only {share:.0%} of the time of compiled statements")
     return Keep("long queries may gain; the version's default stays")
 
 
@@ -97,20 +97,20 @@ def default_statistics_target_by_workload(workload: Workload) -> Verdict:
     """500 for OLAP; else left as it is (100)."""
     if workload is Workload.OLAP:
         return Change(500, "large tables with skewed values: finer histograms, slower planning")
-    return Keep("100 serves most tables; raise single columns")
+    return Keep("100 suits most tables; raise it for single columns")
 
 
 @rule(
     "default_toast_compression",
     source="documentation: Client Connection Defaults; release notes 14, 19",
-    risk="new values only; a dump restored on a build without lz4 needs the other",
+    risk="affects new values only; a build without lz4 cannot use it",
 )
 def default_toast_compression_lz4(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is."""
     if situation.running.get("default_toast_compression") == "lz4":
-        return Keep("lz4 already")
+        return Keep("already lz4")
     if "lz4" in situation.enum_values.get("default_toast_compression", ()):
         return Change("lz4", "this build has lz4: faster to write and read than pglz")
     if situation.live:
         return Keep("this build lacks lz4")
-    return Keep("lz4 only where the build has it", Offer("lz4", LZ4))
+    return Keep("lz4 only if the build has it", Offer("lz4", LZ4))

@@ -34,9 +34,9 @@ A_SESSION = 32 * MiB
     always=True,
 )
 def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
-    """What you say with --connections, and what the server keeps for superusers and reserved
-    roles on top: it refuses to start without, and applications cannot use those. Where nobody
-    says, what a live server has; else the workload's usual number, and never more than one for
+    """The number given with --connections, plus what the server keeps for superusers and reserved
+    roles: it refuses to start without them, and applications cannot use them. Without the
+    option, what a live server has; else the workload's usual number, and never more than one for
     each 32 MB of memory.
     """
     if connections.wanted is not None:
@@ -44,13 +44,13 @@ def max_connections_by_memory(connections: Connections, situation: Situation) ->
         because = f"{connections.wanted} for applications, and {reserved} that the server reserves"
         return Change(connections.wanted + reserved, because)
     if situation.live:
-        return Keep("sessions are the application's to choose; --connections sets another number")
+        return Keep("the application decides how many it needs; --connections changes it")
     usual = USUAL[situation.workload]
     if situation.memory is None:
         return Unknown(("--memory or --connections",))
     return Change(
         greatest(10, least(MEMORY / A_SESSION, usual)),
-        f"{usual} is usual for {situation.workload}, one for each 32 MB of memory at most",
+        f"{usual} is usual for {situation.workload}, at most one per 32 MB of memory",
     )
 
 
@@ -75,18 +75,18 @@ def reserved_sessions(situation: Situation) -> int:
 def statement_timeout_by_workload(workload: Workload) -> Verdict:
     """For web and OLTP a minute, as a suggestion: set it for the application's role."""
     if not workload.short_transactions:
-        return Keep("long statements are this workload's work")
+        return Keep("long statements are normal for this workload")
     return Change("1min", "a runaway statement holds locks and memory: set it for the app's role")
 
 
 @rule(
     "idle_in_transaction_session_timeout",
     source="documentation: Client Connection Defaults; Routine Vacuuming",
-    risk="ends sessions that sleep inside a transaction; they must reconnect",
+    risk="ends sessions that idle in a transaction; they must reconnect",
     suggestion=True,
 )
 def idle_in_transaction_session_timeout_by_workload(workload: Workload) -> Verdict:
     """Ten minutes for web, OLTP and mixed, as a suggestion: an open transaction stops vacuum."""
     if workload in {Workload.OLAP, Workload.DESKTOP}:
-        return Keep("people leave sessions open here")
+        return Keep("interactive sessions are often left open")
     return Change("10min", "a forgotten transaction keeps vacuum from removing dead rows")

@@ -15,16 +15,16 @@ LARGEST = 64 * MiB
 
 def slru_buffers_where_they_miss(name: str, situation: Situation, slrus: Slrus | None) -> Verdict:
     """Twice what is in force, 64 MB at most, where the cache was measured to read more than ten
-    pages a second and for more than a hundredth of what was asked of it; else left as it is.
+    pages a second and for more than a hundredth of all requests; else left as it is.
     """
     reads, misses = (of.get(name, 0.0) for of in (slrus.reads, slrus.misses)) if slrus else (0, 0)
     now = int(situation.running.get(name, 0)) * 8 * KiB
     if reads <= READS or misses <= SHARE or not now:
-        return Keep("nothing measured asks for more")
-    seen = f"{reads:.0f} pages a second were read, {misses:.0%} of what was asked for"
+        return Keep("no measurement calls for more")
+    seen = f"{reads:.0f} pages a second were read, {misses:.0%} of those requested"
     if now >= LARGEST:
-        return Keep(f"{seen}; it is large already")
-    return Change(min(LARGEST, now * 2), f"{seen}: twice the cache", Basis.MEASURED)
+        return Keep(f"{seen}; it is already large")
+    return Change(min(LARGEST, now * 2), f"{seen}: doubled", Basis.MEASURED)
 
 
 def _register(name: str) -> None:
@@ -33,7 +33,7 @@ def _register(name: str) -> None:
 
     decide.__doc__ = slru_buffers_where_they_miss.__doc__
     decide.__name__ = f"{name}_where_it_misses"
-    rule(name, source=DOC, risk="restart; that much shared memory")(decide)
+    rule(name, source=DOC, risk="restart; uses that much shared memory")(decide)
 
 
 for _name in (

@@ -42,7 +42,7 @@ def hash_mem_multiplier_as_in_15(situation: Situation) -> Verdict:
     if situation.major < 15:
         return Keep("1 is the default before 15; the budget counts it")
     if situation.live and situation.origins.get("hash_mem_multiplier") != "default":
-        return Keep("somebody set it; the budget counts it")
+        return Keep("set explicitly; the budget counts it")
     return Change(1.0, "work_mem is enough: larger hash tables were slower than several batches")
 
 
@@ -50,7 +50,7 @@ def hash_mem_multiplier_as_in_15(situation: Situation) -> Verdict:
     "work_mem",
     basis=Basis.MEASURED,
     source=DOC + "; docs/measured-results.md, sorts and hashes; memory budget in docs/concepts",
-    risk="too much and many sorts at once end in the out-of-memory killer",
+    risk="if too high, many sorts at once run out of memory",
     always=True,
 )
 def work_mem_within_the_budget(
@@ -70,7 +70,7 @@ def work_mem_within_the_budget(
     enough, because = _enough(situation, data, spills)
     own = _set_by_hand(situation)
     if own and not _less(each, as_expr(own), situation) and _less(enough, as_expr(own), situation):
-        return Keep("somebody set more than is usually worth having, and the budget holds it")
+        return Keep("set to more than is usually useful, and the budget has room for it")
     formula = (
         f"({situation.ceiling:.0%} of memory - shared memory - page tables - processes - "
         f"autovacuum - maintenance) / {number} / {float(chosen.hash_factor):g}, "
@@ -80,7 +80,7 @@ def work_mem_within_the_budget(
     if _less(each, enough, situation):
         sessions = chosen.count("max_connections")
         who = f"{sessions} connections" if active is None else f"{active} active sessions"
-        because = f"what the budget leaves to {who} and the parallel workers"
+        because = f"what the budget leaves for {who} and the parallel workers"
         return Change(wanted, because, Basis.ARITHMETIC, formula=formula)
     return Change(wanted, because, formula=formula)
 

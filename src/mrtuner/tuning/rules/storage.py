@@ -62,8 +62,8 @@ def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Ve
     if most is None or wanted <= most:
         return Change(wanted, because)
     if now > most:
-        return Keep(f"beyond {most} it has no effect since 18, and does no harm")
-    return Change(most, f"{because}, {most} of a process since 18")
+        return Keep(f"more than {most} has no effect since 18, but does no harm")
+    return Change(most, f"{because}; at most {most} per process since 18")
 
 
 def _at_once(situation: Situation) -> int | None:
@@ -83,7 +83,7 @@ def _at_once(situation: Situation) -> int | None:
     "backend_flush_after",
     basis=Basis.MEASURED,
     source=DOC + "; docs/measured-results.md",
-    risk="more writes where pages that left shared buffers are changed again soon after",
+    risk="more writes if pages evicted from shared buffers soon change again",
 )
 def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
     """256 kB for web, OLTP and mixed on network volumes and on machines up to 4 GB, where its
@@ -105,7 +105,7 @@ def backend_flush_after_by_kernel(situation: Situation) -> Verdict:
         return Change(FLUSH, f"on {where} it {SPREADS}")
     if situation.storage is None:
         return Unknown(("--storage",))
-    return Keep("no gain on local storage is known; vm.dirty_background_bytes bounds the burst")
+    return Keep("no known gain on local storage; vm.dirty_background_bytes limits the burst")
 
 
 def backends_write_much(writes: BufferWrites) -> bool:
@@ -120,23 +120,23 @@ def backends_write_much(writes: BufferWrites) -> bool:
 )
 def io_method_worker(situation: Situation) -> Verdict:
     """Left as it is. `worker` works everywhere; io_uring stops a server from starting where the
-    build, seccomp or memlock is against it, so it is never advised unseen.
+    build, seccomp or memlock does not allow it, so it is never advised untested.
     """
     if situation.running.get("io_method") == "sync":
         return Change("worker", "reads ahead without blocking the backend")
-    return Keep("`worker` starts everywhere; io_uring only where you have tried it")
+    return Keep("`worker` works everywhere; use io_uring only if you have tested it")
 
 
-@rule("io_workers", source="documentation: I/O; release notes 18", risk="none worth naming")
+@rule("io_workers", source="documentation: I/O; release notes 18", risk="negligible")
 def io_workers_by_cpus() -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most."""
-    return Change(greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, three at least")
+    return Change(greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, at least three")
 
 
-@rule("io_max_workers", source="documentation: I/O (19)", risk="none worth naming")
+@rule("io_max_workers", source="documentation: I/O (19)", risk="negligible")
 def io_max_workers_by_cpus() -> Verdict:
     """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most."""
-    return Change(greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this")
+    return Change(greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this size")
 
 
 @rule("io_min_workers", source="documentation: I/O (19)", risk="none")
@@ -151,15 +151,15 @@ def io_max_combine_limit_by_workload(workload: Workload) -> Verdict:
     (pgconfig raises the cap alone, and nothing changes).
     """
     if workload is not Workload.OLAP:
-        return Keep("small reads: the default serves")
+        return Keep("small reads: the default suffices")
     return Change(256 * KiB, "lets scans ask for 256 kB at once")
 
 
-@rule("io_combine_limit", source=DOC + "; release notes 17", risk="none worth naming")
+@rule("io_combine_limit", source=DOC + "; release notes 17", risk="negligible")
 def io_combine_limit_by_workload(workload: Workload) -> Verdict:
     """256 kB for OLAP; else left as it is."""
     if workload is not Workload.OLAP:
-        return Keep("small reads: the default serves")
+        return Keep("small reads: the default suffices")
     return Change(256 * KiB, "scans read 256 kB at once")
 
 
@@ -169,7 +169,7 @@ def bgwriter_delay_default() -> Verdict:
     return Keep("a busier writer showed no gain when measured")
 
 
-@rule("bgwriter_lru_maxpages", source=BACKGROUND, risk="more writing ahead of need")
+@rule("bgwriter_lru_maxpages", source=BACKGROUND, risk="more pages written earlier than needed")
 def bgwriter_lru_maxpages_by_backend_writes(
     writes: BufferWrites | None, cpus: Cpus | None
 ) -> Verdict:
@@ -177,13 +177,13 @@ def bgwriter_lru_maxpages_by_backend_writes(
     more; else left as it is.
     """
     if writes is None or cpus is None or cpus.count < 4:
-        return Keep("nothing measured asks for more")
+        return Keep("no measurement calls for more")
     if writes.clean_stops <= writes.window / 60:
-        return Keep(f"the writer stopped early {writes.clean_stops} times: seldom")
+        return Keep(f"the writer stopped early only {writes.clean_stops} times")
     return Change(500, f"the writer stopped early {writes.clean_stops} times", Basis.MEASURED)
 
 
 @rule("bgwriter_lru_multiplier", source=BACKGROUND, risk="none")
 def bgwriter_lru_multiplier_default() -> Verdict:
     """Left as it is."""
-    return Keep("nothing measured asks for more")
+    return Keep("no measurement calls for more")

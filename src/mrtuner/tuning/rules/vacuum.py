@@ -34,28 +34,28 @@ LARGE = 100 * GiB
 @rule(
     "autovacuum_max_workers",
     source=DOC,
-    risk="all workers share one cost limit, which grows with them here",
+    risk="all workers share one cost limit, which is raised with them",
 )
 def autovacuum_max_workers_by_cpus(memory: Memory | None) -> Verdict:
     """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it.
     (timescaledb-tune's ten workers are a large part of its worst case of 189 to 228 %.)
     """
     workers = least(8, CPUS / 8) if memory is None else least(8, CPUS / 8, MEMORY / (2 * GiB))
-    return Change(greatest(3, workers), "one for each eight CPUs, three at least")
+    return Change(greatest(3, workers), "one per eight CPUs, at least three")
 
 
 @rule(
     "maintenance_work_mem",
     basis=Basis.ARITHMETIC,
     source=MEMORY_DOC,
-    risk="each CREATE INDEX, VACUUM or ALTER TABLE may take it; one is in the budget",
+    risk="each CREATE INDEX, VACUUM or ALTER TABLE may use it; the budget counts one",
 )
 def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
     """A sixteenth of memory, 1 GB at most (4 GB for OLAP): index builds gain little beyond."""
     most = 4 * GiB if workload is Workload.OLAP else GiB
     return Change(
         greatest(4 * MiB, least(MEMORY / 16, most)),
-        f"a sixteenth, {pretty_bytes(most)} at most: index builds gain little beyond",
+        f"a sixteenth, at most {pretty_bytes(most)}: index builds gain little from more",
     )
 
 
@@ -63,7 +63,7 @@ def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
     "autovacuum_work_mem",
     basis=Basis.ARITHMETIC,
     source=MEMORY_DOC + "; release notes 17: dead row pointers in a radix tree",
-    risk="too little and indexes are scanned more than once in a vacuum",
+    risk="if too low, a vacuum scans indexes more than once",
 )
 def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
     """A sixty-fourth of memory, 1 GB at most before 17 (6 bytes a dead row), 256 MB since (far
@@ -72,7 +72,7 @@ def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
     most = 256 * MiB if situation.major >= 17 else GiB
     return Change(
         greatest(2 * MiB, least(MEMORY / 64, most)),
-        f"every worker may take it; more than {pretty_bytes(most)} is not used up",
+        f"every worker may use it; more than {pretty_bytes(most)} is rarely used",
     )
 
 
@@ -84,18 +84,18 @@ def autovacuum_naptime_default() -> Verdict:
 
 @rule("autovacuum_vacuum_cost_delay", source=DOC, risk="none")
 def autovacuum_vacuum_cost_delay_default(situation: Situation) -> Verdict:
-    """2 ms, the default; a longer one left from older versions is brought back to it."""
+    """2 ms, the default; a longer one left from older versions is reset to it."""
     running = situation.running.get("autovacuum_vacuum_cost_delay")
     if running is not None and float(running) > 2:
         return Change("2ms", "a longer delay, usual before 12, lets dead rows pile up")
-    return Keep("2 ms suits today's storage; the limit is what to raise")
+    return Keep("2 ms suits today's storage; raise the limit instead")
 
 
 @rule(
     "autovacuum_vacuum_cost_limit",
     basis=Basis.ARITHMETIC,
     source=DOC + "; RDS's default groups (a formula over memory)",
-    risk="vacuum reads and writes faster, beside the application",
+    risk="vacuum reads and writes faster, competing with the application",
 )
 def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     situation: Situation,
@@ -105,8 +105,8 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
     dead_rows: DeadRows | None,
 ) -> Verdict:
     """All workers share it: 200 for the default's three workers, and as much for each further
-    one, so that none slows down. More where the storage bears it: half of what --iops and
-    --throughput say; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
+    one, so that none slows down. More where the storage can take it: half of --iops and
+    --throughput; else 1,000 on SSD or NVMe with at least eight CPUs, and on EBS what RDS
     itself sets there, by memory. Twice what is in force, 2,000 at most, where large tables are
     measured past their own thresholds. Never below what is in force.
     """
@@ -120,10 +120,10 @@ def autovacuum_vacuum_cost_limit_by_workers_and_storage(
         return Unknown(_lacking(situation))
     wanted = max(share, bears or 0)
     if wanted <= now:
-        return Keep("vacuum must leave I/O and CPU to the application")
+        return Keep("vacuum must leave I/O and CPU for the application")
     if bears is not None and bears > share:
         return Change(bears, why)
-    return Change(share, f"{workers} workers share it: each keeps the pace that it had as one of 3")
+    return Change(share, f"{workers} workers share it: each stays as fast as one of 3")
 
 
 def _borne(
@@ -188,7 +188,7 @@ def autovacuum_vacuum_scale_factor_by_data_size(
     if data and data.size >= LARGE and workload is not Workload.OLAP:
         return Change(0.05, "a fifth of a large table is too many dead rows to wait for")
     if dead_rows:
-        return Keep(f"{_behind(dead_rows)}: not its start but its pace is too slow")
+        return Keep(f"{_behind(dead_rows)}: it starts in time but runs too slowly")
     return Keep("no large table is known to wait too long")
 
 
@@ -202,7 +202,9 @@ def _behind(dead_rows: DeadRows) -> str:
 def autovacuum_analyze_scale_factor_by_data_size(data: Data | None) -> Verdict:
     """0.05 with 100 GB of data or more; else left as it is."""
     if data and data.size >= LARGE:
-        return Change(0.05, "a tenth of a large table can change its statistics before")
+        return Change(
+            0.05, "a large table's statistics can be out of date before a tenth of it changes"
+        )
     return Keep("a tenth is soon enough for small tables")
 
 

@@ -51,9 +51,9 @@ def wal_buffers_one_segment(
         because = f"they were full {full.times:,} times, {full.rate:.0f} a second"
         return Change(more, f"{because}: sessions wrote WAL themselves", Basis.MEASURED)
     if situation.memory is None:
-        return Keep("automatic: a thirty-second of shared_buffers, one segment at most")
+        return Keep("automatic: a thirty-second of shared_buffers, at most one segment")
     if situation.memory.size < 512 * MiB:
-        return Keep("automatic: memory is too short for a whole segment")
+        return Keep("automatic: too little memory for a whole segment")
     buffers = chosen.size("shared_buffers").evaluate(situation.machine)
     if buffers < 512 * MiB:
         return Change(16 * MiB, "one segment; automatic would be less below 512 MB of buffers")
@@ -83,7 +83,7 @@ def checkpoint_timeout_by_workload(situation: Situation) -> Verdict:
     minutes = 30 if situation.workload is Workload.OLAP else 15
     running = situation.running.get("checkpoint_timeout")
     if running is not None and int(running) > minutes * 60:
-        return Keep("longer still: your choice")
+        return Keep("already longer: your choice")
     return Change(
         f"{minutes}min",
         "fewer full-page images: each page is logged in full only once per checkpoint interval",
@@ -154,7 +154,7 @@ def _limit_of_volume(disk: Disk | None, wal_disk: WalDisk | None) -> Limit:
 
 
 def _at_most(size: int) -> str:
-    return f"{pretty_bytes(size)} at most"
+    return f"at most {pretty_bytes(size)}"
 
 
 @rule(
@@ -170,7 +170,7 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     tenth of the checkpoints were forced by the volume of WAL, an average rate is not believed: at
     least twice the present value. Never more than a tenth of the disk or a quarter of what is
     free, half of a volume that pg_wal has to itself, 4 GB where neither is known, or what --rto
-    leaves time to replay; never below a live server's own value, unless --rto says so.
+    leaves time to replay; never below a live server's own value, unless --rto requires it.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
@@ -204,8 +204,11 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limit
     told = f"{wal.requested} of {wal.timed + wal.requested} checkpoints were requested"
     needs = f"an interval needs {pretty_bytes(room)}"
     if not wal.watched and forced_by_volume(wal, now / spread) > FEW:
-        room, told = max(room, 2 * now), f"{told}: peaks pass the average; see them with --watch"
-        needs = f"twice {pretty_bytes(now)} at least"
+        room, told = (
+            max(room, 2 * now),
+            f"{told}: peaks exceed the average; measure them with --watch",
+        )
+        needs = f"at least twice {pretty_bytes(now)}"
     held = max(min(room, limits.least.size), limits.kept(now))
     bound = f", {limits.binding(now).words}" if held < room else ""
     if held == now:
@@ -246,11 +249,11 @@ def min_wal_size_a_quarter_of_max(chosen: Chosen) -> Verdict:
 def wal_compression_lz4(situation: Situation) -> Verdict:
     """lz4 where a live server proves that its build has it; else left as it is. pglz cut WAL to a
     quarter when measured, but took about a fifth of the throughput where the CPU binds and
-    gave none back where I/O operations do. (PgTune writes lz4 unseen: a build without it does
+    gave none back where I/O operations do. (PgTune always writes lz4: a build without it does
     not start.)
     """
     if situation.running.get("wal_compression") in {"lz4", "zstd"}:
-        return Keep("already a fast one")
+        return Keep("already a fast method")
     if "lz4" in situation.enum_values.get("wal_compression", ()):
         return Change("lz4", "this build has lz4: less WAL for little CPU", Basis.CONVENTION)
     pglz = "pglz costs more CPU than it gives back"
@@ -258,7 +261,7 @@ def wal_compression_lz4(situation: Situation) -> Verdict:
         return Keep(f"{pglz}; lz4 came with 15")
     if situation.live:
         return Keep(f"this build lacks lz4, and {pglz}")
-    return Keep(f"lz4 only where the build has it, and {pglz}", Offer("lz4", LZ4))
+    return Keep(f"lz4 only if the build has it, and {pglz}", Offer("lz4", LZ4))
 
 
 @rule("wal_level", source=DOC, risk="lowering it stops replication and archiving")
@@ -275,13 +278,15 @@ def _durable(situation: Situation, name: str, harm: str) -> Verdict:
     return Keep("durability is never lowered")
 
 
-@rule("fsync", source=DOC, risk="slower commits, and data that survive", suggestion=True)
+@rule("fsync", source=DOC, risk="slower commits, but data survives a crash", suggestion=True)
 def fsync_on(situation: Situation) -> Verdict:
     """On. Where it is off, we say so and leave the change to you."""
     return _durable(situation, "fsync", "a crash of the machine can destroy every database")
 
 
-@rule("full_page_writes", source=DOC, risk="more WAL, and pages that survive", suggestion=True)
+@rule(
+    "full_page_writes", source=DOC, risk="more WAL, but torn pages can be repaired", suggestion=True
+)
 def full_page_writes_on(situation: Situation) -> Verdict:
     """On. Where it is off, we say so and leave the change to you."""
     return _durable(situation, "full_page_writes", "a torn page cannot be repaired")
@@ -296,4 +301,4 @@ def synchronous_commit_on(situation: Situation) -> Verdict:
 @rule("commit_delay", source=DOC, risk="every commit waits")
 def commit_delay_none() -> Verdict:
     """Left as it is: commits that meet already share a flush."""
-    return Keep("commits that meet share a flush already")
+    return Keep("concurrent commits already share a flush")
