@@ -297,7 +297,7 @@ def test_an_instance_that_is_nowhere_is_one_error_with_a_hint(
     result = run(command, "nowhere")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[0] == "error: DBInstance nowhere not found in us-east-1"
-    assert result.stderr.splitlines()[1].startswith("HINT: Check the name, and the region")
+    assert result.stderr.splitlines()[1].startswith("HINT: Check the name and the region")
 
 
 @pytest.mark.parametrize("command", ["apply", "undo", "diff"])
@@ -308,7 +308,7 @@ def test_without_credentials_one_error_says_where_they_come_from(
         monkeypatch.delenv(name)
     result = run(command, "db1")
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[0] == "error: there are no AWS credentials"
+    assert result.stderr.splitlines()[0] == "error: no AWS credentials found"
 
 
 def test_a_missing_permission_is_named(client: Any, lab: Lab, run: Run) -> None:

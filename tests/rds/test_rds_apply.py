@@ -296,7 +296,7 @@ def test_without_a_permission_everything_is_put_back_and_the_action_is_named(
     assert error.value.message == (
         "AWS denies rds:ModifyDBInstance in us-east-1; the group is as it was before"
     )
-    assert error.value.hint == "Allow the action rds:ModifyDBInstance to this identity in IAM."
+    assert error.value.hint == "Allow rds:ModifyDBInstance for this identity in IAM."
     lab.allow()
     assert everything(client) == before
     assert [one.state for one in journal.changes()] == ["reverted"]
@@ -349,7 +349,7 @@ def test_a_rollback_that_fails_says_what_is_in_force_and_which_command_repairs_i
     assert "the old values could not be put back: AWS denies rds:ModifyDBParameterGroup" in said
     assert "now db1 is available with group shop (in-sync)" in said
     assert "group shop holds the new value of work_mem" in said
-    assert hint.startswith("Allow the action rds:ModifyDBParameterGroup to this identity in IAM.")
+    assert hint.startswith("Allow rds:ModifyDBParameterGroup for this identity in IAM.")
     command = shlex.split(hint.partition("with: ")[2])
     assert command[:3] == ["rdstune", "undo", "db1"]
     lab.allow()

@@ -172,8 +172,8 @@ def test_instances_are_named_in_any_case() -> None:
         ({"keep": 0}, "keep 0 would delete the last good copy", "Keep 1 or more"),
         (
             {"kms_key": "arn:aws:kms:eu-west-1:123456789012:key/1-2"},
-            "the key is one of eu-west-1, the copies go to eu-central-1",
-            "Name a key of eu-central-1",
+            "the key is in eu-west-1, but the copies go to eu-central-1",
+            "Use a key in eu-central-1",
         ),
     ],
 )
