@@ -182,8 +182,8 @@ def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run
     lab.settle()
     result = run("apply", "db1", "--workload", "oltp", "--connections", "800", "--yes")
     assert result.exit_code == 4
-    assert "with everything that the group sets, the worst case takes" in result.stderr
-    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+    assert "with all values of the group, the worst case takes" in result.stderr
+    assert "HINT: Change the group's other values: shared_buffers." in result.stderr
 
 
 def test_a_group_that_the_server_would_not_start_with_is_not_attached(
@@ -196,7 +196,7 @@ def test_a_group_that_the_server_would_not_start_with_is_not_attached(
     )
     result = run("apply", "db1", "--group", "too-much", "--yes")
     assert result.exit_code == 4
-    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+    assert "HINT: Change the group's other values: shared_buffers." in result.stderr
     assert rds.instance(client, "db1").groups[0].name == "default.postgres17"
 
 
@@ -214,7 +214,7 @@ def test_a_group_made_from_one_that_does_not_fit_is_refused_by_what_was_carried_
     words = ("--workload", "oltp", "--connections", "800", "--group", "fresh", "--yes")
     result = run("apply", "db1", *words)
     assert result.exit_code == 4
-    assert "HINT: Change what somebody has set there: shared_buffers." in result.stderr
+    assert "HINT: Change the group's other values: shared_buffers." in result.stderr
 
 
 def test_a_file_for_another_major_is_refused_before_anything_is_done(
@@ -286,7 +286,7 @@ def test_a_class_unknown_to_us_is_advised_by_its_memory_and_vcpus(
     finally:
         classes.instance_classes.cache_clear()
     assert result.exit_code == 0, result.stderr
-    assert "class db.r6g.xlarge is unknown to us: advised as for" in result.stdout
+    assert "class db.r6g.xlarge is not in our catalog: the advice is for" in result.stdout
     assert "32 GiB and 4 vCPUs according to EC2" in result.stdout
 
 

@@ -58,7 +58,7 @@ def test_bytes_meant_as_pages_end_with_3_and_the_formula_to_write() -> None:
     done = evaluate(*asked, "--check")
     assert done.exit_code == 3
     assert (evaluate(*asked).exit_code, evaluate(*asked).stdout) == (0, done.stdout)
-    assert "2,048 times the memory: were bytes meant?" in done.stdout
+    assert "2,048 times the memory: is the formula in bytes?" in done.stdout
     assert "write {DBInstanceClassMemory/32768}." in done.stdout
 
 

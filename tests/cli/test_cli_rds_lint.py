@@ -46,7 +46,7 @@ def test_a_mistake_is_shown_with_its_place_its_reason_and_its_remedy(wrong: str)
     assert result.stdout == (
         f"{wrong}:6: error: shared_buffers: {{DBInstanceClassMemory/4}} asks for 2,048 times the "
         "memory\n"
-        "    why: shared_buffers counts in units of 8kB, not in bytes\n"
+        "    why: shared_buffers is measured in units of 8kB, not in bytes\n"
         "    remedy: Write {DBInstanceClassMemory/32768}\n"
     )
     assert result.stderr == "1 error in 2 parameters\n"
@@ -78,7 +78,7 @@ def test_json_is_one_document_of_groups_and_findings(wrong: str) -> None:
                         "severity": "error",
                         "parameter": "shared_buffers",
                         "what": "{DBInstanceClassMemory/4} asks for 2,048 times the memory",
-                        "why": "shared_buffers counts in units of 8kB, not in bytes",
+                        "why": "shared_buffers is measured in units of 8kB, not in bytes",
                         "remedy": "Write {DBInstanceClassMemory/32768}",
                         "file": wrong,
                         "line": 6,
