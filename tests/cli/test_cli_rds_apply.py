@@ -85,7 +85,7 @@ def test_our_advice_is_applied_shown_by_diff_and_undone(client: Any, run: Run) -
     assert applied.exit_code == 0, applied.stderr
     assert "applied and verified in group mrtuner-db1" in applied.stdout
     assert "waiting for a reboot: db1" in applied.stderr
-    assert "to take it back: rdstune undo db1" in applied.stderr
+    assert "to undo: rdstune undo db1" in applied.stderr
     same = run("diff", "db1", "--workload", "oltp", "--connections", "800", "--json")
     assert [one for one in json.loads(same.stdout)["parameters"] if one["advised"]] == []
     undone = run("undo", "db1", "--yes")
@@ -231,7 +231,7 @@ def test_a_file_for_another_major_is_refused_before_anything_is_done(
     lab.forget_calls()
     result = run("apply", "db1", "--from", str(file), "--yes")
     assert result.exit_code == 4
-    assert "is of family postgres16, the instance needs postgres17" in result.stderr
+    assert "is of family postgres16, but the instance needs postgres17" in result.stderr
     assert {action for _, action in lab.calls} <= {"DescribeDBInstances", "DescribeDBParameters"}
     file.write_text(text.replace("postgres16", "postgres17"))
     assert run("apply", "db1", "--from", str(file), "--yes").exit_code == 0

@@ -107,7 +107,10 @@ def test_processors_and_storage_can_be_given() -> None:
         (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory exclude"),
         (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class exclude"),
         (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus exclude"),
-        (["200", "--dsn", "host=x", "--memory", "1GB"], "--memory and --dsn exclude each other"),
+        (
+            ["200", "--dsn", "host=x", "--memory", "1GB"],
+            "--memory and --dsn cannot be used together",
+        ),
         (["200", "--parameter", "work_mem", "--pg", "12"], "PostgreSQL 12 is not supported"),
         (
             ["200", "--parameter", "work_mem", "--pg", "19"],

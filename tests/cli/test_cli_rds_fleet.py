@@ -147,7 +147,7 @@ def test_the_audit_is_a_table_with_a_summary(lab: Lab) -> None:
     assert row.split()[-1] == "memory"
     assert blank == ""
     assert summary[0] == "1 instance in 1 region"
-    assert "      1  memory: the worst case passes 90% of memory" in summary
+    assert "      1  memory: the worst case exceeds 90% of memory" in summary
     assert "[1/1] eu-west-1; 1 instances so far" in done.stderr
 
 
@@ -203,7 +203,7 @@ def test_a_missing_permission_is_named(lab: Lab) -> None:
 def test_all_regions_and_one_exclude_each_other() -> None:
     done = run("audit", "--all-regions", "--region", HERE)
     assert done.exit_code == 2
-    assert "--all-regions and --region exclude each other" in done.stderr
+    assert "--all-regions and --region cannot be used together" in done.stderr
 
 
 def test_a_policy_is_a_document_for_iam_and_its_notes_go_to_stderr() -> None:

@@ -37,7 +37,7 @@ def test_nothing_to_do_ends_with_0(lab: Lab) -> None:
     make(lab, "shop")
     done = run("shop", "--check", "--timezone", "Europe/Vienna")
     assert done.exit_code == 0
-    assert "nothing waits" in done.stdout
+    assert "nothing pending" in done.stdout
     assert "(sun:05:00-sun:05:30 UTC)" in done.stdout
 
 
@@ -156,7 +156,7 @@ def test_without_yes_and_without_a_terminal_it_is_refused_with_4(lab: Lab) -> No
     lab.forget_calls()
     done = run("rehearse", "shop", "--dsn", "host=127.0.0.1 port=1")
     assert done.exit_code == 4
-    assert "to be done: reboot" in done.stderr
+    assert "planned: reboot" in done.stderr
     assert "--yes" in done.stderr
     assert ("rds", "RebootDBInstance") not in lab.calls
 

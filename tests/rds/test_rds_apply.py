@@ -174,7 +174,7 @@ def test_a_group_that_exists_is_attached_and_says_what_is_lost(lab: Lab, client:
     new_instance(client, lab, group="shop")
     plan = planned(client, group="other")
     assert plan.attaches
-    assert plan.warnings == ("shop sets what other does not: log_temp_files",)
+    assert plan.warnings == ("other lacks values that shop sets: log_temp_files",)
 
 
 def test_a_default_group_cannot_be_asked_for(lab: Lab, client: Any) -> None:
@@ -186,7 +186,8 @@ def test_a_default_group_cannot_be_asked_for(lab: Lab, client: Any) -> None:
 def test_a_group_of_another_family_is_refused_by_name(lab: Lab, client: Any) -> None:
     new_group(client, "old", family="postgres16")
     new_instance(client, lab)
-    with pytest.raises(BadValue, match="group old is of family postgres16, db1 needs postgres17"):
+    wrong = "group old is of family postgres16, but db1 needs postgres17"
+    with pytest.raises(BadValue, match=wrong):
         planned(client, group="old")
 
 
@@ -346,7 +347,7 @@ def test_a_rollback_that_fails_says_what_is_in_force_and_which_command_repairs_i
     with pytest.raises(ApplyError) as error:
         apply(client, plan, journal, pace=PACE, at=meanwhile)
     said, hint = error.value.message, error.value.hint or ""
-    assert "the old values could not be put back: AWS denies rds:ModifyDBParameterGroup" in said
+    assert "the old values could not be restored: AWS denies rds:ModifyDBParameterGroup" in said
     assert "now db1 is available with group shop (in-sync)" in said
     assert "group shop holds the new value of work_mem" in said
     assert hint.startswith("Allow rds:ModifyDBParameterGroup for this identity in IAM.")
@@ -397,7 +398,7 @@ def test_a_group_attached_by_somebody_else_meanwhile_is_left_to_them(
     new_instance(client, lab)
 
     def at(step: str) -> None:
-        if step == "wait until RDS has taken it":
+        if step == "wait until RDS has applied it":
             lab.settle()
             rds.attach_group(client, "db1", "other")
             lab.settle()
@@ -415,7 +416,7 @@ def test_a_group_of_ours_taken_up_by_somebody_else_meanwhile_is_not_deleted(
     new_instance(client, lab, "db2")
 
     def at(step: str) -> None:
-        if step == "wait until RDS has taken it":
+        if step == "wait until RDS has applied it":
             lab.settle()
             rds.attach_group(client, "db2", "mrtuner-db1")
             lab.settle()

@@ -533,7 +533,7 @@ def test_our_own_render_output_lints_clean_in_every_format_that_lint_reads(
         path = tmp_path / f"group{suffix}"
         path.write_text(done.stdout)
         linted = CliRunner().invoke(rdstune, ["lint", str(path)])
-        assert (linted.exit_code, "nothing to mend" in linted.stderr) == (0, True), linted.stdout
+        assert (linted.exit_code, "nothing to fix" in linted.stderr) == (0, True), linted.stdout
 
 
 USED = """\
