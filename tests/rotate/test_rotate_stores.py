@@ -98,7 +98,7 @@ def test_what_is_no_json_object_is_left_alone_and_not_quoted(tmp_path: Path, tex
 def test_what_a_failing_command_says_is_not_repeated() -> None:
     with pytest.raises(ApplyError) as caught:
         store("sh -c 'cat >&2; exit 3'", io.StringIO()).write(SECRET)
-    assert caught.value.message == "sh did not take the secret: exit code 3"
+    assert caught.value.message == "sh did not accept the secret: exit code 3"
 
 
 @pytest.mark.parametrize("named", ["", "'unclosed"])
