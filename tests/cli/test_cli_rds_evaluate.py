@@ -104,9 +104,9 @@ def test_processors_and_storage_can_be_given() -> None:
         (["{DBInstanceClassMemory/4}", "--memory", "0"], "size 0 is not above zero"),
         (["200", "--parameter", "work_men"], "PostgreSQL 18 has no parameter 'work_men'"),
         (["{ DBInstanceClassMemory}", "--memory", "1GB"], "at character 2"),
-        (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory exclude"),
-        (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class exclude"),
-        (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus exclude"),
+        (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory cannot"),
+        (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class cannot"),
+        (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus cannot"),
         (
             ["200", "--dsn", "host=x", "--memory", "1GB"],
             "--memory and --dsn cannot be used together",

@@ -165,7 +165,7 @@ def test_the_story_is_in_order_and_counts_from_the_request() -> None:
     assert told[0] == Moment(0.0, "client", "request sent to RDS")
     assert Moment(1.0, "RDS", "status rebooting", 1) in told
     assert Moment(44.0, "RDS", "status available", 2) in told
-    assert Moment(45.0, "RDS", "event: DB instance restarted (when it was read)", 3) in told
+    assert Moment(45.0, "RDS", "event: DB instance restarted (time when it was read)", 3) in told
     assert Moment(9.02, "client", "last answer: new connection, write") in told
 
 

@@ -235,7 +235,7 @@ def test_a_group_of_our_name_made_since_the_plan_is_somebody_elses(
     new_instance(client, lab)
     plan = planned(client)
     new_group(client, "mrtuner-db1", work_mem="8192")
-    with pytest.raises(Refused, match="group mrtuner-db1 exists"):
+    with pytest.raises(Refused, match="group mrtuner-db1 has been created"):
         applied(client, plan, journal)
     assert values(client, "mrtuner-db1") == {"work_mem": "8192"}
 

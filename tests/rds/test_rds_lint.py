@@ -94,7 +94,7 @@ def test_mb_as_pages_give_hardly_any_memory() -> None:
     """A quarter in MB is M/4194304; as pages it is 8192 / 4194304, some 0.2 %."""
     finding = only(group(shared_buffers="{DBInstanceClassMemory/4194304}"), "wrong-unit")
     assert finding.severity is Severity.WARNING
-    assert finding.what == "{DBInstanceClassMemory/4194304} gives 0.2 % of the memory"
+    assert finding.what == "{DBInstanceClassMemory/4194304} gives only 0.2 % of the memory"
     assert finding.remedy == "Write {DBInstanceClassMemory/32768}"
 
 

@@ -121,7 +121,7 @@ def test_a_rehearsal_of_which_the_probes_see_nothing_says_so(
     lab.settle()
     drawn = plan(rds, "orders")
     dsn = lab.dsn("other")
-    assert "another place" in (leads_elsewhere(dsn, drawn.instance) or "")
+    assert "does not name the endpoint of orders" in (leads_elsewhere(dsn, drawn.instance) or "")
     (run,) = rehearse(rds, dsn, drawn, schedule=QUICK, patience=HASTY)
     told = rehearsal_report.document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
     assert told["went_away"] is False

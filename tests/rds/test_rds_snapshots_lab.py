@@ -365,7 +365,7 @@ def test_a_copy_that_somebody_deletes_on_the_way_is_a_failure(lab: Lab) -> None:
         gone.append(lab._world.region(THERE).snapshots.pop(begun.name, None))
 
     (failure,) = failed(copy_snapshots(JOB, sleep=delete))
-    assert failure.error == f"the copy {begun.name} is gone"
+    assert failure.error == f"the copy {begun.name} has disappeared"
 
 
 def test_a_retention_that_is_denied_is_a_failure_and_says_which_copy_stays(lab: Lab) -> None:
