@@ -283,7 +283,7 @@ def test_who_connects_seldom_is_said_to_be_there(server: Cluster, tmp_path: Path
         ("file:{place}/nowhere/db.json", 1, "cannot write {place}/nowhere/db.json: No such file"),
         ("file:{place}", 1, "cannot write {place}: Is a directory"),
         ("file:/proc/self/db.json", 1, "cannot write /proc/"),
-        ("file:{place}/note", 1, "cannot write {place}/note: it does not hold a JSON object"),
+        ("file:{place}/note", 1, "cannot write {place}/note: it is not a JSON object"),
     ],
 )
 def test_a_store_that_cannot_work_is_found_before_roles_are_made(

@@ -142,7 +142,7 @@ def test_the_new_secret_is_not_given_to_a_second_place(server: Cluster, tmp_path
     rotate(admin(server), "once", secret)
     with psycopg.connect(login(secret)):
         rotate(admin(server), "once", secret)
-        with pytest.raises(Refused, match=r"is in file:/.*/secret already"):
+        with pytest.raises(Refused, match=r"is already in file:/.*/secret"):
             face.rotate(
                 admin(server), "once", to=f"file:{tmp_path}/second", patience=IMPATIENT,
                 journal=tmp_path / "state",

@@ -157,9 +157,7 @@ def test_a_secret_that_cannot_take_it_is_found_before_roles_are_made(
         service.create_secret(Name="unfit", SecretString=text)
     with pytest.raises(BadValue) as refused:
         rotate(admin(server), "unfit", to="secretsmanager:unfit", journal=tmp_path / "state")
-    found = (
-        "secret unfit does not exist" if text is None else "the secret does not hold a JSON object"
-    )
+    found = "secret unfit does not exist" if text is None else "the secret is not a JSON object"
     assert refused.value.message.startswith(found)
     assert "hidden" not in refused.value.message
     there = "SELECT rolname FROM pg_roles WHERE rolname ^@ 'unfit'"

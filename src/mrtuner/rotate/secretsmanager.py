@@ -114,7 +114,7 @@ def _contents(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise BadValue(
-            "the secret does not hold a JSON object",
+            "the secret is not a JSON object",
             "Store username and password as key/value pairs.",
         )
     return found
