@@ -29,7 +29,7 @@ def test_a_denial_names_the_action_that_is_missing() -> None:
         )
     )
     assert error.message == "AWS denies rds:AddTagsToResource in eu-west-1"
-    assert error.hint == "Allow the action rds:AddTagsToResource to this identity in IAM."
+    assert error.hint == "Allow rds:AddTagsToResource for this identity in IAM."
     assert error.denied
 
 
@@ -78,9 +78,9 @@ def test_any_other_refusal_keeps_its_code_and_words() -> None:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (b.NoCredentialsError(), "there are no AWS credentials"),
-        (b.NoRegionError(), "no AWS region is named"),
-        (b.ProfileNotFound(profile="work"), "there is no AWS profile 'work'"),
+        (b.NoCredentialsError(), "no AWS credentials found"),
+        (b.NoRegionError(), "no AWS region is set"),
+        (b.ProfileNotFound(profile="work"), "AWS profile 'work' does not exist"),
         (
             b.EndpointConnectionError(endpoint_url="https://rds.example"),
             "cannot reach AWS in eu-west-1 at https://rds.example",
@@ -114,7 +114,7 @@ def test_an_error_of_botocore_that_we_do_not_know_keeps_its_words() -> None:
 def test_a_profile_that_is_not_there_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-    with pytest.raises(AwsError, match="there is no AWS profile 'nobody'"):
+    with pytest.raises(AwsError, match="AWS profile 'nobody' does not exist"):
         client("rds", Account(region="eu-west-1", profile="nobody"))
 
 
@@ -124,12 +124,12 @@ def test_without_any_region_the_hint_says_how_to_name_one(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     with pytest.raises(AwsError) as raised:
         client("rds")
-    assert raised.value.hint == "Say --region or set AWS_REGION."
+    assert raised.value.hint == "Use --region or set AWS_REGION."
 
 
 @pytest.mark.parametrize("region", ["not a region", "eu_west_1"])
 def test_a_region_that_cannot_be_one_is_refused(region: str) -> None:
-    with pytest.raises(AwsError, match="this is no AWS region"):
+    with pytest.raises(AwsError, match="not an AWS region"):
         client("rds", Account(region=region))
 
 

@@ -58,7 +58,7 @@ def test_bytes_meant_as_pages_end_with_3_and_the_formula_to_write() -> None:
     done = evaluate(*asked, "--check")
     assert done.exit_code == 3
     assert (evaluate(*asked).exit_code, evaluate(*asked).stdout) == (0, done.stdout)
-    assert "2,048 times the memory: were bytes meant?" in done.stdout
+    assert "2,048 times the memory: is the formula in bytes?" in done.stdout
     assert "write {DBInstanceClassMemory/32768}." in done.stdout
 
 
@@ -104,10 +104,13 @@ def test_processors_and_storage_can_be_given() -> None:
         (["{DBInstanceClassMemory/4}", "--memory", "0"], "size 0 is not above zero"),
         (["200", "--parameter", "work_men"], "PostgreSQL 18 has no parameter 'work_men'"),
         (["{ DBInstanceClassMemory}", "--memory", "1GB"], "at character 2"),
-        (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory exclude"),
-        (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class exclude"),
-        (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus exclude"),
-        (["200", "--dsn", "host=x", "--memory", "1GB"], "--memory and --dsn exclude each other"),
+        (["200", "--all-classes", "--memory", "1GB"], "--all-classes and --memory cannot"),
+        (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class cannot"),
+        (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus cannot"),
+        (
+            ["200", "--dsn", "host=x", "--memory", "1GB"],
+            "--memory and --dsn cannot be used together",
+        ),
         (["200", "--parameter", "work_mem", "--pg", "12"], "PostgreSQL 12 is not supported"),
         (
             ["200", "--parameter", "work_mem", "--pg", "19"],

@@ -46,7 +46,7 @@ def test_a_mistake_is_shown_with_its_place_its_reason_and_its_remedy(wrong: str)
     assert result.stdout == (
         f"{wrong}:6: error: shared_buffers: {{DBInstanceClassMemory/4}} asks for 2,048 times the "
         "memory\n"
-        "    why: shared_buffers counts in units of 8kB, not in bytes\n"
+        "    why: shared_buffers is measured in units of 8kB, not in bytes\n"
         "    remedy: Write {DBInstanceClassMemory/32768}\n"
     )
     assert result.stderr == "1 error in 2 parameters\n"
@@ -57,7 +57,7 @@ def test_nothing_wrong_is_nothing_on_stdout_and_done(tmp_path: Path) -> None:
     path.write_text(RIGHT)
     result = lint(str(path))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "nothing to mend in 2 parameters\n"
+    assert result.stderr == "nothing to fix in 2 parameters\n"
 
 
 def test_json_is_one_document_of_groups_and_findings(wrong: str) -> None:
@@ -78,7 +78,7 @@ def test_json_is_one_document_of_groups_and_findings(wrong: str) -> None:
                         "severity": "error",
                         "parameter": "shared_buffers",
                         "what": "{DBInstanceClassMemory/4} asks for 2,048 times the memory",
-                        "why": "shared_buffers counts in units of 8kB, not in bytes",
+                        "why": "shared_buffers is measured in units of 8kB, not in bytes",
                         "remedy": "Write {DBInstanceClassMemory/32768}",
                         "file": wrong,
                         "line": 6,
@@ -107,7 +107,7 @@ def test_a_pipe_is_read(text: str) -> None:
 def test_an_empty_pipe_is_a_mistake_of_usage() -> None:
     result = lint("-", text="")
     assert result.exit_code == 2
-    assert "nothing came on standard input" in result.stderr
+    assert "standard input is empty" in result.stderr
 
 
 def test_only_the_classes_that_count_are_tried(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_nothing_to_do_ends_with_0(lab: Lab) -> None:
     make(lab, "shop")
     done = run("shop", "--check", "--timezone", "Europe/Vienna")
     assert done.exit_code == 0
-    assert "nothing waits" in done.stdout
+    assert "nothing pending" in done.stdout
     assert "(sun:05:00-sun:05:30 UTC)" in done.stdout
 
 
@@ -60,7 +60,7 @@ def test_an_update_is_shown_with_its_dates_and_its_outage_and_check_ends_with_3(
 def test_an_optional_update_says_that_it_will_not_come_by_itself(lab: Lab) -> None:
     make(lab, "shop")
     lab.add_maintenance("shop")
-    assert "optional: AWS applies it only when somebody opts in" in run("shop").stdout
+    assert "optional: AWS applies it only after an opt-in" in run("shop").stdout
 
 
 def test_parameters_that_wait_for_a_reboot_are_shown(lab: Lab) -> None:
@@ -74,7 +74,7 @@ def test_parameters_that_wait_for_a_reboot_are_shown(lab: Lab) -> None:
     assert done.exit_code == 3
     (work,) = json.loads(done.stdout)["instances"][0]["work"]
     assert work["origin"] == "parameters waiting for a reboot"
-    assert work["because"] == "no window does it: reboot the instance yourself"
+    assert work["because"] == "no maintenance window applies them: reboot the instance yourself"
 
 
 def test_a_change_that_waits_for_the_window_is_shown(lab: Lab) -> None:
@@ -156,7 +156,7 @@ def test_without_yes_and_without_a_terminal_it_is_refused_with_4(lab: Lab) -> No
     lab.forget_calls()
     done = run("rehearse", "shop", "--dsn", "host=127.0.0.1 port=1")
     assert done.exit_code == 4
-    assert "to be done: reboot" in done.stderr
+    assert "planned: reboot" in done.stderr
     assert "--yes" in done.stderr
     assert ("rds", "RebootDBInstance") not in lab.calls
 
@@ -171,7 +171,7 @@ def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_pat
     assert told["schema"] == "mrtuner.rds.rehearsal/1"
     assert told["went_away"] is True
     assert told["aws"] is False
-    assert told["runs"][0]["verdict"].startswith("Clients were without answers for")
+    assert told["runs"][0]["verdict"].startswith("Clients got no answer for")
     assert "set off: RDS, reboot, shop" in done.stderr
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html

@@ -95,7 +95,7 @@ def test_a_file_is_written_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (ASKED, "render needs a format"),
+        (ASKED, "no format is given"),
         (("--format", "cdk", "--json", *ASKED), "--json and --format cdk cannot be used together"),
         (("--json", "--name", "a--b", *ASKED), "is not a valid name for a parameter group"),
         (("--format", "ansible", *ASKED), "'ansible' is not one of"),

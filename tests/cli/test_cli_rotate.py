@@ -73,7 +73,7 @@ def test_it_ends_with_six_while_somebody_stays_and_with_zero_after(app: App) -> 
     with psycopg.connect(app.login() + " application_name=nightly"):
         waiting = app.to_file("stay")
         assert waiting.exit_code == 6
-        assert "still there: nightly from 127.0.0.1 on postgres, pid" in waiting.output
+        assert "still connected: nightly from 127.0.0.1 on postgres, pid" in waiting.output
         status = json.loads(app.rotate("stay", "--json", verb="status").stdout)
         assert status["rotation"]["step"] == "waiting"
         assert [holder["application"] for holder in status["holders"]] == ["nightly"]
@@ -114,7 +114,7 @@ def test_a_command_that_fails_leaves_the_old_credential_in_force(app: App) -> No
     app.to_file("firm")
     failed = app.rotate("firm", "--to", "false")
     assert failed.exit_code == 1
-    assert "error: false did not take the secret: exit code 1" in failed.output
+    assert "error: false did not accept the secret: exit code 1" in failed.output
     assert sql(app.login(), "SELECT session_user") == [("firm_blue",)]
     assert app.rotate("firm", verb="abort").exit_code == 4
 
@@ -128,10 +128,10 @@ def test_stdout_gets_one_line(app: App) -> None:
     ("options", "code", "message"),
     [
         (["--status", "--abort"], 2, "no such option '--abort'"),
-        (["--to", "stdout", "--json"], 2, "stdout takes the secret or the document"),
-        (["--to", "valut:x"], 2, "no secret store is called 'valut'"),
-        ([], 2, "nowhere to put the secret"),
-        (["--abort"], 1, "no rotation is under way"),
+        (["--to", "stdout", "--json"], 2, "stdout cannot take both the secret and --json"),
+        (["--to", "valut:x"], 2, "unknown secret store: 'valut'"),
+        ([], 2, "no store is given for the secret"),
+        (["--abort"], 1, "no rotation is in progress"),
     ],
 )
 def test_what_cannot_be_done_is_said(app: App, options: list[str], code: int, message: str) -> None:

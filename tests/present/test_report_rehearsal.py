@@ -47,7 +47,7 @@ def gap(kind: str) -> dict[str, Any]:
 
 SERVER = {"started": "2026-01-01T00:00:00+00:00", "standby": False, "address": "10.0.0.1"}
 RUN: dict[str, Any] = {
-    "verdict": "Clients were without answers for 29.0 to 31.0 s (new connection, read).",
+    "verdict": "Clients got no answer for 29.0 to 31.0 s (new connection, read).",
     "asked": 10.0, "accepted": 10.1, "settled": True, "zone": "eu-west-1b",
     "marks": [
         {"at": 11.0, "text": "rebooting", "origin": "status", "by_aws_clock": False},
@@ -74,7 +74,7 @@ TOLD: dict[str, Any] = {
     "what": "reboot with failover", "expected": {}, "endpoint": "http://127.0.0.1:5000",
     "aws": False, "cautions": ["the connection string <b>leads</b> elsewhere"],
     "went_away": True, "runs": [RUN],
-    "expectations": ["Open connections do not survive it."], "limits": ["Only the probes."],
+    "expectations": ["Open connections do not survive."], "limits": ["Only the probes."],
 }  # fmt: skip
 
 
@@ -82,7 +82,10 @@ def nothing() -> dict[str, Any]:
     told = deepcopy(TOLD)
     told["went_away"] = False
     (run,) = told["runs"]
-    run["verdict"], run["why_nothing"] = "Nothing went away: all is as it was.", "Look elsewhere."
+    run["verdict"], run["why_nothing"] = (
+        "No outage was measured: nothing has changed.",
+        "Look elsewhere.",
+    )
     run["phases"] = {**dict.fromkeys(run["phases"]), "clients": []}
     run["observation"] |= {"gaps": [], "went_away": False, "restarted": False, "ledger": None}
     run["observation"]["attempts"] = [[*row[:4], None] for row in attempts()]
@@ -118,10 +121,10 @@ class Words(HTMLParser):
 
 def test_the_page_leads_with_what_clients_met() -> None:
     text = Words(page(TOLD)).text
-    assert "Clients were without answers for 29.0 to 31.0 s" in text
+    assert "Clients got no answer for 29.0 to 31.0 s" in text
     assert "Not AWS: this ran against http://127.0.0.1:5000" in text
     assert "30 acknowledged, 0 of them lost" in text
-    assert "Open connections do not survive it." in text
+    assert "Open connections do not survive." in text
     assert "Only the probes." in text
 
 
@@ -136,10 +139,10 @@ def test_the_same_document_gives_the_same_page() -> None:
 
 def test_the_page_of_a_rehearsal_in_which_nothing_went_away_gives_no_seconds() -> None:
     text = Words(page(nothing())).text
-    assert "Nothing went away" in text
+    assert "No outage was measured" in text
     assert "Look elsewhere." in text
     assert "Away at least" not in text
-    assert "without answers for" not in text
+    assert "got no answer for" not in text
 
 
 def test_several_runs_have_a_section_each() -> None:
@@ -159,10 +162,10 @@ def test_a_page_of_something_else_is_refused() -> None:
 def test_the_story_is_in_order_and_counts_from_the_request() -> None:
     told = story(RUN)
     assert [moment.at for moment in told] == sorted(moment.at for moment in told)
-    assert told[0] == Moment(0.0, "client", "RDS is asked")
+    assert told[0] == Moment(0.0, "client", "request sent to RDS")
     assert Moment(1.0, "RDS", "status rebooting", 1) in told
     assert Moment(44.0, "RDS", "status available", 2) in told
-    assert Moment(45.0, "RDS", "event: DB instance restarted (when it was read)", 3) in told
+    assert Moment(45.0, "RDS", "event: DB instance restarted (time when it was read)", 3) in told
     assert Moment(9.02, "client", "last answer: new connection, write") in told
 
 

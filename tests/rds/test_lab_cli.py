@@ -47,7 +47,7 @@ def test_it_prints_what_to_export_and_ends_cleanly_at_ctrl_c() -> None:
         out, err = process.communicate(timeout=20)
         assert process.returncode == 0
         assert out == ""
-        assert err.rstrip().endswith("nothing of it is left")
+        assert err.rstrip().endswith("nothing remains of it")
 
 
 def test_a_seed_is_made_before_it_says_that_it_is_ready(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_request_without_a_signature_is_refused(lab: Lab) -> None:
 
 
 def test_an_operation_that_the_lab_lacks_says_so(lab: Lab) -> None:
-    with pytest.raises(ClientError, match="the lab has no DescribeDBRecommendations"):
+    with pytest.raises(ClientError, match="the lab does not support DescribeDBRecommendations"):
         client().describe_db_recommendations()
 
 

@@ -62,7 +62,7 @@ def test_raising_a_primary_above_its_replica_is_refused(
     with pytest.raises(Refused) as error:
         put(client, journal, "primary", "200")
     assert error.value.message == (
-        "replica replica would have less than its primary: max_connections 100 of 200"
+        "replica replica would be below its primary: max_connections 100 instead of 200"
     )
     assert error.value.hint == "Raise it there first: rdstune apply replica."
     assert values(client, "first") == {"max_connections": "100"}
@@ -81,9 +81,9 @@ def test_lowering_a_replica_below_its_primary_is_refused(
     with pytest.raises(Refused) as error:
         put(client, journal, "replica", "50")
     assert error.value.message == (
-        "replica replica would have less than its primary: max_connections 50 of 100"
+        "replica replica would be below its primary: max_connections 50 instead of 100"
     )
-    assert error.value.hint == "Lower the primary first: rdstune apply primary."
+    assert error.value.hint == "Lower it on the primary first: rdstune apply primary."
 
 
 def test_the_primary_first_and_then_the_replica_is_lowered(

@@ -161,7 +161,9 @@ def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> Non
     make(lab, "shop")
     lab._world.region(HERE).instances["shop"].class_name = "db.c5.large"
     row = rows(audit([HERE]))["shop"]
-    assert row.note == "class db.c5.large is unknown to us: memory and vCPUs from EC2"
+    assert row.note == (
+        "class db.c5.large is not in our catalog: memory and vCPUs are taken from EC2"
+    )
     assert row.judgement.unknown is None
     assert 3 * GiB < (row.judgement.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
 
@@ -247,7 +249,7 @@ def test_an_answer_that_cannot_be_parsed_ends_its_region_only(
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert failure.region == REGIONS[1]
     assert failure.error.message == (
-        f"the answer to rds:DescribeDBInstances in {REGIONS[1]} is not one of AWS"
+        f"the answer to rds:DescribeDBInstances in {REGIONS[1]} is not a valid AWS response"
     )
 
 

@@ -71,9 +71,9 @@ def test_bytes_where_pages_are_meant_ask_for_2048_times_the_memory() -> None:
     assert codes(found) == ["out-of-range", "absurd"]
     absurd = found.problems[1]
     assert absurd.text == (
-        "shared_buffers would be 30 TB, 2,048 times the memory: were bytes meant?"
+        "shared_buffers would be 30 TB, 2,048 times the memory: is the formula in bytes?"
     )
-    assert absurd.hint == "It counts in units of 8kB: write {DBInstanceClassMemory/32768}."
+    assert absurd.hint == "Its unit is 8kB: write {DBInstanceClassMemory/32768}."
 
 
 def test_bytes_where_kilobytes_are_meant_are_found_within_the_range_too() -> None:
@@ -81,7 +81,7 @@ def test_bytes_where_kilobytes_are_meant_are_found_within_the_range_too() -> Non
     found = on(1 * GiB, "{DBInstanceClassMemory/16}", "work_mem")
     assert codes(found) == ["absurd"]
     assert found.problems[0].text == (
-        "work_mem would be 64 GB, 64 times the memory: were bytes meant?"
+        "work_mem would be 64 GB, 64 times the memory: is the formula in bytes?"
     )
     assert str(found.problems[0].hint).endswith("write {DBInstanceClassMemory/16384}.")
 
@@ -100,7 +100,7 @@ def test_a_size_of_storage_may_exceed_the_memory() -> None:
 def test_a_literal_that_is_too_large_is_found_without_a_proposal() -> None:
     found = on(1 * GiB, "1048576", "shared_buffers")
     assert codes(found) == ["absurd"]
-    assert found.problems[0].hint == "It counts in units of 8kB."
+    assert found.problems[0].hint == "Its unit is 8kB."
 
 
 def test_a_value_out_of_range_says_the_range() -> None:
@@ -160,7 +160,7 @@ def test_what_is_not_documented_or_only_inferred_is_noted() -> None:
     """20 GiB x 64 = 2^6: log 6, x 600 = 3600."""
     found = on(1280 * GiB, "GREATEST({log(DBInstanceClassMemory/21474836480)*600},200)")
     assert found.value == 3600
-    assert any("known from its own defaults only" in note for note in found.notes)
+    assert any("appear only in its own defaults" in note for note in found.notes)
     assert any(note.endswith("inferred, not documented") for note in found.notes)
     assert on(GiB, "{DBInstanceClassMemory/32768}").notes == ()
 

@@ -140,7 +140,7 @@ def test_terraform_literals_are_texts_and_references_are_not_known() -> None:
         "application_name": None,
     }
     assert app.entries[4].unknown == "var.memory"
-    assert app.unread == ("dynamic parameter blocks in line 33",)
+    assert app.unread == ("dynamic parameter blocks on line 33",)
 
 
 def test_terraform_applies_immediately_where_nothing_is_said() -> None:
@@ -177,7 +177,7 @@ module "other" {
 
 def test_a_module_whose_list_is_a_variable_says_so() -> None:
     [group] = terraform('module "db" {\n  family = "postgres16"\n  parameters = var.all\n}\n')
-    assert group.unread == ("parameters in line 3",)
+    assert group.unread == ("parameters on line 3",)
 
 
 def test_terraforms_json_is_read() -> None:
@@ -323,7 +323,7 @@ def test_what_we_render_is_read_back(
         (".yaml", "", "x is empty"),
         (".yaml", "just text", "no parameter group in x"),
         (".yaml", "a: 1\n---\nb: 2\n", "cannot read x"),
-        (".ini", "", "cannot tell what x is written in"),
+        (".ini", "", "unknown file format: x"),
     ],
 )
 def test_what_is_no_group_is_refused_in_a_sentence(suffix: str, text: str, message: str) -> None:

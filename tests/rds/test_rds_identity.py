@@ -133,7 +133,7 @@ def test_a_dsn_of_another_server_is_refused_before_anything_changes(
     for more in (["--reboot", "now", "--yes"], ["--yes", "--json"]):
         result = run(tmp_path, "apply", two.dsn("production"), *more)
         assert result.exit_code == 4, result.stderr
-        assert "is not proved to be staging" in result.stderr
+        assert "cannot be verified to be staging" in result.stderr
         assert result.stdout == ""
     assert run(tmp_path, "diff", two.dsn("production")).exit_code == 4
     assert changes(two) == []

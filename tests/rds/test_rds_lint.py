@@ -51,7 +51,7 @@ def test_bytes_as_pages_ask_for_two_thousand_times_the_memory() -> None:
     finding = only(group(shared_buffers="{DBInstanceClassMemory/4}"), "wrong-unit")
     assert finding.severity is Severity.ERROR
     assert finding.what == "{DBInstanceClassMemory/4} asks for 2,048 times the memory"
-    assert finding.why == "shared_buffers counts in units of 8kB, not in bytes"
+    assert finding.why == "shared_buffers is measured in units of 8kB, not in bytes"
     assert finding.remedy == "Write {DBInstanceClassMemory/32768}"
 
 
@@ -94,7 +94,7 @@ def test_mb_as_pages_give_hardly_any_memory() -> None:
     """A quarter in MB is M/4194304; as pages it is 8192 / 4194304, some 0.2 %."""
     finding = only(group(shared_buffers="{DBInstanceClassMemory/4194304}"), "wrong-unit")
     assert finding.severity is Severity.WARNING
-    assert finding.what == "{DBInstanceClassMemory/4194304} gives 0.2 % of the memory"
+    assert finding.what == "{DBInstanceClassMemory/4194304} gives only 0.2 % of the memory"
     assert finding.remedy == "Write {DBInstanceClassMemory/32768}"
 
 
@@ -136,7 +136,7 @@ def test_a_literal_beyond_small_classes_is_only_told() -> None:
         ("{DBInstanceClassMemory/0}", "division by zero", None),
         ("IF({DBInstanceVCPU}>2,1,0)", "unknown function IF", None),
         ("{log(0)}", "log(0)", None),
-        ("{DBInstanceClassMemory*8589934592}", "beyond 64 bits", None),
+        ("{DBInstanceClassMemory*8589934592}", "exceeds 64 bits", None),
         ("{DBInstanceClassMemory*" + "9" * 5000 + "}", "a number of 5000 digits", None),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_division_before_a_multiplication_loses_on_small_classes() -> None:
     value = "{DBInstanceClassMemory/63963136*1024}"
     finding = only(group(maintenance_work_mem=value), "truncates-first", "db.t3.micro")
     assert finding.severity is Severity.WARNING
-    assert finding.what == "divides before it multiplies: 7.1 % less on db.t3.micro"
+    assert finding.what == "divides before it multiplies, losing 7.1 % on db.t3.micro"
     assert finding.remedy == "Write {DBInstanceClassMemory/62464}"
 
 
@@ -228,7 +228,7 @@ def test_what_only_the_smallest_classes_refuse_is_told_with_how_to_leave_them_ou
     written = group(min_wal_size="{DBInstanceClassMemory/8388608}")
     finding = only(written, "out-of-range")
     assert finding.severity is Severity.INFO
-    assert finding.remedy == "Where only larger classes are used, say --smallest db.m1.small."
+    assert finding.remedy == "If you use only larger classes, add --smallest db.m1.small."
     assert lint(written, smallest=instance_class("db.m1.small")) == ()
 
 
@@ -332,7 +332,7 @@ def test_a_worst_case_beyond_memory_names_the_classes() -> None:
     """5000 sessions by default on 32 GiB; each may sort with twice 64000 kB: far beyond."""
     finding = only(group(work_mem="64000"), "memory-budget", ONE)
     assert finding.severity is Severity.WARNING
-    assert finding.what == "the worst case does not fit the memory of db.r6g.xlarge"
+    assert finding.what == "the worst case does not fit into the memory of db.r6g.xlarge"
 
 
 def test_what_is_no_worse_than_awss_defaults_is_not_blamed() -> None:
@@ -537,7 +537,7 @@ def test_our_own_render_output_lints_clean_in_every_format_that_lint_reads(
         path = tmp_path / f"group{suffix}"
         path.write_text(done.stdout)
         linted = CliRunner().invoke(rdstune, ["lint", str(path)])
-        assert (linted.exit_code, "nothing to mend" in linted.stderr) == (0, True), linted.stdout
+        assert (linted.exit_code, "nothing to fix" in linted.stderr) == (0, True), linted.stdout
 
 
 USED = """\
@@ -574,7 +574,7 @@ def test_the_class_named_in_the_same_file_is_the_one_that_counts() -> None:
     small = linted(USED.replace("r6g.2xlarge", "t4g.micro"))
     [finding] = [each for each in small if each.check == "memory-budget"]
     assert finding.severity is Severity.WARNING
-    assert finding.what == "the worst case does not fit the memory of db.t4g.micro"
+    assert finding.what == "the worst case does not fit into the memory of db.t4g.micro"
 
 
 CLOUD = """\
@@ -598,7 +598,7 @@ def test_the_class_and_the_engine_in_a_template_count_too() -> None:
     found = linted(CLOUD, ".yaml")
     assert "db.t4g.micro" in next(each.what for each in found if each.check == "memory-budget")
     [finding] = [each for each in found if each.check == "family-mismatch"]
-    assert finding.what == "of family postgres17, yet Shop is given it and runs postgres16"
+    assert finding.what == "the family is postgres17, but Shop uses this group and runs postgres16"
     assert (finding.severity, finding.line) == (Severity.ERROR, 7)
 
 
@@ -616,7 +616,7 @@ def test_an_engine_that_contradicts_the_family_is_an_error(
 ) -> None:
     text = USED.replace('"postgres"', f'"{engine}"').replace("17.4", version)
     [finding] = [each for each in linted(text) if each.check == "family-mismatch"]
-    assert finding.what == f"of family postgres17, yet app is given it and runs {runs}"
+    assert finding.what == f"the family is postgres17, but app uses this group and runs {runs}"
 
 
 def test_a_family_that_the_file_leaves_open_is_told_by_the_instance() -> None:

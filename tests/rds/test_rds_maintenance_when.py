@@ -45,12 +45,12 @@ def read(instance: Instance, *actions: PendingAction) -> Upkeep:
         ({"auto_applied_after": day(5)}, day(11, 5), "first window after 2026-01-05"),
         ({"auto_applied_after": day(12)}, day(18, 5), "first window after 2026-01-12"),
         ({"auto_applied_after": day(11, 5)}, day(11, 5), "first window after 2026-01-11"),
-        ({"forced_apply": day(9, 8)}, day(9, 8), "whatever the window"),
-        ({"auto_applied_after": day(12), "forced_apply": day(14)}, day(14), "whatever the window"),
+        ({"forced_apply": day(9, 8)}, day(9, 8), "following days"),
+        ({"auto_applied_after": day(12), "forced_apply": day(14)}, day(14), "following days"),
         ({"auto_applied_after": day(5), "forced_apply": day(20)}, day(11, 5), "first window"),
-        ({"forced_apply": day(2)}, NOW, "whatever the window"),
+        ({"forced_apply": day(2)}, NOW, "following days"),
         ({"current_apply": day(16)}, day(16), "AWS gives"),
-        ({"opt_in": "immediate"}, NOW, "cannot be taken back"),
+        ({"opt_in": "immediate"}, NOW, "cannot be undone"),
         ({"opt_in": "next-maintenance"}, day(11, 5), "opted in"),
         ({"opt_in": "next-maintenance", "current_apply": day(18, 5)}, day(18, 5), "opted in"),
     ],
@@ -75,7 +75,7 @@ def test_parameters_that_wait_are_found_though_aws_lists_them_nowhere() -> None:
     waiting = replace(ORDERS, groups=(GroupUse(name="orders17", status="pending-reboot"),))
     (work,) = read(waiting).work
     assert (work.origin, work.what, work.expected) == (Origin.PARAMETERS, "orders17", None)
-    assert work.because == "no window does it: reboot the instance yourself"
+    assert work.because == "no maintenance window applies them: reboot the instance yourself"
 
 
 def test_another_restart_in_the_window_is_said_to_bring_waiting_parameters_too() -> None:

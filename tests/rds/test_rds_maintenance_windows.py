@@ -28,7 +28,7 @@ def test_minutes_are_counted_from_monday() -> None:
 
 @pytest.mark.parametrize("text", ["", "sunday 5am", "sun:25:00-sun:25:30", "05:00", "xyz:1:2-3:4"])
 def test_what_is_no_window_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(BadValue, match="cannot read the window") as caught:
+    with pytest.raises(BadValue, match="invalid window") as caught:
         Window.parse(text)
     assert "sun:05:00-sun:05:30" in str(caught.value.hint)
 
@@ -71,7 +71,7 @@ def test_utc_stays_so_the_local_hour_moves_with_summer_time() -> None:
 
 
 def test_a_time_zone_nobody_knows_is_refused() -> None:
-    with pytest.raises(BadValue, match="no time zone 'Mars/Olympus'"):
+    with pytest.raises(BadValue, match="unknown time zone: 'Mars/Olympus'"):
         zone_named("Mars/Olympus")
 
 

@@ -448,8 +448,8 @@ def test_iam_understands_keys_by_their_ids_only(key: str | None, resource: str) 
 
 def test_what_nobody_saw_is_marked() -> None:
     notes = policy("snapshots copy", COPYING).notes
-    assert "rds:AddTagsToResource: checked by AWS where a call creates with tags " in notes[-3]
-    assert "kms:CreateGrant: used by RDS on your behalf (documents, not seen)" in notes
+    assert "rds:AddTagsToResource: checked by AWS when tags are set on creation " in notes[-3]
+    assert "kms:CreateGrant: used by RDS on your behalf (documented, not observed)" in notes
 
 
 def test_what_an_option_needs_can_be_left_out() -> None:

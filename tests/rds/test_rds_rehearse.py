@@ -85,7 +85,7 @@ def test_a_failover_changes_the_zone_and_its_events_are_on_the_line(
     assert "failover completed" in texts
     told = rehearsal_report.document(before, [run], endpoint=lab.endpoint_url, aws=False)
     assert json.loads(json.dumps(told))["went_away"] is True
-    assert "This was not AWS" in told["limits"][0]
+    assert "This was a stand-in for AWS" in told["limits"][0]
     assert any("60 to 120 s" in line for line in told["expectations"])
     assert not any("at least that in production" in line for line in told["expectations"])
 
@@ -121,11 +121,11 @@ def test_a_rehearsal_of_which_the_probes_see_nothing_says_so(
     lab.settle()
     drawn = plan(rds, "orders")
     dsn = lab.dsn("other")
-    assert "another place" in (leads_elsewhere(dsn, drawn.instance) or "")
+    assert "does not name the endpoint of orders" in (leads_elsewhere(dsn, drawn.instance) or "")
     (run,) = rehearse(rds, dsn, drawn, schedule=QUICK, patience=HASTY)
     told = rehearsal_report.document(drawn, [run], endpoint=lab.endpoint_url, aws=False)
     assert told["went_away"] is False
-    assert told["runs"][0]["verdict"].startswith("Nothing went away")
+    assert told["runs"][0]["verdict"].startswith("No outage was measured")
     assert "may lead to another server" in told["runs"][0]["why_nothing"]
     assert told["runs"][0]["phases"]["clients"] == []
 
@@ -159,7 +159,9 @@ def test_an_instance_tagged_production_is_refused_by_the_name_of_its_tag(
 def test_a_failover_needs_multi_az(lab: Lab) -> None:
     rds = create("orders")
     lab.settle()
-    with pytest.raises(UsageError, match="cannot reboot with failover: it is single-AZ"):
+    with pytest.raises(
+        UsageError, match="cannot reboot with failover: its deployment is single-AZ"
+    ):
         plan(rds, "orders", failover=True)
 
 
@@ -225,20 +227,20 @@ def test_the_figures_of_a_run_count_from_the_request() -> None:
 
 def test_the_verdict_gives_both_bounds() -> None:
     assert rehearsal_report.verdict(run({5, 6, 7})) == (
-        "Clients were without answers for 2.0 to 4.0 s (new connection, read)."
+        "Clients got no answer for 2.0 to 4.0 s (new connection, read)."
     )
 
 
 def test_a_restart_between_two_probes_is_not_called_zero_seconds() -> None:
     assert rehearsal_report.verdict(run(set())) == (
-        "The server restarted, and no probe noticed: it was away for less than the 1 s between "
+        "The server restarted, but no probe noticed: it was down for less than the 1 s between "
         "two probes."
     )
 
 
 def test_nothing_that_went_away_is_not_called_zero_seconds() -> None:
     quiet = run(set(), after=BEFORE)
-    assert rehearsal_report.verdict(quiet).startswith("Nothing went away")
+    assert rehearsal_report.verdict(quiet).startswith("No outage was measured")
     assert "RDS reported nothing either" in rehearsal_report.why_nothing(quiet)
 
 
@@ -248,18 +250,18 @@ def test_an_abandoned_failover_is_recognised() -> None:
 
 
 def test_an_outage_without_an_end_has_no_length() -> None:
-    assert "no answer any more" in rehearsal_report.verdict(run({9, 10, 11}))
+    assert "no more answers until the probes ended" in rehearsal_report.verdict(run({9, 10, 11}))
 
 
 def test_production_is_told_what_was_measured_and_what_aws_documents() -> None:
     told = list(rehearsal_report.expectations(PLAN, [run({5, 6, 7})], aws=True))
-    assert told[0].startswith("Clients that connect anew were without answers for up to 4.0 s here")
-    assert any("Open connections do not survive it" in line for line in told)
+    assert told[0].startswith("New connections got no answer for up to 4.0 s here")
+    assert any("Open connections do not survive." in line for line in told)
     assert any("AWS gives no figure" in line for line in told)
     assert any("Multi-AZ instance" in line and "60 to 120 s" in line for line in told)
     assert any("10 to 15 minutes" in line for line in told)
     assert "No acknowledged write was lost (8 were acknowledged)." in told
-    assert any(line.startswith("1 write was committed though") for line in told)
+    assert any(line.startswith("1 write was committed although") for line in told)
 
 
 def test_lost_writes_are_shouted() -> None:

@@ -169,11 +169,11 @@ def test_instances_are_named_in_any_case() -> None:
     ("changes", "message", "hint"),
     [
         ({"destination": "eu-west-1"}, "source and destination are both eu-west-1", "--to-region"),
-        ({"keep": 0}, "keep 0 would delete the last good copy", "Keep 1 or more"),
+        ({"keep": 0}, "keep = 0 would delete the last good copy", "Keep 1 or more"),
         (
             {"kms_key": "arn:aws:kms:eu-west-1:123456789012:key/1-2"},
-            "the key is one of eu-west-1, the copies go to eu-central-1",
-            "Name a key of eu-central-1",
+            "the key is in eu-west-1, but the copies go to eu-central-1",
+            "Use a key in eu-central-1",
         ),
     ],
 )

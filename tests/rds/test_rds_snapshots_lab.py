@@ -365,7 +365,7 @@ def test_a_copy_that_somebody_deletes_on_the_way_is_a_failure(lab: Lab) -> None:
         gone.append(lab._world.region(THERE).snapshots.pop(begun.name, None))
 
     (failure,) = failed(copy_snapshots(JOB, sleep=delete))
-    assert failure.error == f"the copy {begun.name} is gone"
+    assert failure.error == f"the copy {begun.name} has disappeared"
 
 
 def test_a_retention_that_is_denied_is_a_failure_and_says_which_copy_stays(lab: Lab) -> None:
@@ -377,7 +377,7 @@ def test_a_retention_that_is_denied_is_a_failure_and_says_which_copy_stays(lab: 
     report = run(lab, Job(source=HERE, destination=THERE, keep=1))
     assert not report.ok
     assert report.failures == (
-        f"{first.name} was not deleted: AWS denies rds:DeleteDBSnapshot in eu-central-1",
+        f"cannot delete {first.name}: AWS denies rds:DeleteDBSnapshot in eu-central-1",
     )
 
 
@@ -463,7 +463,10 @@ def test_the_functions_environment_is_a_job() -> None:
     [
         ({"AWS_REGION": THERE}, "SOURCE_REGION is not set"),
         ({"SOURCE_REGION": HERE}, "AWS_REGION is not set"),
-        ({"SOURCE_REGION": HERE, "AWS_REGION": THERE, "KEEP": "all"}, "KEEP is 'all'"),
+        (
+            {"SOURCE_REGION": HERE, "AWS_REGION": THERE, "KEEP": "all"},
+            "KEEP is not a whole number: 'all'",
+        ),
     ],
 )
 def test_an_environment_that_is_no_job_is_refused(

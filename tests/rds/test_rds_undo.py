@@ -92,7 +92,7 @@ def test_undone_again_it_takes_back_the_change_before(
     assert values(client, "shop") == {"work_mem": "16384"}
     undo(client, "db1", journal, pace=PACE)
     assert values(client, "shop") == {"work_mem": "8192"}
-    with pytest.raises(UsageError, match="there is nothing to undo"):
+    with pytest.raises(UsageError, match="nothing to undo"):
         undo(client, "db1", journal, pace=PACE)
 
 
@@ -103,7 +103,7 @@ def test_what_somebody_changed_since_is_refused_by_name_and_overwritten_by_force
     new_instance(client, lab, group="shop")
     put(client, journal)
     rds.modify_group(client, "shop", [("work_mem", "65536", "immediate")])
-    with pytest.raises(Refused, match=r"work_mem \(now 65536, by us 32768\)"):
+    with pytest.raises(Refused, match=r"work_mem \(now 65536, applied 32768\)"):
         undo(client, "db1", journal, pace=PACE)
     undo(client, "db1", journal, force=True, pace=PACE)
     assert values(client, "shop") == {"work_mem": "8192"}
@@ -159,5 +159,5 @@ def test_a_journal_without_a_change_has_nothing_to_undo(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
     new_instance(client, lab)
-    with pytest.raises(UsageError, match="the journal knows no change of db1"):
+    with pytest.raises(UsageError, match="the journal has no change of db1"):
         undo(client, "db1", journal, pace=PACE)

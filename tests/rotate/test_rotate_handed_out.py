@@ -178,8 +178,8 @@ def test_a_secret_that_a_failing_command_delivered_lives_while_the_store_is_down
 ) -> None:
     code, said = shop.rotate("fails-after")
     assert code == 1
-    assert "put did not take the secret: exit code 1" in said
-    assert "Whatever it has works, the old credential or the new one." in said
+    assert "put did not accept the secret: exit code 1" in said
+    assert "Whichever credential it has works, the old or the new one." in said
     delivered = shop.password()
     assert shop.user() == f"{shop.group}_green"
     for _ in range(2):
@@ -222,9 +222,9 @@ def test_a_secret_that_may_be_out_is_not_taken_back(shop: Shop) -> None:
     blue, admins = f"{shop.group}_blue", shop.server.dsn()
     sql(admins, f"CREATE TABLE {blue} ()", f"GRANT SELECT ON {blue} TO {blue}")
     code, said = shop.rotate("takes")
-    assert (code, f"{blue} has privileges of its own" in said) == (4, True), said
+    assert (code, f"privileges are granted to {blue} instead" in said) == (4, True), said
     code, said = shop.abort()
-    assert (code, "cannot give the old secret back" in said) == (4, True), said
+    assert (code, "cannot restore the old secret" in said) == (4, True), said
     shop.none_failed()
     sql(admins, f"DROP TABLE {blue}")
     assert shop.rotate("takes")[0] == 0
@@ -255,7 +255,7 @@ def test_until_somebody_is_seen_with_the_new_secret_the_old_one_works(
     with shop.started("--yes", "--to", "stdout", "--wait", "2s") as process:
         said, errors = process.communicate(timeout=60)
     assert process.returncode == 6
-    assert f"nobody was seen logged in as {green} yet, so {blue} stays as it is" in errors
+    assert f"no session of {green} has been seen yet, so {blue} stays enabled" in errors
     assert sql(old, "SELECT session_user") == [(blue,)]
     shop.secret.write_text(said)
     with psycopg.connect(login(shop.secret)), shop.started("--yes", "--to", "stdout") as process:
@@ -277,13 +277,13 @@ def test_who_connects_seldom_is_said_to_be_there(server: Cluster, tmp_path: Path
 @pytest.mark.parametrize(
     ("to", "code", "error"),
     [
-        ("{place}/none", 2, "--to: {place}/none is no command"),
-        ("no-such-command-anywhere put", 2, "--to: no-such-command-anywhere is no command"),
-        ("{place}/note", 2, "--to: {place}/note may not be executed"),
+        ("{place}/none", 2, "--to: {place}/none is not a command"),
+        ("no-such-command-anywhere put", 2, "--to: no-such-command-anywhere is not a command"),
+        ("{place}/note", 2, "--to: {place}/note is not executable"),
         ("file:{place}/nowhere/db.json", 1, "cannot write {place}/nowhere/db.json: No such file"),
         ("file:{place}", 1, "cannot write {place}: Is a directory"),
         ("file:/proc/self/db.json", 1, "cannot write /proc/"),
-        ("file:{place}/note", 1, "cannot write {place}/note: it does not hold a JSON object"),
+        ("file:{place}/note", 1, "cannot write {place}/note: it is not a JSON object"),
     ],
 )
 def test_a_store_that_cannot_work_is_found_before_roles_are_made(

@@ -75,7 +75,7 @@ def test_default_privileges_of_one_login_role_alone_are_not_lost_in_silence(
     rotate(admin(server), "giver", secret)
     grant = "ALTER DEFAULT PRIVILEGES FOR ROLE giver_blue {} SELECT ON TABLES {} pg_monitor"
     sql(server.dsn(), grant.format("GRANT", "TO"))
-    with pytest.raises(Refused, match="giver_blue has privileges of its own"):
+    with pytest.raises(Refused, match="privileges are granted to giver_blue instead"):
         rotate(admin(server), "giver", secret)
     sql(server.dsn(), grant.format("REVOKE", "FROM"))
     assert rotate(admin(server), "giver", secret).rotation.step is Step.DONE
@@ -101,14 +101,14 @@ def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
     assert sql(server.dsn(), "SELECT tableowner FROM pg_tables WHERE tablename = 'things'") == [
         ("late",)
     ]
-    notice = "late_blue itself owns something in: late_too; give it to the group there: "
+    notice = "late_blue itself owns objects in: late_too; transfer them to the group there: "
     notices = rotate(admin(server), "late", secret).notices
     assert f"{notice}REASSIGN OWNED BY late_blue TO late" in notices
 
 
 def test_nobody_rotates_the_role_that_he_is_logged_in_as(server: Cluster, tmp_path: Path) -> None:
     sql(server.dsn(), "CREATE ROLE myself LOGIN CREATEROLE PASSWORD 'm'")
-    with pytest.raises(Refused, match="we are logged in as myself"):
+    with pytest.raises(Refused, match="logged in as myself"):
         rotate(server.dsn(user="myself", tcp=True) + " password=m", "myself", tmp_path / "secret")
     assert may_login(server, "myself") == {"myself"}
 
@@ -142,7 +142,7 @@ def test_the_new_secret_is_not_given_to_a_second_place(server: Cluster, tmp_path
     rotate(admin(server), "once", secret)
     with psycopg.connect(login(secret)):
         rotate(admin(server), "once", secret)
-        with pytest.raises(Refused, match=r"is in file:/.*/secret already"):
+        with pytest.raises(Refused, match=r"is already in file:/.*/secret"):
             face.rotate(
                 admin(server), "once", to=f"file:{tmp_path}/second", patience=IMPATIENT,
                 journal=tmp_path / "state",
@@ -160,7 +160,7 @@ def test_the_old_role_stays_while_the_new_secret_is_not_where_it_was_put(
         rotate(admin(server), "gone", secret)
     stored = secret.read_text()
     secret.unlink()
-    with pytest.raises(Refused, match="holds no secret, not gone_green's"):
+    with pytest.raises(Refused, match="hold the secret of gone_green, but holds none"):
         rotate(admin(server), "gone", secret)
     assert sql(old, "SELECT session_user") == [("gone_blue",)]
     secret.write_text(stored)
@@ -191,9 +191,9 @@ def test_a_rotation_broken_off_early_does_not_go_on_when_another_machine_has_rot
     with opened(admin(server), "slept", IMPATIENT, journal=early) as rotator:
         planned = rotator.plan(f"file:{secret}", File(secret))
         rotate(admin(server), "slept", secret)
-        with pytest.raises(Refused, match="slept_blue cannot log in any more"):
+        with pytest.raises(Refused, match="slept_blue can no longer log in"):
             rotator.run(planned, File(secret))
-        with pytest.raises(Refused, match="slept_blue cannot log in any more"):
+        with pytest.raises(Refused, match="slept_blue can no longer log in"):
             rotator.abort(planned, File(secret))
     assert may_login(server, "slept") == {"slept_green"}
 
@@ -216,12 +216,14 @@ def test_a_secret_that_leads_nowhere_is_said_and_another_server_s_is_refused(
     secret.write_text(json.dumps(found | {"port": 1}))
     outcome = rotate(admin(server), "astray", secret)
     assert outcome.notices[-1] == (
-        "the secret names 127.0.0.1:1, which cannot be reached from here: not tried there"
+        "the secret points to 127.0.0.1:1, which cannot be reached from here: not tested"
     )
     found = json.loads(secret.read_text())
     assert (found["username"], found["port"]) == ("astray_green", 1)
     secret.write_text(json.dumps(found | {"port": server.port, "dbname": "nowhere"}))
-    with pytest.raises(ConnectError, match="which the secret names, turns it away: there is no"):
+    with pytest.raises(
+        ConnectError, match="which the secret points, rejects the login: there is no"
+    ):
         rotate(admin(server), "astray", secret)
     assert json.loads(secret.read_text())["username"] == "astray_green"
 

@@ -109,7 +109,7 @@ def test_a_secret_of_a_role_outside_the_group_is_refused(
     server: Cluster, service: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROUP", "another")
-    with pytest.raises(BadValue, match="the secret is of outside, which is not a role of another"):
+    with pytest.raises(BadValue, match="the secret is for outside, which is not a role of another"):
         rotated(taken_over(server, service, "outside"), str(uuid4()))
 
 
@@ -157,7 +157,7 @@ def test_a_secret_that_cannot_take_it_is_found_before_roles_are_made(
         service.create_secret(Name="unfit", SecretString=text)
     with pytest.raises(BadValue) as refused:
         rotate(admin(server), "unfit", to="secretsmanager:unfit", journal=tmp_path / "state")
-    found = "there is no secret unfit" if text is None else "the secret does not hold a JSON object"
+    found = "secret unfit does not exist" if text is None else "the secret is not a JSON object"
     assert refused.value.message.startswith(found)
     assert "hidden" not in refused.value.message
     there = "SELECT rolname FROM pg_roles WHERE rolname ^@ 'unfit'"

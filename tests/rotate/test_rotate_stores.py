@@ -89,7 +89,7 @@ def test_a_file_that_was_not_there_is_gone_again(tmp_path: Path) -> None:
 def test_what_is_no_json_object_is_left_alone_and_not_quoted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "db.ini"
     path.write_text(text)
-    with pytest.raises(ApplyError, match="it does not hold a JSON object") as caught:
+    with pytest.raises(ApplyError, match="it is not a JSON object") as caught:
         store(f"file:{path}", io.StringIO()).write(SECRET)
     assert "hidden" not in str(caught.value)
     assert path.read_text() == text
@@ -98,12 +98,12 @@ def test_what_is_no_json_object_is_left_alone_and_not_quoted(tmp_path: Path, tex
 def test_what_a_failing_command_says_is_not_repeated() -> None:
     with pytest.raises(ApplyError) as caught:
         store("sh -c 'cat >&2; exit 3'", io.StringIO()).write(SECRET)
-    assert caught.value.message == "sh did not take the secret: exit code 3"
+    assert caught.value.message == "sh did not accept the secret: exit code 3"
 
 
 @pytest.mark.parametrize("named", ["", "'unclosed"])
 def test_a_command_that_is_none_is_a_usage_error(named: str) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot parse the command of --to"):
         store(named, io.StringIO())
 
 

@@ -91,7 +91,9 @@ def answered(action: str, region: str | None = None) -> Iterator[None]:
 def not_understood(action: str, region: str | None) -> AwsError:
     """Return the error for an answer that is not AWS's."""
     where = f" in {region}" if region else ""
-    return AwsError(f"the answer to {action}{where} is not one of AWS", _REACH, action=action)
+    return AwsError(
+        f"the answer to {action}{where} is not a valid AWS response", _REACH, action=action
+    )
 
 
 def _refused_by_aws(response: Mapping[str, Any], action: str, region: str | None) -> AwsError:
@@ -107,7 +109,7 @@ def _worded(code: str, text: str, action: str, region: str | None) -> tuple[str,
         missing = _denied_action(text, action)
         return (
             f"AWS denies {missing}{where}",
-            f"Allow the action {missing} to this identity in IAM.",
+            f"Allow {missing} for this identity in IAM.",
         )
     if code in THROTTLED:
         return f"AWS still throttles {action}{where} after every retry", _LATER
@@ -131,8 +133,8 @@ def _sentence(text: str) -> str:
 
 
 _LATER: Final = "Wait a minute and run again; AWS_MAX_ATTEMPTS raises the number of retries."
-_WHICH_CREDENTIALS: Final = "Check AWS_PROFILE or --profile, and the keys behind it."
-_ANOTHER_REGION: Final = "Check the name, and the region with --region or AWS_REGION."
+_WHICH_CREDENTIALS: Final = "Check AWS_PROFILE or --profile, and the keys of that profile."
+_ANOTHER_REGION: Final = "Check the name and the region (--region or AWS_REGION)."
 _SIGN_IN: Final = (
     "Run aws configure or aws sso login, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and its secret."
 )
@@ -155,7 +157,7 @@ def _fixed(message: str) -> Callable[[Exception], str]:
 
 
 def _profile(error: Exception) -> str:
-    return f"there is no AWS profile {_argument(error, 'profile')!r}"
+    return f"AWS profile {_argument(error, 'profile')!r} does not exist"
 
 
 def _endpoint(error: Exception) -> str:
@@ -170,14 +172,14 @@ _REACH: Final = "Check the network, the region, and AWS_ENDPOINT_URL if it is se
 
 #: botocore's exceptions by name, so that it is imported only when AWS is used.
 _LOCAL: Final[Mapping[str, tuple[Callable[[Exception], str], str]]] = {
-    "NoCredentialsError": (_fixed("there are no AWS credentials"), _SIGN_IN),
+    "NoCredentialsError": (_fixed("no AWS credentials found"), _SIGN_IN),
     "PartialCredentialsError": (_fixed("the AWS credentials are incomplete"), _SIGN_IN),
-    "CredentialRetrievalError": (_fixed("the AWS credentials cannot be fetched"), _SIGN_IN),
+    "CredentialRetrievalError": (_fixed("cannot fetch the AWS credentials"), _SIGN_IN),
     "SSOError": (_fixed("the AWS sign-in has ended"), "Sign in again: aws sso login."),
     "TokenRetrievalError": (_fixed("the AWS sign-in has ended"), "Sign in again: aws sso login."),
-    "ProfileNotFound": (_profile, "Name one of aws configure list-profiles."),
-    "NoRegionError": (_fixed("no AWS region is named"), "Say --region or set AWS_REGION."),
-    "InvalidRegionError": (_fixed("this is no AWS region"), "Name one such as eu-central-1."),
+    "ProfileNotFound": (_profile, "List the profiles with: aws configure list-profiles."),
+    "NoRegionError": (_fixed("no AWS region is set"), "Use --region or set AWS_REGION."),
+    "InvalidRegionError": (_fixed("not an AWS region"), "Use a region name such as eu-central-1."),
     "ConnectionError": (_endpoint, _REACH),
     "HTTPClientError": (_fixed("the connection to AWS{where} broke during {action}"), _REACH),
 }

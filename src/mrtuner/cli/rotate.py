@@ -38,7 +38,7 @@ _SHARED: Final = (
     ),
     click.option(
         "--replica", "replicas", multiple=True, metavar="DSN",
-        help="Standby that applications read from, whose sessions count; may be repeated.",
+        help="Standby that applications read from: its sessions count too; may be repeated.",
     ),
     options.journal_option,
     options.json_option,
@@ -62,7 +62,7 @@ _shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 @click.option(
     "--to", metavar="STORE",
     help="Where the secret goes: secretsmanager:ARN, file:PATH, stdout, or a command that reads "
-    "JSON from stdin.  [default: as last time]",
+    "JSON from stdin.  [default: the last one used]",
 )  # fmt: skip
 @click.option(
     "--current", metavar="ROLE",
@@ -81,7 +81,7 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Give an application a new password while it runs: two login roles take turns.
+    """Change an application's password without downtime: two login roles take turns.
 
     \b
     Examples:
@@ -91,11 +91,11 @@ def command(
       mrtuner rotate status postgresql://admin@db/shop --role app
       mrtuner rotate abort postgresql://admin@db/shop --role app
 
-    Connect as a role that may administer the group. ROLE itself owns what the application owns;
-    ROLE_blue and ROLE_green log in for it, one at a time. A ROLE that logs in today is taken over.
-    The old role is disabled when its last session has ended; until then nothing is taken away.
-    If interrupted, run the same command again to continue. It ends with 6 while sessions of the
-    old role remain.
+    Connect as a role that may administer the group. ROLE owns the application's objects; ROLE_blue
+    and ROLE_green log in for it, one at a time. If applications log in as ROLE today, it is
+    converted. The old role is disabled when its last session has ended; until then it keeps
+    working. If interrupted, run the same command again to continue. The exit code is 6 while
+    sessions of the old role remain.
     """
     from mrtuner.rotate.answer import held
 
@@ -131,7 +131,7 @@ def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:
       mrtuner rotate abort postgresql://admin@db/shop --role app
 
     The store gets the old secret back, and the new role is disabled when its last session has
-    ended. It ends with 6 while sessions of that role remain: run it again.
+    ended. The exit code is 6 while sessions of that role remain: run it again.
     """
     from mrtuner.rotate.answer import held
 
@@ -168,9 +168,9 @@ def _rotated(
 
     rotation, where = upcoming(rotator, to, current, sys.stdout)
     if as_json and rotation.to == "stdout":
-        raise UsageError("stdout takes the secret or the document", "Leave --json out.")
+        raise UsageError("stdout cannot take both the secret and --json", "Leave out --json.")
     if rotation.steps:
-        terminal.print_note(f"going on with the rotation of {rotation.began}, at: {rotation.step}")
+        terminal.print_note(f"continuing the rotation begun {rotation.began}, at: {rotation.step}")
         return rotator.run(rotation, where)
     terminal.print_note(
         f"{rotation.old or 'a new group'} → {rotation.new}; the secret goes to {rotation.to}"
@@ -204,7 +204,7 @@ def _lines(outcome: Standing) -> list[str]:
         lines.append("no rotation so far")
     else:
         lines.append(f"{rotation.old or 'nothing'} → {rotation.new}: {rotation.step}")
-    lines += [f"still there: {holder.words}" for holder in outcome.holders]
+    lines += [f"still connected: {holder.words}" for holder in outcome.holders]
     return [*lines, f"can log in: {', '.join(outcome.enabled) or 'none'}"]
 
 

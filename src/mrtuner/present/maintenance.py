@@ -27,7 +27,7 @@ def upkeep_lines(
     )
     yield from _windows(item, zone, now, width)
     if not item.work:
-        yield "  nothing waits"
+        yield "  nothing pending"
     for work in item.work:
         yield from _work(work, zone, now, width)
 
@@ -50,7 +50,7 @@ def _windows(item: Upkeep, zone: tzinfo | None, now: datetime, width: int) -> It
         daily = item.backup.at_or_after(now).local(zone)
         yield f"  backup       {_hours(daily)} daily ({item.backup} UTC)"
     if item.windows_collide:
-        yield "               the two overlap, which AWS forbids: move one"
+        yield "               the windows overlap, which AWS does not allow: move one"
 
 
 def _next(window: Occurrence, zone: tzinfo | None, now: datetime) -> str:
@@ -66,7 +66,7 @@ def _hours(local: Occurrence) -> str:
 def _work(work: Work, zone: tzinfo | None, now: datetime, width: int) -> Iterator[str]:
     named = work.what in work.description
     what = work.description if named else f"{work.what}: {work.description}"
-    yield from _field("  waits", what, width)
+    yield from _field("  pending", what, width)
     yield from _field("    when", _when(work, zone, now), width)
     for place, date in enumerate(_dates(work, zone)):
         yield from _field("" if place else "    dates", date, width)
@@ -117,7 +117,7 @@ def calendar_lines(items: Sequence[Upkeep], zone: tzinfo | None) -> Iterator[str
     width = max((len(item.identifier) for _, item in coming), default=0)
     for window, item in sorted(coming, key=lambda one: (one[0].start, one[1].identifier)):
         waits = sum(_falls_in(work, window) for work in item.work)
-        what = f"{waits} to be done" if waits else "-"
+        what = f"{waits} pending" if waits else "-"
         yield f"  {_moment(window.start, zone)}  {item.identifier:<{width}}  {what}"
 
 
@@ -134,7 +134,7 @@ def stagger_lines(
         yield f"  {clash.first} and {clash.second} ({clash.group}): windows {how}"
     for move in moves:
         if move.to is None:
-            yield f"  {move.identifier}: the week has no free place for it"
+            yield f"  {move.identifier}: no free time left in the week"
         else:
             yield f"  move {move.identifier} to {_weekly(move.to, zone, now)}:"
             yield f"    {move.command}"

@@ -30,7 +30,7 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
     yield from text.paragraph(_budget_line(here), look)
     yield from text.paragraph(everywhere(design, sizes), look)
     for name, why in design.without.items():
-        yield from text.paragraph(f"{name} is left alone: {why}.", look)
+        yield from text.paragraph(f"{name} is left unchanged: {why}.", look)
     if design.sessions is not None:
         yield from text.paragraph(f"{design.sessions.promise}.", look)
         yield from text.paragraph(design.sessions.buys(_command(design)), look)
@@ -222,8 +222,8 @@ def picture(sizes: Sequence[Size], *, key: str) -> str:
             figure,
             key,
             title=f"Worst case over all classes: {held} of {len(sizes)} within the ceiling",
-            desc="A mark for each instance class: its memory from left to right, the share of it "
-            "that the group's values take at worst upwards. The table below has every number.",
+            desc="One mark for each instance class: horizontally its memory, vertically the share "
+            "of it that the group's values use in the worst case. The table below has all numbers.",
         )
 
 

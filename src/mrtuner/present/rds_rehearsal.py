@@ -58,14 +58,14 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         if not run["observation"]["went_away"]:
             yield run["why_nothing"]
         yield from (story_line(moment) for moment in story(run))
-    yield from bulleted("in production, be ready for this", told["expectations"])
+    yield from bulleted("what to expect in production", told["expectations"])
     yield from bulleted("what this does not show", told["limits"])
 
 
 def _check(told: Mapping[str, Any]) -> None:
     if told.get("schema") != SCHEMA:
         raise BadValue(
-            f"not a rehearsal: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+            f"not a rehearsal: schema {told.get('schema')!r}", f"Its schema must be {SCHEMA!r}."
         )
 
 
@@ -76,13 +76,13 @@ def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
         Moment(mark["at"] - asked, "RDS", _said(mark), number)
         for number, mark in enumerate(by_time(run["marks"]), 1)
     ]
-    return in_order([Moment(0.0, "client", "RDS is asked"), *told, *met(run)])
+    return in_order([Moment(0.0, "client", "request sent to RDS"), *told, *met(run)])
 
 
 def _said(mark: Mapping[str, Any]) -> str:
     if mark["origin"] == "status":
         return f"status {mark['text']}"
-    return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (when it was read)'}"
+    return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (time when it was read)'}"
 
 
 def _shown(run: Mapping[str, Any], number: int) -> Shown:

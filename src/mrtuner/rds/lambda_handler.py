@@ -37,7 +37,10 @@ def job_from(environment: Mapping[str, str]) -> Job:
     """Return the job described by the environment. Raises BadValue for an invalid one."""
     keep = environment.get("KEEP", "")
     if keep and not keep.isdigit():
-        raise BadValue(f"KEEP is {keep!r}", "Give a whole number of copies, or leave it empty.")
+        raise BadValue(
+            f"KEEP is not a whole number: {keep!r}",
+            "Set it to the number of copies to keep, or leave it empty.",
+        )
     return Job(
         source=_needed(environment, "SOURCE_REGION"),
         destination=environment.get("DESTINATION_REGION") or _needed(environment, "AWS_REGION"),

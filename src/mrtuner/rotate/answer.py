@@ -81,7 +81,9 @@ def upcoming(
     last = rotator.last()
     named = absolute(to) if to is not None else (last.to if last else None)
     if named is None:
-        raise UsageError("nowhere to put the secret", "Say --to file:PATH, or another store.")
+        raise UsageError(
+            "no store is given for the secret", "Use --to file:PATH, or another store."
+        )
     where = store(named, out)
     if last is None or last.finished or (current is not None and not _moved_to(last, current)):
         check(where)
@@ -109,6 +111,6 @@ def _refuse_two_places(last: Rotation, out: TextIO) -> None:
         stored = (store(last.to, out).read() or {}).get("username") == last.new
     if stored:
         raise Refused(
-            f"the secret of the rotation under way is in {last.to} already",
-            "Leave --to out until it has ended.",
+            f"the secret of the current rotation is already in {last.to}",
+            "Leave out --to until the rotation has finished.",
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mrtuner.rotate.equalize import owned_elsewhere
 from mrtuner.rotate.model import Group
 from mrtuner.rotate.statements import rows
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -28,7 +29,7 @@ def _socket(conn: Connection) -> str:
     if not conn.info.host.startswith("/"):
         return ""
     return (
-        f"we are connected over a socket, so a new secret names {conn.info.host} as host: connect "
+        f"this connection uses a socket, so a new secret has {conn.info.host} as its host: connect "
         "over TCP, as applications do"
     )
 
@@ -41,7 +42,7 @@ def _old_clients(conn: Connection) -> str:
     if rows(conn, "SHOW password_encryption")[0][0] == "scram-sha-256":
         return ""
     return (
-        "this server makes md5 passwords and this one is SCRAM-SHA-256: clients older than "
+        "this server creates md5 passwords, but the new one is SCRAM-SHA-256: clients older than "
         "libpq 10 or pgjdbc 42.2 cannot log in with it"
     )
 
@@ -55,8 +56,8 @@ def _unseen_replicas(conn: Connection, named: int) -> str:
     if count <= named:
         return ""
     return (
-        f"replication: {count} receive{'s' * (count == 1)} from this server, {named} named by "
-        "--replica: sessions on the others are not seen"
+        f"{plural(count, 'replication client')} of this server, {named} given with --replica: "
+        "sessions on the others are not seen"
     )
 
 
@@ -72,6 +73,6 @@ def _left_over(conn: Connection, role: str, group: Group) -> str:
     if not (where := owned_elsewhere(conn, role)):
         return ""
     return (
-        f"{role} itself owns something in: {', '.join(where)}; give it to the group there: "
+        f"{role} itself owns objects in: {', '.join(where)}; transfer them to the group there: "
         f"REASSIGN OWNED BY {role} TO {group.name}"
     )

@@ -83,12 +83,12 @@ def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
         if role.superuser:
             raise Refused(
                 f"{role.name} is a superuser",
-                "Give the application a role of its own, without SUPERUSER.",
+                "Give the application a separate role without SUPERUSER.",
             )
         if not role.member:
             raise Refused(
-                f"there is a role {role.name} that is not a member of {group.name}",
-                f"If it is the group's, run: GRANT {group.name} TO {role.name}.",
+                f"role {role.name} exists, but is not a member of {group.name}",
+                f"If it belongs to the group, run: GRANT {group.name} TO {role.name}.",
             )
 
 
@@ -99,7 +99,7 @@ def _refuse_another_role(conn: Connection, group: str) -> None:
         other = ", ".join(sorted(becomes))
         raise Refused(
             f"{group} becomes {other} when it logs in (ALTER ROLE {group} SET role)",
-            f"Let {group} itself own what it makes: ALTER ROLE {group} RESET role.",
+            f"Let {group} own what it creates: ALTER ROLE {group} RESET role.",
         )
 
 
@@ -122,7 +122,7 @@ def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None
     if found:
         where = ", ".join(database for (database,) in found)
         raise Refused(
-            f"{role} has privileges of its own, not of {group.name}, in: {where}",
+            f"privileges are granted to {role} instead of {group.name} in: {where}",
             f"Grant them to {group.name} and revoke them from {role} (default privileges too), "
             "then run again.",
         )

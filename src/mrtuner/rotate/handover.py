@@ -45,10 +45,10 @@ class Handover(Steps):
             return self._accepted(rotation, str(found.get("password", "")))
         if rotation.step is Step.STORING:
             return False
-        whose = "no secret" if found is None else f"the secret of {found.get('username')}"
+        whose = "none" if found is None else f"that of {found.get('username')}"
         raise Refused(
-            f"{rotation.to} holds {whose}, not {rotation.new}'s",
-            "Somebody has changed it since. Put it right, or go back with mrtuner rotate abort.",
+            f"{rotation.to} should hold the secret of {rotation.new}, but holds {whose}",
+            "Someone has changed it since. Correct it, or go back with mrtuner rotate abort.",
         )
 
     def _accepted(self, rotation: Rotation, password: str) -> bool:
@@ -88,8 +88,8 @@ class Handover(Steps):
             raise Refused(
                 f"{rotation.to} may have handed out a password of {rotation.new} that is not kept "
                 f"in {self.book.journal.directory}",
-                "Go on with the journal that it was begun with; or name the role that the "
-                "applications use, --current ROLE, to begin anew.",
+                "Continue with the journal that the rotation was started with; or start over with "
+                "--current ROLE, the role that the applications use.",
             )
         return kept
 
@@ -105,15 +105,15 @@ class Handover(Steps):
         if users := self._watch.strangers(rotation.new):
             raise Refused(
                 f"{rotation.new} is in use: {users[0].words}",
-                "Its turn comes when its sessions have ended; if applications use it and not "
-                f"{rotation.old}, say --current {rotation.new}.",
+                "Run again when its sessions have ended; if applications use it instead of "
+                f"{rotation.old}, use --current {rotation.new}.",
             )
         found = store.read() or {}
         if found.get("username") == rotation.new and self._works(found):
             raise Refused(
                 f"{rotation.to} holds a working secret of {rotation.new}",
-                "Applications may have read it: leave --current out, or let its last rotation end "
-                "where it was begun.",
+                "Applications may have read it: leave out --current, or finish its last rotation "
+                "where it was started.",
             )
 
     def _works(self, found: dict[str, object]) -> bool:
@@ -133,10 +133,10 @@ class Handover(Steps):
                 login.try_where_stored(self.dsn, store.read(), credential),
             )
         except ConnectError as error:
-            state = "nothing else was touched" if old is None else f"{old} is as it was"
+            state = "nothing else was changed" if old is None else f"{old} is unchanged"
             raise ConnectError(
-                f"{credential.username} does not come in, {state}: {error.message}",
-                f"Let it in as {old or self.group.name} is (pg_hba.conf: +{self.group.name}), "
-                f"then run again; or mrtuner rotate abort. {error.hint or ''}".rstrip(),
+                f"{credential.username} cannot log in ({state}): {error.message}",
+                f"Allow it like {old or self.group.name} (pg_hba.conf: +{self.group.name}), then "
+                f"run again; or run mrtuner rotate abort. {error.hint or ''}".rstrip(),
             ) from None
         return tuple(dict.fromkeys(words for words in found if words))

@@ -25,7 +25,7 @@ def handler(event: Mapping[str, Any], context: object) -> None:  # noqa: ARG001 
     """Handle a call from Secrets Manager: four per rotation, and each step may be repeated."""
     step, token = str(event.get("Step")), str(event.get("ClientRequestToken"))
     if step not in _STEPS:
-        raise BadValue(f"no rotation step is called {step!r}", f"One of {', '.join(_STEPS)}.")
+        raise BadValue(f"unknown rotation step: {step!r}", f"Use one of {', '.join(_STEPS)}.")
     secret = Secret(str(event.get("SecretId")))
     if secret.holder(CURRENT) != token:  # else it has already been done
         _STEPS[step](secret, token)
@@ -83,8 +83,8 @@ def _group(contents: Mapping[str, Any]) -> Group:
     group = Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
     if name not in group.roles:
         raise BadValue(
-            f"the secret is of {name}, which is not a role of {group.name}",
-            f"Store that of {', '.join(group.roles)}, or set GROUP in the function's environment.",
+            f"the secret is for {name}, which is not a role of {group.name}",
+            f"Store one for {', '.join(group.roles)}, or set GROUP in the function's environment.",
         )
     return group
 
@@ -93,7 +93,7 @@ def _admin(current: Mapping[str, Any]) -> Mapping[str, Any]:
     arn = os.environ.get("ADMIN_SECRET_ARN") or current.get("masterarn")
     if not arn:
         raise BadValue(
-            "no secret of an administrator is named",
+            "no administrator secret is set",
             "Set ADMIN_SECRET_ARN in the function's environment, or masterarn in the secret.",
         )
     return _needed(Secret(str(arn)).read())
@@ -104,8 +104,8 @@ def _refuse_used(sessions: tuple[Session, ...]) -> None:
     users = [each for each in sessions if each.application != roles.OURS]
     if users:
         raise Refused(
-            f"the role whose turn it is is in use: {users[0].words}",
-            "Let the application read the secret again; the next attempt goes on.",
+            f"the next role is in use: {users[0].words}",
+            "Let the application read the secret again; the next attempt continues.",
         )
 
 
@@ -117,7 +117,7 @@ def _needed(contents: dict[str, Any] | None) -> dict[str, Any]:
     missing = {"username", "password"} - (contents or {}).keys()
     if contents is None or missing:
         raise BadValue(
-            "the secret holds no username and password",
+            "the secret has no username and password",
             "Store both, and host, port and dbname, as key/value pairs.",
         )
     return contents

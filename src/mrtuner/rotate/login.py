@@ -28,7 +28,7 @@ def try_login(dsn: str, credential: Credential, group: Group) -> str:
     if current != group.name:
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",
-            f"Look for a setting of role that hides it: ALTER ROLE {credential.username} SET role.",
+            f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role.",
         )
     return "" if asked else _NOT_ASKED
 
@@ -61,11 +61,11 @@ def try_where_stored(dsn: str, found: Mapping[str, Any] | None, credential: Cred
         connect(elsewhere, through_pooler=True).close()
     except ConnectError as error:
         if error.cause in _OUT_OF_REACH:
-            return f"the secret names {where}, which cannot be reached from here: not tried there"
+            return f"the secret points to {where}, which cannot be reached from here: not tested"
         raise ConnectError(
-            f"{where}, which the secret names, turns it away: {error.message}",
-            "A pooler has to know both login roles (pgbouncer: auth_query, or both in "
-            "auth_file); then run again, or mrtuner rotate abort.",
+            f"{where}, to which the secret points, rejects the login: {error.message}",
+            "A pooler must know both login roles (pgbouncer: auth_query, or both in "
+            "auth_file); then run again, or run mrtuner rotate abort.",
         ) from None
     return ""
 

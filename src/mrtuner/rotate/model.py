@@ -47,8 +47,8 @@ class Group:
     def __post_init__(self) -> None:
         if not self.name or len(self.green.encode()) > _LONGEST:
             raise BadValue(
-                f"{self.name!r} cannot name a group",
-                f"{self.name}_green has to be a role's name of at most {_LONGEST} bytes.",
+                f"{self.name!r} is not a valid group name",
+                f"{self.name}_green must be a role name of at most {_LONGEST} bytes.",
             )
 
     @property

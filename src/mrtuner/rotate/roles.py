@@ -120,7 +120,7 @@ def alone(conn: Connection, group: Group) -> Iterator[None]:
     try:
         if not locked or _locked_elsewhere(conn, key):
             raise Refused(
-                f"another mrtuner is rotating {group.name} now", "Wait until it has ended."
+                f"another mrtuner is rotating {group.name} now", "Wait until it has finished."
             )
         yield
     finally:
@@ -145,11 +145,11 @@ def _refuse_unfit(conn: Connection, group: Group) -> None:
     standby, user = rows(conn, "SELECT pg_is_in_recovery(), session_user")[0]
     if standby:
         raise Refused(
-            "this server is a standby, where no role can be changed",
-            "Connect to its primary, and name this one by --replica.",
+            "this server is a standby, where roles cannot be changed",
+            "Connect to its primary, and give this one with --replica.",
         )
     if user in group.roles:
         raise Refused(
-            f"we are logged in as {user}, one of the roles that take turns",
+            f"logged in as {user}, one of the roles to rotate",
             "Connect as the role that administers them.",
         )

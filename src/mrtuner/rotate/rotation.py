@@ -53,10 +53,10 @@ class Rotator(Handover):
         if current is not None and current not in self.group.roles:
             raise BadValue(
                 f"{current} is not a role of {self.group.name}",
-                f"Name one of {', '.join(self.group.roles)}.",
+                f"Use one of {', '.join(self.group.roles)}.",
             )
         if current is not None and current not in self._enabled():
-            raise Refused(f"{current} cannot log in", "Name the role that the applications use.")
+            raise Refused(f"{current} cannot log in", "Give the role that the applications use.")
         old = current or self._in_use(store)
         return Rotation(
             server=self.server, address=roles.address(self.conn), group=self.group.name, old=old,
@@ -89,7 +89,7 @@ class Rotator(Handover):
             return str(stored)
         raise Refused(
             f"more than one role of {self.group.name} can log in: {', '.join(able)}",
-            "Say which one the applications use: --current ROLE.",
+            "Specify the one that the applications use: --current ROLE.",
         )
 
     def _refuse_overtaken(self, rotation: Rotation) -> None:
@@ -101,7 +101,7 @@ class Rotator(Handover):
         stays, enabled = rotation.new if rotation.step in MOVED else rotation.old, self._enabled()
         if stays is not None and stays not in enabled:
             raise Refused(
-                f"{stays} cannot log in any more: the group was changed after {rotation.began}",
+                f"{stays} can no longer log in: the group was changed after {rotation.began}",
                 _BEGIN_ANEW,
             )
         if stays is None and (others := set(enabled) - {rotation.new}):
@@ -166,11 +166,11 @@ class Rotator(Handover):
         try:
             equalize.hand_to_group(self.conn, self.group, role)
         except MissingPart as error:
-            self.tell(f"warning: what {role} owns here stays its own: {error.message}")
+            self.tell(f"warning: {role} keeps the objects it owns here: {error.message}")
 
     def _abort(self, rotation: Rotation, store: Store) -> Outcome:
         if rotation.old is not None and rotation.old not in self._enabled():
-            raise Refused(f"{rotation.old} cannot log in any more", _BEGIN_ANEW)
+            raise Refused(f"{rotation.old} can no longer log in", _BEGIN_ANEW)
         self._give_back(rotation, store)
         rotation = self._step(rotation, Step.ABORTING)
         if not rotation.reached(Step.SETTING):  # the new role may be in use by others
@@ -197,9 +197,9 @@ class Rotator(Handover):
             return  # the old one's, or someone else's
         if (unknown and store.readable) or not store.restore(rotation.old):
             raise Refused(
-                f"{rotation.to} cannot give the old secret back",
-                "Run rotate again to finish this rotation; with another --to, if its secret was "
-                "not taken there: it is the same secret.",
+                f"{rotation.to} cannot restore the old secret",
+                "Run rotate again to finish this rotation; with another --to if the secret was "
+                "not accepted there: the secret stays the same.",
             )
 
     def _handed_out_unseen(self, rotation: Rotation, store: Store) -> bool:
@@ -228,12 +228,12 @@ class Rotator(Handover):
 def unfinished(rotation: Rotation | None) -> Rotation:
     """Return the rotation that `mrtuner rotate abort` ends. ApplyError without one."""
     if rotation is None or rotation.finished:
-        raise ApplyError("no rotation is under way", "Look with mrtuner rotate status.")
+        raise ApplyError("no rotation is in progress", "See mrtuner rotate status.")
     return rotation
 
 
-_BEGIN_ANEW: Final = "Begin anew: --current ROLE names the role that the applications use."
+_BEGIN_ANEW: Final = "Start over with --current ROLE, the role that the applications use."
 _UNSEEN: Final = (
-    "nobody was seen logged in as {new} yet, so {old} stays as it is: have the applications the "
-    "secret? If they have, and connect seldom: --current {new}"
+    "no session of {new} has been seen yet, so {old} stays enabled: do the applications have the "
+    "secret? If they do, and connect rarely: --current {new}"
 )

@@ -38,8 +38,8 @@ class Secret:
             if error.code != _NO_VERSION:
                 raise
             raise BadValue(
-                f"there is no secret {self.arn}: {error.message}",
-                "Make it first, or correct its name: aws secretsmanager list-secrets.",
+                f"secret {self.arn} does not exist: {error.message}",
+                "Create it first, or correct its name: aws secretsmanager list-secrets.",
             ) from None
 
     def write(self, credential: Credential) -> None:
@@ -114,7 +114,7 @@ def _contents(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise BadValue(
-            "the secret does not hold a JSON object",
+            "the secret is not a JSON object",
             "Store username and password as key/value pairs.",
         )
     return found

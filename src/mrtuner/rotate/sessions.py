@@ -52,7 +52,7 @@ class Watch:
                 return False
             if not told:
                 told = True
-                tell(f"waiting until somebody uses {role}")
+                tell(f"waiting until {role} is used")
             time.sleep(_POLL_SECONDS)
         return True
 

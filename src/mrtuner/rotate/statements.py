@@ -54,6 +54,6 @@ def permitted() -> Iterator[None]:
             reason, detail = error.diag.message_primary, error.diag.message_detail
             raise MissingPart(
                 f"not permitted: {reason}" + (f" ({detail.rstrip('.')})" if detail else ""),
-                "Connect as a role with CREATEROLE and ADMIN OPTION on the group "
-                "(Amazon RDS: the master user; or a superuser).",
+                "Connect as a superuser, or as a role with CREATEROLE and ADMIN OPTION on the "
+                "group (on Amazon RDS, the master user).",
             ) from None

@@ -74,11 +74,11 @@ def now() -> str:
 
 _WORDS: Final = {
     Step.PLANNED: "from {old} to {new}",
-    Step.PREPARING: "making {new} equal to {old}",
+    Step.PREPARING: "giving {new} the attributes and settings of {old}",
     Step.SETTING: "giving {new} a new password",
     Step.VERIFYING: "logging in as {new}",
     Step.STORING: "writing the secret to {to}",
-    Step.WAITING: "waiting until nobody uses {old}",
+    Step.WAITING: "waiting until {old} is no longer used",
     Step.DISABLING: "disabling {old}",
     Step.DONE: "{new} is in use",
     Step.ABORTING: "going back to {old}",

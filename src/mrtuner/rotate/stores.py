@@ -85,7 +85,7 @@ def _plugged_in(scheme: str, rest: str) -> Store:
     if scheme not in offered.names:
         known = ", ".join(f"{name}:" for name in ("secretsmanager", "file", *sorted(offered.names)))
         raise UsageError(
-            f"no secret store is called {scheme!r}", f"Say stdout, a command, or one of {known}."
+            f"unknown secret store: {scheme!r}", f"Use stdout, a command, or one of {known}."
         )
     made: Store = offered[scheme].load()(rest)
     return made
@@ -97,7 +97,7 @@ def _split(command: str) -> list[str]:
     except ValueError:
         words = []
     if not words:
-        raise UsageError("the command of --to cannot be read", "Quote it as for a shell.")
+        raise UsageError("cannot parse the command of --to", "Quote it as in a shell.")
     return words
 
 
@@ -143,7 +143,7 @@ class File:
         except OSError as error:
             raise ApplyError(
                 f"cannot read {self.path}: {_reason(error)}",
-                "What the applications have depends on it: make it readable, then run again.",
+                "It shows which secret the applications have: make it readable, then run again.",
             ) from None
 
     def _before(self) -> tuple[str, dict[str, Any]]:
@@ -157,7 +157,7 @@ class File:
     def _unwritable(self, error: Exception) -> ApplyError:
         return ApplyError(
             f"cannot write {self.path}: {_reason(error)}",
-            "It has to be missing, or a JSON object in a directory that we may write to.",
+            "It must be absent or a JSON object, in a writable directory.",
         )
 
     def _access(self) -> files.Access | None:
@@ -218,8 +218,8 @@ class Command:
             return
         there = "/" in program and Path(program).exists()
         raise UsageError(
-            f"--to: {program} {'may not be executed' if there else 'is no command'}",
-            "Name a program on the PATH, or the path of one that may be executed.",
+            f"--to: {program} is not {'executable' if there else 'a command'}",
+            "Use a program on the PATH, or the path of an executable file.",
         )
 
     def write(self, credential: Credential) -> None:
@@ -251,8 +251,8 @@ class Command:
 def _not_taken(name: str, reason: str) -> ApplyError:
     """Return the error; whether the secret arrived all the same is unknown."""
     return ApplyError(
-        f"{name} did not take the secret: {reason}",
-        "Whatever it has works, the old credential or the new one. Mend it, then run again: the "
+        f"{name} did not accept the secret: {reason}",
+        "Whichever credential it has works, the old or the new one. Fix it, then run again: the "
         "same secret is handed out.",
     )
 
@@ -268,4 +268,4 @@ def _reason(error: Exception) -> str:
         return f"it took more than {_COMMAND_SECONDS} s"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return "it does not hold a JSON object"
+    return "it is not a JSON object"

@@ -14,6 +14,7 @@ from mrtuner.cli import options, terminal
 from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -38,7 +39,7 @@ SCHEMA: Final = "mrtuner.rds.apply/1"
 @click.option(
     "--from", "source",
     type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="Apply the group in this file (JSON, Terraform, CloudFormation), not our advice.",
+    help="Apply the group in this file (JSON, Terraform, CloudFormation), instead of our advice.",
 )  # fmt: skip
 @change.dsn_option
 @change.poll_option
@@ -62,7 +63,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Put our advice into an instance's parameter group: all of it, or everything as it was.
+    """Apply our advice to an instance's parameter group: all of it, or nothing.
 
     \b
     Examples:
@@ -71,10 +72,10 @@ def command(
       rdstune apply my-instance --group shop-postgres17 --yes
       rdstune apply my-instance --from group.tf --dsn postgresql://me@my-instance/app
 
-    The plan is shown first. A default group is never touched: a group of the instance's own is
-    made and attached, and its values wait for a reboot. Every call goes to a journal before it
-    is made; an interrupted change is finished or taken back by the next run, and rdstune undo
-    restores exactly what was there. For an instance of a cluster it is the cluster's group.
+    The plan is shown first. A default group is never changed: a new group is created for the
+    instance and attached, and its values wait for a reboot. Every call is recorded in a journal
+    before it is made; the next run finishes or reverts an interrupted change, and rdstune undo
+    restores exactly what was there. For an instance of a cluster, the cluster's group is changed.
     """
     from mrtuner.change.journal import Journal
 
@@ -96,7 +97,7 @@ def command(
     else:
         change.say(outcome, reboot)
         if undo:
-            terminal.print_note(f"to take it back: {undo}")
+            terminal.print_note(f"to undo: {undo}")
     _refuse_differences(lines)
 
 
@@ -155,7 +156,7 @@ def _from_file(
     try:
         known, notes = class_of(target, account)
     except BadValue as error:
-        return Prepared(plan, None, (f"{error.message}: what formulas give is not checked",))
+        return Prepared(plan, None, (f"{error.message}: the results of formulas are not checked",))
     if repairs := of_target(client, target, wanted, known):
         plan = make(client, target, [*wanted, *repairs], group)
     mistakes = refuse_mistakes(plan, known, str(source))
@@ -178,18 +179,21 @@ def _written(source: Path, family: str) -> list[_Written]:
     groups = read(source)
     if len(groups) != 1:
         names = ", ".join(one.name or "unnamed" for one in groups)
-        raise BadValue(f"{source} holds {len(groups)} groups: {names}", "Give a file with one.")
+        raise BadValue(
+            f"{source} contains {len(groups)} groups: {names}", "Use a file with one group."
+        )
     if groups[0].family not in {None, family}:
         raise Refused(
-            f"the group in {source} is of family {groups[0].family}, the instance needs {family}",
-            f"Check the values for {family} and change the family there, or draw the group up anew:"
-            " rdstune render.",
+            f"the group in {source} is of family {groups[0].family}, but the instance needs"
+            f" {family}",
+            f"Check the values for {family} and change the family in the file, or create the group"
+            " again: rdstune render.",
         )
     unknown = [entry.name for entry in groups[0].entries if entry.value is None]
     if unknown or groups[0].unread:
         what = ", ".join([*unknown, *groups[0].unread])
         raise BadValue(
-            f"{source} leaves open what it sets: {what}", "Write the values there as literals."
+            f"{source} has values that are not known yet: {what}", "Write them as literals."
         )
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
 
@@ -198,9 +202,9 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
     """Ask, unless there is nothing to agree to, or it will be refused anyway."""
     if plan.nothing or (plan.shared and yes and not shared):
         return
-    what = f"Set {len(plan.steps)} parameters in {plan.group}"
-    what += f", which {', '.join(plan.shared)} also use" if plan.shared else ""
-    what += ", and reboot" if reboot == "now" and plan.reboot else ""
+    what = f"Set {plural(len(plan.steps), 'parameter')} in {plan.group}"
+    what += f" (also used by {', '.join(plan.shared)})" if plan.shared else ""
+    what += " and reboot" if reboot == "now" and plan.reboot else ""
     terminal.confirm(f"{what}?", yes=yes)
 
 
@@ -265,8 +269,8 @@ def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
             f"{one.name} is {one.running} instead of {one.expected or one.value}" for one in wrong
         )
         raise MrTunerError(
-            f"the server does not run what its group says: {said}",
-            "Look at rdstune diff; a role or a database may set it, or the memory is another.",
+            f"the server's values differ from its group's: {said}",
+            "See rdstune diff; a role or a database may override it, or the memory may differ.",
         )
 
 
@@ -279,10 +283,10 @@ def _shown(prepared: Prepared) -> Iterator[str]:
     yield from heading("the plan", look)
     yield from paragraph(_where(plan), look)
     if plan.steps:
-        header = ("parameter", "takes effect", "which gives", "before -> after")
+        header = ("parameter", "takes effect", "evaluates to", "before -> after")
         yield from table(header, [_cells(step, prepared) for step in plan.steps], look)
     for left in plan.left_alone:
-        yield from paragraph(f"left alone: {left.name} = {left.value}: {left.why}", look)
+        yield from paragraph(f"left unchanged: {left.name} = {left.value}: {left.why}", look)
     if plan.shared:
         text = f"group {plan.group} is also used by {', '.join(plan.shared)}"
         yield from paragraph(text, look, style="warning")

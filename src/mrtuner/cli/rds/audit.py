@@ -25,7 +25,7 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
 @click.option("--all-regions", is_flag=True, help="Audit every region that the account may use.")
 @click.option(
     "--region", "regions", multiple=True, metavar="REGION",
-    help="Audit this region; may be repeated.  [default: AWS's configuration]",
+    help="Audit this region; may be repeated.  [default: from AWS's configuration]",
 )  # fmt: skip
 @options.declared_option(
     "workload",
@@ -46,18 +46,18 @@ def command(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    """List every PostgreSQL instance: class, group, what waits, drift from advice, memory.
+    """List every PostgreSQL instance: class, group, pending changes, drift from advice, memory.
 
     \b
     Examples:
-      rdstune audit                                  the region of AWS's configuration
+      rdstune audit                                  the region from AWS's configuration
       rdstune audit --all-regions
       rdstune audit --region eu-west-1 --region eu-central-1 --workload oltp
       rdstune audit --all-regions --check --json > fleet.json
 
-    Nothing is changed, and no instance is connected to. A region that fails is named, the others
-    are delivered; the exit code is 1 then. Memory is the worst case, all connections at work, as
-    a share of what the class has, which is estimated.
+    Nothing is changed, and no connection is made to any instance. A region that fails is reported,
+    the others are still listed, and the exit code is 1. Memory is the worst case, with all
+    connections active, as a share of the class's memory, which is estimated.
     """
     from mrtuner.inputs import Workload
     from mrtuner.rds.fleet.audit import audit
@@ -131,7 +131,7 @@ def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> 
     from mrtuner.aws.fleet import default_region, enabled_regions
 
     if all_regions and regions:
-        raise UsageError("--all-regions and --region exclude each other", "Leave one away.")
+        raise UsageError("--all-regions and --region cannot be used together", "Use one of them.")
     if all_regions:
         return enabled_regions(profile)
     return tuple(dict.fromkeys(regions)) or (default_region(profile),)
@@ -169,7 +169,7 @@ _SHOWN_ELSEWHERE: Final = frozenset({"drift", "default-group"})
 def _summary(found: Fleet) -> Iterator[str]:
     yield ""
     regions = len({row.region for row in found.rows} | {done.region for done in found.surveyed})
-    others = f"; {found.others} of other engines left out" if found.others else ""
+    others = f"; {found.others} of other engines omitted" if found.others else ""
     yield f"{plural(len(found.rows), 'instance')} in {plural(regions, 'region')}{others}"
     counts = Counter(finding for row in found.rows for finding in row.findings)
     for finding, text in _MEANING.items():
@@ -181,14 +181,14 @@ def _summary(found: Fleet) -> Iterator[str]:
 #: In the order of Finding, the worst first.
 _MEANING: Final = {
     "incompatible-parameters": "does not start with its group",
-    "memory": "the worst case passes 90% of memory",
-    "out-of-range": "a value that the server would refuse on this class",
+    "memory": "the worst case exceeds 90% of memory",
+    "out-of-range": "a value that the server would reject on this class",
     "failed-to-apply": "AWS could not apply the group",
-    "pending-reboot": "runs with other values than its group's until a reboot",
-    "pending-changes": "changes of the instance wait for the maintenance window",
-    "unknown": "could not be judged",
-    "drift": "we would advise quite other values: rdstune diff INSTANCE",
-    "default-group": "AWS's own group, which nobody can change",
+    "pending-reboot": "runs values that differ from its group's until a reboot",
+    "pending-changes": "changes to the instance wait for the maintenance window",
+    "unknown": "could not be assessed",
+    "drift": "our advice is very different: rdstune diff INSTANCE",
+    "default-group": "AWS's own group, which cannot be changed",
 }
 
 

@@ -29,7 +29,7 @@ account_options = options.stacked(
     click.option(
         "--region",
         metavar="REGION",
-        help="AWS region of the instance.  [default: AWS's configuration]",
+        help="AWS region of the instance.  [default: from AWS's configuration]",
     ),
     click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]"),
 )
@@ -38,7 +38,7 @@ reboot_option = click.option(
     type=click.Choice(["never", "window", "now"]),
     default="never",
     show_default=True,
-    help="When to reboot: never, at AWS's next restart, or now, waiting for it.",
+    help="When to reboot: never, at AWS's next restart (window), or now.",
 )
 workload_option = options.declared_option("workload", default="mixed")
 connections_option = options.declared_option("connections")
@@ -57,7 +57,7 @@ dsn_option = click.option(
     "--dsn",
     metavar="DSN",
     callback=named,
-    help="Connect with DSN and compare what the server runs; it has to lead to the instance.",
+    help="Connect with DSN and compare the server's settings; it must lead to the instance.",
 )
 poll_option = click.option(
     "--poll",
@@ -162,7 +162,9 @@ def say(outcome: Outcome, reboot: Reboot) -> None:
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
     elif outcome.result == "rebooted":
-        terminal.print_line(f"{outcome.target} rebooted, and in sync with group {outcome.group}")
+        terminal.print_line(
+            f"{outcome.target} was rebooted and is in sync with group {outcome.group}"
+        )
     else:
         terminal.print_line(f"{change.verified(outcome, 'parameter')} in group {outcome.group}")
     if outcome.waiting:
@@ -170,11 +172,11 @@ def say(outcome: Outcome, reboot: Reboot) -> None:
         terminal.print_note(_HOW[reboot])
 
 
-_NOW: Final = "reboot when it suits, or run again with --reboot now"
+_NOW: Final = "reboot when convenient, or run again with --reboot now"
 _HOW: Final = {
     "never": _NOW,
     "window": "nothing was rebooted: AWS does not reboot for parameters in its maintenance window; "
-    "they come into force when something else restarts the instance, such as an update",
+    "they take effect when something else restarts the instance, such as an update",
     "now": _NOW,
 }
 

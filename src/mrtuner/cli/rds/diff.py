@@ -51,8 +51,8 @@ def command(
       rdstune diff my-instance --dsn postgresql://me@my-instance/app
       rdstune diff my-instance --against shop-postgres17 --workload oltp --check
 
-    Nothing is changed. Without --dsn the memory that formulas see is estimated and values have
-    bounds; with it, it is read off the server's own settings.
+    Nothing is changed. Without --dsn, the memory used in formulas is estimated, and values are
+    ranges; with --dsn, the memory is derived from the server's settings.
     """
     options.warn_of_password(dsn)
     found, notes = _compared(instance, against, dsn, workload, connections, region, profile)
@@ -100,7 +100,7 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
     yield from paragraph(f"DBInstanceClassMemory: {found.machine.memory}", look)
     lines = [line for line in found.lines if everything or _worth_telling(line)]
     if lines:
-        header = ("parameter", "group gives", "runs", "advice gives", "group, and advice")
+        header = ("parameter", "group gives", "running", "advice gives", "group -> advice")
         yield from table(header, [_cells(line) for line in lines], look)
     for title, some in (("differs", found.differing), ("waits for a reboot", found.waiting)):
         if some:
@@ -116,7 +116,7 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
 def _why_down(found: Diff) -> str:
     down = ", ".join(found.target.incompatible)
     if not found.culprits:
-        return f"{down} does not start (incompatible-parameters): nothing in its group tells us why"
+        return f"{down} does not start (incompatible-parameters): no value in its group explains it"
     by = {line.name: line.value for line in found.lines}
     named = ", ".join(f"{name} = {by.get(name)}" for name in found.culprits)
     return (

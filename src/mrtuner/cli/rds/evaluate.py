@@ -54,7 +54,7 @@ _WIDE: Final = 140
 )  # fmt: skip
 @click.option(
     "--engine", type=click.Choice(_ENGINES), default="postgres", show_default=True,
-    help="Engine whose classes and memory to use; Aurora withholds less.",
+    help="Engine whose classes and memory to use; Aurora reserves less.",
 )  # fmt: skip
 @click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
 @options.check_option("the value is out of the parameter's range or makes no sense")
@@ -76,7 +76,7 @@ def command(
     check: bool,
     as_json: bool,
 ) -> None:
-    """What a parameter group's formula gives: the number, its size, and whether it can be meant.
+    """Evaluate a parameter group's formula: the number, its size, and whether it makes sense.
 
     \b
     Examples:
@@ -87,8 +87,8 @@ def command(
       rdstune evaluate '{DBInstanceClassMemory/32768}' --parameter shared_buffers --all-classes
       rdstune evaluate '{DBInstanceClassMemory/16384}' --dsn postgresql://me@instance/app
 
-    AWS does not publish DBInstanceClassMemory: on a class it is estimated, and the answer has
-    bounds. --check ends with 3 when the value is out of the parameter's range or makes no sense.
+    AWS does not publish DBInstanceClassMemory: for a class it is estimated, and the result is a
+    range. --check exits with 3 if the value is out of the parameter's range or makes no sense.
     """
     major = major or _newest()
     known = _parameter(parameter, major)
@@ -128,7 +128,7 @@ def _family(engine: str, major: int) -> Family:
 def _exclusive(given: Mapping[str, object]) -> None:
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} exclude each other", "Give one of them.")
+        raise UsageError(f"{' and '.join(named)} cannot be used together", "Use one of them.")
 
 
 def _machine(
@@ -225,7 +225,7 @@ def _title(found: Evaluation) -> str:
 def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
     yield "value", _value(found)
     if found.low != found.high:
-        yield "between", f"{found.low} and {found.high}{_sizes(found)}, by the memory's bounds"
+        yield "between", f"{found.low} and {found.high}{_sizes(found)}, depending on the memory"
     if found.machine.memory and ("Memory" in found.formula or found.problems):
         yield "memory", f"{found.machine.memory}{_on(found.machine)}"
         if found.machine.memory.source != "as given":
@@ -266,7 +266,7 @@ def _print_table(found: list[Evaluation]) -> None:
         table.add_row(*_cells(each)[: len(table.columns)])
     width = terminal.look(sys.stdout).width if sys.stdout.isatty() else _WIDE
     Console(file=sys.stdout, width=width, highlight=False).print(table)
-    terminal.print_note("memory: DBInstanceClassMemory as estimated; above 32 GB extrapolated")
+    terminal.print_note("memory: estimated DBInstanceClassMemory; extrapolated above 32 GB")
 
 
 def _cells(found: Evaluation) -> tuple[str, ...]:

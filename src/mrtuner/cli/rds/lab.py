@@ -39,10 +39,10 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--servers/--no-servers", default=True,
-    help="Put a real PostgreSQL behind every instance.  [default: servers]",
+    help="Run a real PostgreSQL server behind every instance.  [default: servers]",
 )  # fmt: skip
 @click.option(
-    "--region", default="us-east-1", show_default=True, help="AWS region that the lab stands for."
+    "--region", default="us-east-1", show_default=True, help="AWS region that the lab simulates."
 )
 @click.option(
     "--speed", type=click.FloatRange(1), default=60.0, show_default=True, metavar="TIMES",
@@ -50,9 +50,9 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--seed", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="File of API calls (JSON) to begin with.",
+    help="File of API calls (JSON) to make at the start.",
 )  # fmt: skip
-@click.option("--example", is_flag=True, help="Begin with a small shop to try things on.")
+@click.option("--example", is_flag=True, help="Start with a small example fleet.")
 @click.option(
     "--server-bin", "programs", multiple=True, metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -69,7 +69,7 @@ def start(
     programs: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Start the lab and stay until Ctrl-C, which removes all of it.
+    """Start the lab and keep it running until Ctrl-C, which removes all of it.
 
     \b
     Examples:
@@ -77,11 +77,11 @@ def start(
       rdstune lab start --no-servers --port 5000 --region eu-west-1
       rdstune lab start --seed fleet.json --json
 
-    What it prints leads the AWS SDKs and version 2 of the AWS CLI to the lab, and away from real
-    credentials; version 1 needs --endpoint-url in us-east-1. Nothing it holds outlives it.
+    The printed variables point the AWS SDKs and version 2 of the AWS CLI to the lab, and away from
+    real credentials; version 1 needs --endpoint-url in us-east-1. Nothing in the lab outlives it.
     """
     if seed and example:
-        raise UsageError("--seed and --example do not go together", "Give one of them.")
+        raise UsageError("--seed and --example cannot be used together", "Use one of them.")
     from mrtuner.rds.lab import Lab
     from mrtuner.rds.lab import seed as seeds
 
@@ -96,7 +96,7 @@ def start(
                 _say(lab, servers, as_json)
                 threading.Event().wait()
         except KeyboardInterrupt:  # the way to end it, so no error
-            terminal.print_note("the lab has ended; nothing of it is left")
+            terminal.print_note("the lab has ended; nothing remains of it")
 
 
 def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
@@ -117,7 +117,7 @@ def _say(lab: Lab, servers: bool, as_json: bool) -> None:
         terminal.print_note(f"{each.identifier}: {each.class_name}, {each.engine} {each.version}")
         if servers:
             terminal.print_note(f"  psql {shlex.quote(lab.dsn(each.identifier, each.region))}")
-    terminal.print_note(f"the lab listens at {lab.endpoint_url}; Ctrl-C ends it")
+    terminal.print_note(f"the lab is listening at {lab.endpoint_url}; press Ctrl-C to stop it")
 
 
 def _document(lab: Lab, servers: bool) -> dict[str, Any]:

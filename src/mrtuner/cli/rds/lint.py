@@ -65,8 +65,8 @@ def command(
       aws rds describe-db-parameters --db-parameter-group-name app-pg17 \\
           | rdstune lint - --family postgres17
 
-    Every value is tried on every class of the family's engine. --check ends with 3 when there is
-    an error or a warning, as a pipeline needs it.
+    Every value is checked on every class of the family's engine. --check exits with 3 if there is
+    an error or a warning, for use in a pipeline.
     """
     groups = [
         group
@@ -100,7 +100,7 @@ def _groups(
 def _suffix(text: str) -> str:
     """What is written there, by its look: a pipe has no name."""
     if not text.strip():
-        raise UsageError("nothing came on standard input", "Name a file or a group instead of -.")
+        raise UsageError("standard input is empty", "Name a file or a group instead of -.")
     if text.lstrip()[0] in "{[":
         return ".json"
     return ".tf" if 'resource "' in text or 'module "' in text else ".yaml"
@@ -163,7 +163,7 @@ def _lines(finding: Finding, look: Look) -> Iterator[str]:
 
 def _counted(counts: Counter[str]) -> str:
     words = [_many(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
-    return " and ".join(words) or "nothing to mend"
+    return " and ".join(words) or "nothing to fix"
 
 
 def _many(number: int, what: str) -> str:

@@ -41,13 +41,13 @@ _QUEUED: Final = 1800.0
     "--stagger-by",
     "tag",
     metavar="TAG",
-    help="Instances with one value of this tag take turns, like those of a cluster.",
+    help="Instances with the same value of this tag take turns, like those of a cluster.",
 )
 @click.option(
     "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
-    help="Time between two windows of one group.",
+    help="Minimum time between two windows of one group.",
 )  # fmt: skip
-@options.check_option("something waits or windows are too near")
+@options.check_option("something is pending or windows are too close together")
 @change.account_options
 @options.json_option
 @click.pass_context
@@ -64,7 +64,7 @@ def command(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    """What waits to be done to instances, when, and what clients will see of it.
+    """Show pending maintenance of instances, when it happens, and how it affects clients.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def command(
     from mrtuner.rds.fleet.windows import zone_named
 
     if bool(instances) is everything:
-        raise UsageError("which instances?", "Name some, or say --all.")
+        raise UsageError("give either instances or --all", "Name some instances, or use --all.")
     zone, now = zone_named(timezone), datetime.now(UTC)
     found = survey(client("rds", Account(region, profile)), instances, now=now)
     calendar = _calendar(found, tag)
@@ -144,7 +144,7 @@ def _lines(
     near = clashes(calendar, gap=gap)
     if near:
         yield ""
-        yield "windows too near each other"
+        yield "windows too close together"
         yield from stagger_lines(near, staggered(calendar, gap=gap), zone, now)
 
 
@@ -155,7 +155,7 @@ def _lines(
 @click.argument("instance")
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
-    help="Connection string as the clients use it; its settings are what is measured.",
+    help="Connection string that the clients use; its settings are part of the measurement.",
 )  # fmt: skip
 @click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
 @click.option(
@@ -177,7 +177,7 @@ def _lines(
 @options.steady_option
 @click.option(
     "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if nothing has gone away by then.  [default: 2min; with --apply 30min]",
+    help="Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
 )  # fmt: skip
 @click.option(
     "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
@@ -201,7 +201,7 @@ def rehearse(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Reboot an instance that is not production, and time it from the client's side.
+    """Reboot a non-production instance, and time the outage from the client's side.
 
     \b
     Examples:
@@ -210,9 +210,9 @@ def rehearse(
       rdstune maintenance rehearse orders-test --dsn "$DSN" --html rehearsal.html
       rdstune maintenance rehearse orders-test --dsn "$DSN" --apply system-update
 
-    Probes that do not wait for each other's answers read and write all the while: over new
-    connections and over one that stays open. Writes go into a schema of our own, dropped at the
-    end. Refused for an instance tagged production.
+    Probes read and write throughout, without waiting for each other's answers: over new
+    connections and over one that stays open. Writes go to a temporary schema, which is dropped at
+    the end. An instance tagged as production is refused.
     """
     from mrtuner.aws.session import Account, client
     from mrtuner.rds.fleet import rehearsal
@@ -271,7 +271,7 @@ def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
         f"{instance.engine_version}, {drawn.deployment}"
     )
     often = f", {drawn.times} times" if drawn.times > 1 else ""
-    terminal.print_note(f"to be done: {drawn.what}{often}; every session on it is cut off")
+    terminal.print_note(f"planned: {drawn.what}{often}; all its sessions will be disconnected")
     if drawn.action is not None:
         terminal.print_note("this cannot be undone")
     terminal.print_note(f"AWS: {expected.words}")

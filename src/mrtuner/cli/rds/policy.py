@@ -19,7 +19,7 @@ from mrtuner.cli import options, terminal
 @click.option("--account", default="*", metavar="ID", help="AWS account, twelve digits.")
 @click.option(
     "--instance", default="*", metavar="ID",
-    help="Allow this instance or cluster only; orders* is a cluster and its members.",
+    help="Allow this instance or cluster only; orders* matches a cluster and its members.",
 )  # fmt: skip
 @click.option("--group", default="*", metavar="NAME", help="Allow this parameter group only.")
 @click.option(
@@ -36,8 +36,8 @@ from mrtuner.cli import options, terminal
 @click.option("--kms-key", metavar="KEY", help="KMS key of the copied snapshots.")
 @click.option(
     "--without", multiple=True, metavar="OPTION",
-    help="Leave out what only this option of the command needs, such as --without=--keep; "
-    "repeatable.",
+    help="Leave out what only this option of the command needs, such as --without=--keep; may be "
+    "repeated.",
 )  # fmt: skip
 @options.json_option
 def command(
@@ -52,7 +52,7 @@ def command(
     without: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """The least-privilege IAM policy for a command of rdstune, as a policy document.
+    """Print the least-privilege IAM policy for an rdstune command.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def command(
           --without=--kms-key
       rdstune policy diff > policy.json
 
-    What is not narrowed down is a star. Notes on single actions go to stderr.
+    Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
     from mrtuner.rds.fleet.iam_policy import Scope, policy
 

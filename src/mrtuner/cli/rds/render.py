@@ -26,7 +26,7 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "js
 @click.option("--description", metavar="TEXT", help="Description of the group.")
 @click.option(
     "--cluster/--instance", default=None,
-    help="A DB cluster parameter group or one of instances.  [default: cluster for Aurora]",
+    help="Write a DB cluster parameter group or an instance's.  [default: cluster for Aurora]",
 )  # fmt: skip
 @options.json_option
 @options.output_option
@@ -44,7 +44,7 @@ def command(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """The group of `rdstune show` as Terraform, CloudFormation, CDK, Pulumi or AWS CLI calls.
+    """Write the group of `rdstune show` as Terraform, CloudFormation, CDK, Pulumi or AWS CLI calls.
 
     \b
     Examples:
@@ -55,14 +55,14 @@ def command(
       rdstune render --format aws-cli --class db.t4g.medium --family postgres17 | sh
       rdstune render --json --class db.r6g.xlarge --family postgres17 -o group.json
 
-    CDK and Pulumi are written in Python. CloudFormation and CDK have no place for an apply
-    method: dynamic parameters change at once, static ones at the next reboot.
+    CDK and Pulumi output is Python. CloudFormation and CDK cannot state an apply method: dynamic
+    parameters change at once, static ones at the next reboot.
     """
     from mrtuner.rds.group.derive import design
 
     form = options.one_format(form, as_json, default="")
     if not form:
-        raise UsageError("render needs a format", f"Say --format {FORMATS[0]}, for example.")
+        raise UsageError("no format is given", f"Use --format {FORMATS[0]}, for example.")
     made = design(
         family_name=family_name,
         class_name=class_name,
@@ -107,14 +107,14 @@ def _asked(made: Design) -> str:
 
 def _notes(made: Design) -> list[str]:
     notes = [
-        f"{_asked(made)}. Formulas hold on other classes too; rdstune show --all-classes lists "
-        "what they give."
+        f"{_asked(made)}. The formulas hold on other classes too; rdstune show --all-classes lists "
+        "their values."
     ]
     if made.too_small:
         few = ", ".join(made.too_small[:5])
         more = f" and {len(made.too_small) - 5} more" if len(made.too_small) > 5 else ""
         notes.append(f"Too small for these sessions: {few}{more}.")
-    notes += [f"{name} is left alone: {why}." for name, why in made.without.items()]
+    notes += [f"{name} is left unchanged: {why}." for name, why in made.without.items()]
     if made.sessions is not None:
         notes.append(f"{made.sessions.promise}.")
         notes.append(made.sessions.buys(f"--connections {made.sessions.reckoned.active}"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.command("show")
 @options.group_options
 @click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
-@options.html_option("Write an HTML page with the group, every class and a picture.")
+@options.html_option("Write an HTML page with the group, every class and a chart.")
 @options.check_option("the values do not fit on some class")
 @options.json_option
 @click.pass_context
@@ -37,9 +37,9 @@ def command(
     check: bool,
     as_json: bool,
 ) -> None:
-    """The parameter group for a class: formulas, and the value each gives.
+    """Show the parameter group for a class: formulas and their values.
 
-    What scales with the machine is a formula that holds on every class of the engine, so the
+    Values that scale with the machine are formulas that hold on every class of the engine, so the
     group stays right when the instance grows or a replica is smaller.
 
     \b
@@ -68,7 +68,7 @@ def command(
         terminal.save(html, page(made, here, everywhere))
     _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
     if html is not None:
-        terminal.print_note(f"the page is {html}")
+        terminal.print_note(f"page written to {html}")
     if check and not all(size.holds for size in everywhere):
         ctx.exit(exit_codes.FOUND)
 

@@ -36,13 +36,13 @@ def command() -> None:
 )
 @click.option(
     "--kms-key", metavar="KEY",
-    help="Key of the destination that encrypts the copies: id, ARN or alias. Encrypted "
-    "snapshots need one.",
+    help="Key in the destination region that encrypts the copies: ID, ARN or alias. Required for "
+    "encrypted snapshots.",
 )  # fmt: skip
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N",
-    help="Delete copies that this command made beyond the newest N of each instance.  "
-    "[default: delete nothing]",
+    help="Keep the newest N copies of each instance and delete the older ones made by this "
+    "command.  [default: delete nothing]",
 )  # fmt: skip
 @click.option(
     "--instance", "instances", multiple=True, metavar="ID",
@@ -81,8 +81,8 @@ def copy(
       rdstune snapshots copy --from-region eu-west-1 --to-region eu-central-1 \\
           --instance shop --no-wait
 
-    Run it as often as you like, twice at once too: a copy that is there is not made again. One
-    snapshot that fails does not keep the others; the exit code is 1 then.
+    Run it as often as you like, even concurrently: an existing copy is not made again. If one
+    snapshot fails, the others are still copied, and the exit code is 1.
     """
     from mrtuner.rds.fleet.snapshot_copy import copy_snapshots
     from mrtuner.rds.fleet.snapshots import Job
@@ -108,7 +108,7 @@ def copy(
 @command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")
 @options.output_option
 def template(output: Path | None) -> None:
-    """The CloudFormation (SAM) template of a Lambda function that copies on a schedule.
+    """Print the CloudFormation (SAM) template of a Lambda function that copies on a schedule.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ import click
 from mrtuner.cli import options, terminal
 from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -24,7 +25,7 @@ SCHEMA: Final = "mrtuner.rds.undo/1"
 @options.command("undo")
 @click.argument("instance")
 @change.reboot_option
-@click.option("--force", is_flag=True, help="Overwrite parameters that somebody has changed since.")
+@click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option
 @change.account_options
 @options.journal_option
@@ -41,7 +42,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take the last change of an instance's parameter group back.
+    """Undo the last change of an instance's parameter group.
 
     \b
     Examples:
@@ -49,10 +50,10 @@ def command(
       rdstune undo my-instance --reboot now
       rdstune undo my-instance --force --yes
 
-    What somebody had set gets that value again, what nobody had set is reset, the group that was
-    attached is attached again, and one that we made is deleted. A change that was interrupted is
-    finished or reverted first; when it is gone by that, there is nothing more to undo. What the
-    server then runs is shown by rdstune diff --dsn.
+    Values that users had set are restored, other values are reset, the previous group is attached
+    again, and a group that we created is deleted. An interrupted change is finished or reverted
+    first; if it is reverted, there is nothing more to undo. rdstune diff --dsn shows what the
+    server runs afterwards.
     """
     from mrtuner.change.journal import Journal
 
@@ -89,8 +90,8 @@ def _undone(
     done = last(book, read_target(client, instance))
     for line in _shown(done):
         terminal.print_note(line)
-    what = f"Put back {len(done.entries)} parameters"
-    terminal.confirm(f"{what}{', and reboot' if reboot == 'now' else ''}?", yes=yes)
+    what = f"Restore {plural(len(done.entries), 'parameter')}"
+    terminal.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?", yes=yes)
     with change.telling(poll) as told:
         return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
 
@@ -105,7 +106,7 @@ def _shown(done: Change) -> Iterator[str]:
     if group and group.attached_before != group.attached_after:
         gone = ", and deleted" if group.creates else ""
         pairs.append((group.name, f"replaced by {group.attached_before} again{gone}"))
-    title = f"change {done.id} of {done.began}"
+    title = f"change {done.id}, made {done.began}"
     yield from sections([(title, pairs)], terminal.look(sys.stderr))
 
 

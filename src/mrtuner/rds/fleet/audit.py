@@ -222,8 +222,8 @@ def _survey(region: str, profile: str | None, workload: Workload) -> Iterator[Ev
 def _strange(region: str, error: Exception) -> MrTunerError:
     """Wrap an unexpected error: an incomplete answer from AWS, or a bug."""
     found = MrTunerError(
-        f"an answer from {region} cannot be understood: {type(error).__name__}: {error}",
-        "Ask for this region alone with --region and --debug.",
+        f"unexpected answer from AWS in {region}: {type(error).__name__}: {error}",
+        "Audit only this region, with --region and --debug.",
     )
     found.__cause__ = error
     return found
@@ -295,7 +295,7 @@ class _Region:
     def _note(self, name: str) -> str | None:
         found = self.classes.get(name)
         if isinstance(found, InstanceClass) and not found.engines:
-            return f"class {name} is unknown to us: memory and vCPUs from EC2"
+            return f"class {name} is not in our catalog: memory and vCPUs are taken from EC2"
         return None
 
     def _values(self, instance: Instance, cluster: Cluster | None) -> Mapping[str, str]:

@@ -46,7 +46,7 @@ _KEY: Final = re.compile(
 
 def _check(kind: str, text: str, shape: re.Pattern[str], hint: str) -> None:
     if not shape.fullmatch(text):
-        raise BadValue(f"{text!r} is no {kind}", hint)
+        raise BadValue(f"{text!r} is not a valid {kind}", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,12 @@ class Scope:
 
     def __post_init__(self) -> None:
         for region in (*self.regions, self.source, self.destination):
-            _check("region", region, _REGION, "Write one such as eu-central-1.")
-        _check("account", self.account, _ACCOUNT, "Write its twelve digits.")
+            _check("region", region, _REGION, "Use a region name such as eu-central-1.")
+        _check("account ID", self.account, _ACCOUNT, "An account ID has twelve digits.")
         for kind, name in (("instance", self.instance), ("parameter group", self.group)):
-            _check(kind, name, _NAME, "Write letters, digits and hyphens; * stands for any.")
-        key = "Write a key's id, its ARN or an alias such as alias/aws/rds."
+            hint = "Use letters, digits and hyphens; * matches any characters."
+            _check(f"{kind} name", name, _NAME, hint)
+        key = "Use a key ID, an ARN or an alias such as alias/aws/rds."
         _check("KMS key", self.kms_key or "*", _KEY, key)
 
     @property
@@ -125,7 +126,7 @@ class Policy:
     @property
     def notes(self) -> tuple[str, ...]:
         """Which actions only some uses need, and which have not been seen in use."""
-        optional = [f"{use.action} is needed for {use.when} only" for use in self.uses if use.when]
+        optional = [f"{use.action} is needed only for {use.when}" for use in self.uses if use.when]
         implied = [f"{use.action}: {use.implied}" for use in self.uses if use.implied]
         return tuple(dict.fromkeys(optional + implied))
 
@@ -143,8 +144,8 @@ _CLUSTERS: Final = "clusters"
 _REBOOT: Final = "--reboot now"
 _NEW_CLASS: Final = "a class unknown to us"
 _GRANT: Final = "kms:CreateGrant"
-_ON_CREATION: Final = "checked by AWS where a call creates with tags (documents, not seen)"
-_FOR_RDS: Final = "used by RDS on your behalf (documents, not seen)"
+_ON_CREATION: Final = "checked by AWS when tags are set on creation (documented, not observed)"
+_FOR_RDS: Final = "used by RDS on your behalf (documented, not observed)"
 
 _LOOK_AT_GROUPS: Final = (
     Use("rds:DescribeDBInstances"),
@@ -237,13 +238,13 @@ def uses(command: str, without: Collection[str] = ()) -> tuple[Use, ...]:
     Raises BadValue for an unknown command or option.
     """
     if command not in COMMANDS:
-        raise BadValue(f"no command {command!r}", f"Name one of: {', '.join(COMMANDS)}.")
+        raise BadValue(f"unknown command {command!r}", f"Use one of: {', '.join(COMMANDS)}.")
     known = {use.when for use in COMMANDS[command] if use.when}
     for option in without:
         if option not in known:
             raise BadValue(
-                f"nothing of {command} is needed for {option!r} only",
-                f"Leave out one of: {', '.join(sorted(known)) or 'nothing'}.",
+                f"no permission of {command} is needed only for {option!r}",
+                f"Options that can be left out: {', '.join(sorted(known)) or 'none'}.",
             )
     return tuple(use for use in COMMANDS[command] if use.when not in without)
 
@@ -255,7 +256,7 @@ def policy(command: str, scope: Scope = Scope(), without: Collection[str] = ()) 
     """
     needed = uses(command, without)
     if not needed:
-        raise BadValue(f"{command} calls nothing of AWS", "It needs no policy.")
+        raise BadValue(f"{command} makes no AWS calls", "It needs no policy.")
     return Policy(
         command=command,
         uses=needed,

@@ -224,19 +224,19 @@ def when(
     window, on ForcedApplyDate regardless of the window, at CurrentApplyDate after an opt-in.
     """
     if action.opt_in == "immediate":
-        return now, "somebody opted in to it at once, which cannot be taken back"
+        return now, "someone opted in to apply it immediately, which cannot be undone"
     if action.opt_in == "next-maintenance":
         return _opted_in(action, window, now)
     by_itself = _by_itself(action, window, now)
     if by_itself is None:
-        return None, "optional: AWS applies it only when somebody opts in"
+        return None, "optional: AWS applies it only after an opt-in"
     return by_itself
 
 
 def _opted_in(
     action: PendingAction, window: Window | None, now: datetime
 ) -> tuple[datetime | None, str]:
-    because = "somebody opted in to it for the next window"
+    because = "someone opted in to apply it in the next window"
     if action.current_apply is not None:
         return max(action.current_apply, now), because
     return (window.at_or_after(now).start if window else None), because
@@ -252,7 +252,7 @@ def _by_itself(
         dates.append((first.start, f"the first window after {_day(action.auto_applied_after)}"))
     if action.forced_apply is not None:
         forced = max(action.forced_apply, now)
-        dates.append((forced, "forced then, or up to days later, whatever the window"))
+        dates.append((forced, "forced then or in the following days, regardless of the window"))
     if not dates and action.current_apply is not None:
         dates.append((max(action.current_apply, now), "the date that AWS gives"))
     return min(dates, default=None)
@@ -315,9 +315,9 @@ def _waiting(group: str, others: Sequence[Work]) -> Work:
         description=f"values of parameter group {group} wait for a reboot",
         outage=outage.REBOOT,
         expected=at,
-        because=f"{what} restarts the server then, which should bring them into force as well"
+        because=f"{what} restarts the server then, which should apply them too"
         if restart
-        else "no window does it: reboot the instance yourself",
+        else "no maintenance window applies them: reboot the instance yourself",
     )
 
 
@@ -339,7 +339,7 @@ def _refused(group: str) -> Work:
         description=f"values of parameter group {group} could not be applied",
         outage=outage.REBOOT,
         expected=None,
-        because="AWS says failed-to-apply: look at the instance's events",
+        because="AWS reports failed-to-apply: check the instance's events",
     )
 
 

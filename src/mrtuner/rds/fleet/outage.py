@@ -94,15 +94,15 @@ FAILOVERS: Final[Mapping[Deployment, Outage]] = {
         low=60,
         high=120,
         words="typically 60 to 120 s, longer with large transactions or a long recovery; every "
-        "connection is dropped and the name is pointed at the other copy",
+        "connection is dropped and the endpoint switches to the other copy",
         source=f"{_GUIDE}, failing over a Multi-AZ DB instance",
         evidence=Evidence.DOCUMENTED,
     ),
     Deployment.CLUSTER: Outage(
         kind=Kind.FAILOVER,
         high=35,
-        words="typically under 35 s, depending on how far the readers are behind; every "
-        "connection to the writer is dropped",
+        words="typically under 35 s, depending on the readers' lag; every connection to the "
+        "writer is dropped",
         source=f"{_GUIDE}, failing over a Multi-AZ DB cluster",
         evidence=Evidence.DOCUMENTED,
     ),
@@ -118,23 +118,23 @@ FAILOVERS: Final[Mapping[Deployment, Outage]] = {
 
 REBOOT: Final = Outage(
     kind=Kind.RESTART,
-    words="AWS gives no figure: it takes as long as the shutdown and the recovery of what was "
-    "written since the last checkpoint",
+    words="AWS gives no figure: it takes as long as the shutdown, and the recovery from the last "
+    "checkpoint",
     source=f"{_GUIDE}, rebooting a DB instance",
     evidence=Evidence.DOCUMENTED,
 )
 
 _PATCH_ALONE: Final = Outage(
     kind=Kind.RESTART,
-    words="an operating system update takes about 10 minutes; one forced patch of 2016 took 10 to "
-    "15 minutes in all, under one of them down, and longer when many instances had their turn at "
-    "once",
-    source=f"{_GUIDE}, operating system updates; a report of 2016",
+    words="an operating system update takes about 10 minutes; a forced patch in 2016 took 10 to "
+    "15 minutes in all, with less than a minute of downtime, and longer when many instances were "
+    "patched at once",
+    source=f"{_GUIDE}, operating system updates; a report from 2016",
     evidence=Evidence.EXPERIENCE,
 )
 _HARDWARE_ALONE: Final = Outage(
     kind=Kind.THROUGHOUT,
-    words="the instance is away while it moves; AWS gives no figure",
+    words="the instance is unavailable while it moves; AWS gives no figure",
     source=f"{_GUIDE}, maintaining a DB instance",
     evidence=Evidence.INFERRED,
 )
@@ -152,14 +152,15 @@ _UPGRADE_ALONE: Final = Outage(
 )
 _CERTIFICATE: Final = Outage(
     kind=Kind.RESTART,
-    words="a restart unless this engine version rotates without one "
-    "(SupportsCertificateRotationWithoutRestart); clients that verify need the new authority first",
+    words="a restart, unless this engine version rotates certificates without one "
+    "(SupportsCertificateRotationWithoutRestart); clients that verify certificates need the new "
+    "authority first",
     source="RDS API 2014-10-31, CertificateRotationRestart and DescribeDBEngineVersions",
     evidence=Evidence.DOCUMENTED,
 )
 _NOT_KNOWN: Final = Outage(
     kind=Kind.UNKNOWN,
-    words="nothing is documented that we know of; be ready for a restart",
+    words="not documented, as far as we know; be ready for a restart",
     source="",
     evidence=Evidence.INFERRED,
 )
@@ -244,10 +245,10 @@ def _new_class(where: Deployment) -> Outage:
     return _spared(where, _NEW_CLASS_ALONE)
 
 
-_NO_OUTAGE: Final = "AWS says that it does not result in an outage"
+_NO_OUTAGE: Final = "AWS says that it causes no outage"
 _MIGRATION: Final = (
-    "the instance stays available, perhaps slower, for up to days; no other change, reboot or "
-    "nightly backup meanwhile"
+    "the instance stays available, but may be slower for days; during that time, no other change, "
+    "reboot or nightly backup is possible"
 )
 _CHANGES: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
     "DBInstanceClass": _new_class,

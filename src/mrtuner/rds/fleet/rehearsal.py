@@ -43,7 +43,7 @@ class Plan:
     def what(self) -> str:
         """The plan in words."""
         if self.action is not None:
-            return f"apply {self.action} at once"
+            return f"apply {self.action} immediately"
         return "reboot with failover" if self.failover else "reboot"
 
     @property
@@ -110,17 +110,17 @@ def _check(client: Any, drawn: Plan) -> None:
     name, status = drawn.instance.identifier, drawn.instance.status
     if drawn.failover and drawn.deployment is not Deployment.MULTI_AZ:
         raise UsageError(
-            f"{name} cannot reboot with failover: it is {drawn.deployment}",
-            "Only a Multi-AZ instance takes ForceFailover; leave out --failover.",
+            f"{name} cannot reboot with failover: its deployment is {drawn.deployment}",
+            "Only a Multi-AZ instance supports ForceFailover; leave out --failover.",
         )
     if drawn.failover and drawn.action:
-        raise UsageError("a failover and a maintenance action at once", "Choose one.")
+        raise UsageError("cannot combine a failover with a maintenance action", "Choose one.")
     if drawn.action and drawn.times > 1:
-        raise UsageError("a maintenance action is applied once", "Leave out --times.")
+        raise UsageError("a maintenance action can be applied only once", "Leave out --times.")
     if drawn.action and drawn.action not in _pending(client, drawn.instance):
         raise UsageError(
             f"no maintenance action {drawn.action} is pending for {name}",
-            f"See: rdstune maintenance {name}.",
+            f"List the pending actions with: rdstune maintenance {name}.",
         )
     if status != AVAILABLE:
         raise MrTunerError(
@@ -151,7 +151,7 @@ def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
     if instance.host is None or (host.lower(), port) == (instance.host.lower(), str(instance.port)):
         return None
     return (
-        f"the connection string names another place than {instance.identifier} has, which is "
+        f"the connection string does not name the endpoint of {instance.identifier}, which is "
         f"{instance.host}:{instance.port}"
     )
 
@@ -173,7 +173,7 @@ def rehearse(
     runs: list[Run] = []
     for number in range(drawn.times):
         if number:
-            tell(f"waiting {allowed.between:.0f} s before the next")
+            tell(f"waiting {allowed.between:.0f} s before the next rehearsal")
             time.sleep(allowed.between)
         runs.append(_run(client, dsn, drawn, schedule or Schedule(), allowed, tell))
         if not runs[-1].settled:

@@ -79,31 +79,26 @@ def verdict(run: Run) -> str:
     seen, longest = run.observation, phases(run).longest
     if not seen.went_away:
         return (
-            "Nothing went away: every probe was answered in time and the server's start time is "
-            "the same, so no outage was measured."
+            "No outage was measured: every probe was answered in time, and the server's start "
+            "time did not change."
         )
     if longest is None:
         return (
-            f"The server restarted, and no probe noticed: it was away for less than the "
+            f"The server restarted, but no probe noticed: it was down for less than the "
             f"{seen.interval:g} s between two probes."
         )
     if longest.most is None:
-        return f"{first_upper(longest.kind.words)}: no answer any more until the probes ended."
-    return (
-        f"Clients were without answers for {_span(longest.least, longest.most)} "
-        f"({longest.kind.words})."
-    )
+        return f"{first_upper(longest.kind.words)}: no more answers until the probes ended."
+    return f"Clients got no answer for {_span(longest.least, longest.most)} ({longest.kind.words})."
 
 
 def why_nothing(run: Run) -> str:
     """Return what to check when there was no outage."""
     if any("abandon" in mark.text.lower() for mark in run.marks):
-        return "RDS abandoned the failover, as it does soon after another: wait, and do it again."
+        return "RDS abandoned the failover because of a recent one: wait, then try again."
     if any(mark.origin == "status" for mark in run.marks):
-        return (
-            "RDS says that it did something, so the connection string may lead to another server."
-        )
-    return "RDS reported nothing either: it may have queued the work, or be late to tell."
+        return "RDS reported activity, so the connection string may lead to another server."
+    return "RDS reported nothing either: it may have queued the work, or be slow to report."
 
 
 def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
@@ -121,33 +116,33 @@ def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[st
     if fresh:
         several = f", the worst of {runs} runs" if runs > 1 else ""
         yield (
-            f"Clients that connect anew were without answers for up to {max(fresh):.1f} s here"
-            f"{several}. Be ready for at least that in production."
+            f"New connections got no answer for up to {max(fresh):.1f} s here{several}. Expect at "
+            "least that in production."
         )
 
 
 def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
     if any(one.kind is Kind.HELD and one.failed for one in measured):
         yield (
-            "Open connections do not survive it. A pool that does not check them hands out dead "
-            "ones afterwards, and an application that does not reconnect needs a restart."
+            "Open connections do not survive. A pool that does not check its connections hands "
+            "out dead ones, and an application that does not reconnect needs a restart."
         )
 
 
 def _from_documents(drawn: Plan) -> Iterator[str]:
     expected = drawn.expected
-    yield f"AWS on this, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
+    yield f"According to AWS, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
     if not drawn.deployment.fails_over:
         other = FAILOVERS[Deployment.MULTI_AZ]
         yield (
-            "If production is a Multi-AZ instance, maintenance there is a failover instead: "
+            "If production is a Multi-AZ instance, maintenance causes a failover instead: "
             f"{other.words} ({other.source})."
         )
     if drawn.action is None:
         yield (
-            "A forced security patch of 2016 took 10 to 15 minutes in all: about 5 of them "
-            "patching with the database up, under a minute down, then a backup. It took longer "
-            "when many instances had their turn at once."
+            "A forced security patch in 2016 took 10 to 15 minutes in all: about 5 minutes of "
+            "patching with the database up, less than a minute of downtime, then a backup. It "
+            "took longer when many instances were patched at once."
         )
 
 
@@ -158,15 +153,15 @@ def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
     doubtful = sum(one.unacknowledged for one in books)
     if lost:
         yield (
-            f"{_writes(lost)} LOST that the server had acknowledged. Look at "
-            "synchronous_commit and fsync before anything else."
+            f"{_writes(lost)} LOST after being acknowledged. Check synchronous_commit and fsync "
+            "first."
         )
     elif books:
         kept = sum(one.acknowledged for one in books)
         yield f"No acknowledged write was lost ({kept} were acknowledged)."
     if doubtful:
         yield (
-            f"{_writes(doubtful)} committed though the client got an error: a blind retry would "
+            f"{_writes(doubtful)} committed although the client got an error: a blind retry would "
             "have written twice."
         )
 
@@ -179,36 +174,38 @@ def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """Yield what cannot be concluded from a rehearsal."""
     if not aws:
         yield (
-            "This was not AWS but a stand-in for it: sequence and behaviour can be learned from "
-            "it, durations cannot."
+            "This was a stand-in for AWS: it shows sequence and behaviour, but not realistic "
+            "durations."
         )
     yield (
-        "Only the probes were at work. With load, recovery takes longer: it replays what was "
-        "written since the last checkpoint, and large transactions prolong a failover."
+        "Only the probes were running. Under load, recovery takes longer: it replays all WAL "
+        "since the last checkpoint, and large transactions prolong a failover."
     )
     yield (
-        "The probes connect anew at once and resolve the name each time. Cached names, pools, "
-        "waits between retries and slow start-up of applications come on top."
+        "The probes reconnect at once and resolve the name each time. Cached names, pools, retry "
+        "delays and slow application start-up add to the outage."
     )
     if drawn.action is None:
         yield (
-            "The server closed its connections, and clients were told. When a machine or a "
-            "network vanishes nobody is told, and a client without time limits may hang for many "
-            "minutes."
+            "The server closed its connections, so clients noticed. If a machine or a network "
+            "vanishes, clients get no signal, and without timeouts they may hang for many minutes."
         )
-        yield "No patch was installed and no engine upgraded; both take their own time."
+        yield "No patch was installed and no engine was upgraded; both take additional time."
     yield from _of_probes([run.observation for run in runs])
 
 
 def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
     interval = max(one.interval for one in observations)
-    yield f"Each kind of probe asked every {interval:g} s: nothing shorter than that is seen."
+    yield f"Each kind of probe ran every {interval:g} s: shorter outages are not visible."
     lag = max(one.lag for one in observations)
     if lag > interval:
-        yield f"This machine was busy and sent probes up to {lag:.1f} s late: figures are blurred."
+        yield (
+            f"This machine was busy and sent probes up to {lag:.1f} s late: the figures are less "
+            "precise."
+        )
     skipped = sum(one.skipped for one in observations)
     if skipped:
-        yield f"{skipped} probes were left out because too many were still without an answer."
+        yield f"{skipped} probes were skipped because too many were still unanswered."
     for one in observations:
         if one.left_behind:
             yield f"The schema {one.left_behind} could not be dropped: drop it yourself."

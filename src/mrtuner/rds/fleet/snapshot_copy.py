@@ -165,7 +165,7 @@ def _without_key(job: Job, sources: tuple[Snapshot, ...], profile: str | None) -
         return error
     if state == "Enabled":
         return None
-    return AwsError(f"the key {job.kms_key} is {state}", "Enable it, or name another one.")
+    return AwsError(f"the key {job.kms_key} is {state}", "Enable it, or use another one.")
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class _Run:
             elif not moving(copy):
                 self._arrived(flight, copy)
             if flight.misses >= _PATIENCE:
-                self._fail(flight.source, AwsError(f"the copy {name} is gone", _SOMEBODY))
+                self._fail(flight.source, AwsError(f"the copy {name} has disappeared", _SOMEBODY))
 
     def _start(self, landed: Mapping[str, Snapshot]) -> None:
         unseen = sum(name not in landed for name in self.flying)
@@ -288,8 +288,8 @@ class _Run:
         self.done[-1] = replace(self.done[-1], error=why.message, hint=why.hint)
 
 
-_SOMEBODY: Final = "Somebody deleted it while it was made; run again."
-_REPEAT: Final = "Look at its events, delete that copy, and run again."
+_SOMEBODY: Final = "Someone deleted it while it was being made; run again."
+_REPEAT: Final = "Check its events, delete that copy, and run again."
 
 
 def _retain(
@@ -302,13 +302,13 @@ def _retain(
     try:
         old = expired(api.snapshots(there, "manual"), job, sources)
     except AwsError as error:
-        return (), (f"old copies were not looked for: {error.message}",)
+        return (), (f"cannot list old copies: {error.message}",)
     for copy in old:
         try:
             if _delete(there, copy.identifier):
                 deleted.append(copy.identifier)
         except AwsError as error:
-            failures.append(f"{copy.identifier} was not deleted: {error.message}")
+            failures.append(f"cannot delete {copy.identifier}: {error.message}")
     return tuple(deleted), tuple(failures)
 
 

@@ -59,11 +59,12 @@ class Job:
         if self.source == self.destination:
             raise BadValue(
                 f"source and destination are both {self.source}",
-                "Name another region with --to-region: a copy beside its source is lost with it.",
+                "Use another region with --to-region: a copy in the same region can be lost "
+                "together with its source.",
             )
         if self.keep is not None and self.keep < 1:
             raise BadValue(
-                f"keep {self.keep} would delete the last good copy", "Keep 1 or more, or all."
+                f"keep = {self.keep} would delete the last good copy", "Keep 1 or more, or all."
             )
         self._check_key()
 
@@ -71,8 +72,8 @@ class Job:
         named = _KEY_ARN.match(self.kms_key or "")
         if named and named["region"] != self.destination:
             raise BadValue(
-                f"the key is one of {named['region']}, the copies go to {self.destination}",
-                f"Name a key of {self.destination}: no key leaves its region.",
+                f"the key is in {named['region']}, but the copies go to {self.destination}",
+                f"Use a key in {self.destination}: a KMS key works only in its own region.",
             )
 
     def wants(self, instance: str) -> bool:

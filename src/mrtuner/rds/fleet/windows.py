@@ -62,8 +62,8 @@ class Window:
             hours, minutes, end_hours, end_minutes = map(int, match.groups())
             return cls._between(hours * 60 + minutes, end_hours * 60 + end_minutes, DAY, text)
         raise BadValue(
-            f"cannot read the window {text!r}",
-            "Write sun:05:00-sun:05:30 for a week, 05:00-05:30 for a day; UTC.",
+            f"invalid window: {text!r}",
+            "Use sun:05:00-sun:05:30 for a weekly window, 05:00-05:30 for a daily one; in UTC.",
         )
 
     @classmethod
@@ -71,7 +71,7 @@ class Window:
         length = (end - start) % period
         if length < SHORTEST:
             raise BadValue(
-                f"the window {text!r} is {length} minutes long", "RDS asks for at least 30 minutes."
+                f"the window {text!r} is {length} minutes long", "RDS requires at least 30 minutes."
             )
         return cls(start, length, period)
 
@@ -146,5 +146,5 @@ def zone_named(name: str | None) -> tzinfo | None:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise BadValue(
-            f"no time zone {name!r} is known here", "Name one such as Europe/Vienna or UTC."
+            f"unknown time zone: {name!r}", "Use a name such as Europe/Vienna or UTC."
         ) from error

@@ -93,7 +93,7 @@ def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
             (list(values),),
         ).fetchall()
     return {
-        name: f"this server knows only {', '.join(words)}"
+        name: f"this server supports only {', '.join(words)}"
         for name, words in rows
         if values[name].lower() not in words
     }
@@ -127,8 +127,8 @@ def _like(
     if not twins:
         raise unknown
     note = (
-        f"class {target.class_name} is unknown to us: advised as for {twins[0].name}, which has "
-        f"the same {machine.memory // GiB} GiB and {machine.vcpus} vCPUs according to EC2"
+        f"class {target.class_name} is not in our catalog: the advice is for {twins[0].name}, "
+        f"which has the same {machine.memory // GiB} GiB and {machine.vcpus} vCPUs according to EC2"
     )
     return twins[0], (note,)
 
@@ -147,7 +147,7 @@ def refuse_overflow(made: Design, plan: Plan) -> str | None:
     before = _size(made, plan.attached_values)
     if after.starts and not before.holds and after.share <= before.share:
         return f"{message}; it did not fit before either"
-    raise Refused(message, f"Change what somebody has set there: {', '.join(theirs)}.")
+    raise Refused(message, f"Change the group's other values: {', '.join(theirs)}.")
 
 
 def refuse_mistakes(plan: Plan, known: InstanceClass, source: str) -> tuple[str, ...]:
@@ -181,13 +181,13 @@ def _size(made: Design, values: Mapping[str, str]) -> Size:
 
 def _overflow(size: Size) -> str:
     if size.outside:
-        return f"the server would not take {', '.join(size.outside)}"
+        return f"the server would reject {', '.join(size.outside)}"
     if not size.starts:
         return (
-            f"with everything that the group sets, shared memory takes {float(size.shared):.0%} of "
+            f"with all values of the group, shared memory takes {float(size.shared):.0%} of "
             f"memory: beyond {float(MOST_SHARED):.0%} RDS does not start the instance"
         )
     return (
-        f"with everything that the group sets, the worst case takes "
+        f"with all values of the group, the worst case takes "
         f"{pretty_bytes(size.budget.total)} of {pretty_bytes(size.budget.ceiling)}"
     )

@@ -127,8 +127,8 @@ def _shared(
         severity=sized_for_larger(larger, down, machines) if larger else Severity.ERROR,
         parameter="shared_buffers" if "shared_buffers" in values else None,
         what=f"shared memory takes {share:.0%} of the memory of {name}",
-        why=f"beyond {float(MOST_SHARED):.0%} RDS does not start the instance, however few its "
-        f"connections (incompatible-parameters): {listed(down, len(machines))}",
+        why=f"beyond {float(MOST_SHARED):.0%} RDS does not start the instance, however few "
+        f"connections it has (incompatible-parameters): {listed(down, len(machines))}",
         remedy=larger or "RDS's own default is a quarter: {DBInstanceClassMemory/32768}.",
     )
 
@@ -190,7 +190,7 @@ def _finding(worst: Size, broken: Sequence[str], machines: Sequence[Machine]) ->
         check="memory-budget",
         severity=sized_for_larger(larger, broken, machines),
         parameter=None,
-        what=f"the worst case does not fit the memory of {where}",
+        what=f"the worst case does not fit into the memory of {where}",
         why=f"{name}: {share:,.0f} % of the memory: {parts}",
         remedy=larger or "Lower work_mem or max_connections; rdstune show gives values that fit.",
     )

@@ -31,12 +31,12 @@ class Sessions:
     @property
     def promise(self) -> str:
         """What stays unchanged, what holds, and what does not, as text."""
-        whose = "RDS's default" if self.kept is None else f"what its group says, {self.kept}"
+        whose = "RDS's default" if self.kept is None else f"the group's value, {self.kept}"
         count = self.reckoned.open
         opened = "all of them" if count >= self.allowed[0] else f"{count:,} of them"
         return (
             f"max_connections keeps {whose}: {self.range} here. The budget holds with {opened} "
-            f"open and {self.reckoned.active} sorting at the same moment, not with more"
+            f"open and {self.reckoned.active} sorting at the same time, but no more"
         )
 
     def buys(self, command: str) -> str:
@@ -47,8 +47,8 @@ class Sessions:
             sizes = pretty_bytes(self.work_mem_then), pretty_bytes(self.work_mem)
             more = ", and work_mem could be up to {} instead of {}".format(*sizes)
         return (
-            f"With {self.reckoned.active} connections at most, all of them may sort, the worst "
-            f"case takes {then} instead of {now}{more}: {command}"
+            f"With at most {self.reckoned.active} connections, all of them may sort; the worst "
+            f"case is then {then} instead of {now}{more}: {command}"
         )
 
     @property

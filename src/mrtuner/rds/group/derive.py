@@ -365,7 +365,9 @@ def _without(question: Question, answer: Solution, settings: Sequence[Setting]) 
     if question.connections is None:
         names.add("max_connections")
     return {
-        name: reasons.get(name, f"{group.name} has it right: {group.parameters[name].default}")
+        name: reasons.get(
+            name, f"the default of {group.name} is right: {group.parameters[name].default}"
+        )
         for name, item in answer.advice.items()
         if item.rule.always and name not in names
     }

@@ -47,7 +47,7 @@ def read_yaml(text: str, source: str) -> tuple[WrittenGroup, ...]:
     return ()
 
 
-_READABLE: Final = "Give one document of JSON or YAML."
+_READABLE: Final = "The file must hold a single JSON or YAML document."
 #: Nesting limit of lists and mappings. A template's parameters are at a depth of 5.
 DEEPEST: Final = 100
 
@@ -84,7 +84,7 @@ def _require_shallow(events: Iterable[Event], source: str) -> None:
             depth -= 1
         if depth > DEEPEST:
             where = f":{event.start_mark.line + 1}" if event.start_mark else ""
-            raise BadValue(f"{source}{where} is nested more than {DEEPEST} deep", _READABLE)
+            raise BadValue(f"{source}{where} is nested more than {DEEPEST} levels deep", _READABLE)
 
 
 def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
@@ -331,7 +331,7 @@ def _text(node: Node | None) -> str | None:
 def _shown(node: Node | None) -> str:
     """Return the source text of a value that is only known when the template runs."""
     if node is None or node.tag == f"{_PLAIN}null":
-        return "without a value"
+        return "no value"
     pairs = _pairs(node)
     if pairs:
         return f"{_text(pairs[0][0])}: …"

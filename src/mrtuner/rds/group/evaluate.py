@@ -163,8 +163,8 @@ def _problems(
     else:
         yield Problem(
             "takes-no-formula",
-            f"{parameter.name} is of type {parameter.vartype} and takes no formula",
-            "RDS evaluates formulas for integer and Boolean parameters only: give the value.",
+            f"{parameter.name} is of type {parameter.vartype} and does not allow formulas",
+            "RDS evaluates formulas only for integer and Boolean parameters: use a plain value.",
         )
 
 
@@ -223,8 +223,8 @@ def _sense(
     if unit == 1 or value > memory.value:
         yield Problem("absurd", text)
     else:
-        hint = f"It counts in units of {parameter.unit}{_in_unit(formula, unit)}."
-        yield Problem("absurd", f"{text}: were bytes meant?", hint)
+        hint = f"Its unit is {parameter.unit}{_in_unit(formula, unit)}."
+        yield Problem("absurd", f"{text}: is the formula in bytes?", hint)
 
 
 def _in_unit(formula: Formula, unit: int) -> str:
@@ -247,8 +247,8 @@ def _factor(formula: Formula) -> Fraction | None:
 def _notes(formula: Formula, machine: Machine) -> Iterator[str]:
     if not formula.documented:
         yield (
-            "AWS documents {V}, {V*I}, {V*I/I} and {V/I}; other shapes are known from its own "
-            "defaults only"
+            "AWS documents {V}, {V*I}, {V*I/I} and {V/I}; other forms appear only in its own "
+            "defaults"
         )
     if "log(" in str(formula):
         yield "log is taken as base 2, rounded to the nearest integer: inferred, not documented"

@@ -49,13 +49,13 @@ def read_text(text: str, *, suffix: str, source: str) -> tuple[WrittenGroup, ...
     reader = _READERS.get(suffix)
     if reader is None:
         raise BadValue(
-            f"cannot tell what {source} is written in", f"Known endings: {', '.join(SUFFIXES)}."
+            f"unknown file format: {source}", f"Known extensions: {', '.join(SUFFIXES)}."
         )
     groups = reader(text, source)
     if not groups:
         raise BadValue(
             f"no parameter group in {source}",
-            "It may hold AWS::RDS::DBParameterGroup, aws_db_parameter_group or the output of "
+            "Supported are AWS::RDS::DBParameterGroup, aws_db_parameter_group and the output of "
             "aws rds describe-db-parameters.",
         )
     return groups
@@ -81,7 +81,7 @@ def _live_entry(row: GroupParameter) -> Entry:
     return Entry(
         name=row.name,
         value=row.value,
-        unknown="" if row.value is not None else "without a value",
+        unknown="" if row.value is not None else "no value",
         method=row.apply_method,
         apply_type=row.apply_type,
         allowed=row.allowed,

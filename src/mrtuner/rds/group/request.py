@@ -37,7 +37,7 @@ from mrtuner.units import Bytes, GiB
 
 #: Aurora's storage changes the meaning of these. Source: Aurora User Guide, storage and parameters.
 _AURORA: Final = {
-    "shared_buffers": "Aurora sizes it itself: there is no kernel cache to leave memory to",
+    "shared_buffers": "Aurora sizes it itself: there is no kernel cache to leave memory for",
     "effective_cache_size": "Aurora sets it to its shared buffers: there is no other cache",
     "backend_flush_after": "Aurora's backends write no data pages",
 }
@@ -51,7 +51,7 @@ _WITHOUT_HUGE_PAGES: Final = {
     True: ("t3.medium", "t3.large", "t4g.medium", "t4g.large"),
 }
 #: The family's own formula, based on memory, comes closer to the rule than any of our shapes.
-_LEFT_TO_RDS: Final = {"autovacuum_max_workers": "RDS grows it with memory itself"}
+_LEFT_TO_RDS: Final = {"autovacuum_max_workers": "RDS already scales it with memory"}
 
 
 #: Large enough to limit nothing: the group's formulas limit WAL to a share of AllocatedStorage.

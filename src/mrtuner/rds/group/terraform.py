@@ -83,9 +83,7 @@ def read(text: str, source: str) -> tuple[WrittenGroup, ...]:
     try:
         return tuple(_read(text, source))
     except RecursionError:
-        raise BadValue(
-            f"{source} is nested too deeply", "Split what is nested into locals."
-        ) from None
+        raise BadValue(f"{source} is nested too deeply", "Move nested parts into locals.") from None
 
 
 def _read(text: str, source: str) -> Iterator[WrittenGroup]:
@@ -109,7 +107,7 @@ def _resource(block: Block, label: str, source: str, *, cluster: bool) -> Writte
             found = _dynamic(one)
             entries += found or ()
             if found is None:
-                unread.append(f"dynamic parameter blocks in line {one.line}")
+                unread.append(f"dynamic parameter blocks on line {one.line}")
     return WrittenGroup(
         entries=tuple(entries),
         source=source,
@@ -169,7 +167,7 @@ def _module(block: Block, label: str, source: str, rows: list[str]) -> WrittenGr
         name=block.text("parameter_group_name") or label,
         family=block.text("family"),
         line=block.line,
-        unread=() if items or found == [] else (f"parameters in line {line}",),
+        unread=() if items or found == [] else (f"parameters on line {line}",),
         users=(_user(block, f"module.{label}"),),
     )
 
@@ -196,12 +194,12 @@ def _alternatives(value: Value) -> tuple[str, ...]:
 def _expression(value: Value) -> str:
     match value:
         case None:
-            return "without a value"
+            return "no value"
         case Unknown(text):
             return text
         case Either(options):
             return " or ".join(str(written(option)) for option in options)
-    return "not a text"
+    return "not a string"
 
 
 # Users of a group.
@@ -316,7 +314,9 @@ def _tree(text: str, source: str = "") -> Node:
     except LarkError as error:
         where = getattr(error, "line", None)
         at = f"{source}:{where}" if isinstance(where, int) and where > 0 else source
-        raise BadValue(f"cannot read {at} as Terraform", "terraform validate says more.") from None
+        raise BadValue(
+            f"cannot read {at} as Terraform", "Run terraform validate for details."
+        ) from None
     return body
 
 

@@ -106,7 +106,7 @@ class Front:
             raise
         except Exception as error:
             _LOG.exception("an RDS call")
-            ours = Fault("InternalFailure", f"a mistake of the lab: {error!r}", 500)
+            ours = Fault("InternalFailure", f"error in the lab: {error!r}", 500)
             return Reply(500, self._rds.refusal(ours, request), request)
 
     def _operate(self, caller: Signed, body: bytes, request: str) -> bytes:
@@ -114,7 +114,7 @@ class Front:
         self._admit(caller, action)
         params = self._rds.parameters(action, body)
         if action not in OPERATIONS:
-            raise Fault("InvalidAction", f"the lab has no {action}")
+            raise Fault("InvalidAction", f"the lab does not support {action}")
         with self.world.lock:
             self.world.clock.run_due()
             result = OPERATIONS[action](self.world.region(caller.region), params)
@@ -164,7 +164,7 @@ def serve(front: Front, port: int) -> BaseWSGIServer:
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port}: {os.strerror(error.errno or 0)}",
-            "Name another port, or none.",
+            "Use another port, or none.",
         ) from None
     with listener:
         number = listener.getsockname()[1]

@@ -48,7 +48,7 @@ class Lab:
         programs: Mapping[int, Path] | None = None,
     ) -> None:
         if speed <= 0:
-            raise UsageError(f"a lab's clock cannot run {speed} times as fast", "Give 1 or more.")
+            raise UsageError(f"the speed of the lab's clock cannot be {speed}", "Use 1 or more.")
         self.region = region
         self._port = port
         self._calls = Calls()
@@ -97,7 +97,7 @@ class Lab:
     def endpoint_url(self) -> str:
         """The URL on which it listens."""
         if self._server is None:
-            raise UsageError("the lab does not run", "Use it in a with block, or call start().")
+            raise UsageError("the lab is not running", "Use it in a with block, or call start().")
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
@@ -151,7 +151,7 @@ class Lab:
         limit = time.monotonic() + _SERVERS_SECONDS
         while self._world.starting:
             if time.monotonic() > limit:
-                raise MrTunerError("a server of the lab does not start", "Look at its events.")
+                raise MrTunerError("a server in the lab does not start", "Check its events.")
             time.sleep(0.01)
 
     def throttle(self, per_second: float | None) -> None:

@@ -109,7 +109,7 @@ def _server_at_hand(region: Region, instance: Instance) -> None:
     try:
         region.world.servers.offers(instance.major)
     except MrTunerError as error:
-        raise invalid_combination(f"the lab has {error.message}") from None
+        raise invalid_combination(f"in the lab: {error.message}") from None
     if not instance.password:
         raise invalid_combination("the lab's servers need a MasterUserPassword")
 

@@ -57,7 +57,7 @@ def plant(lab: Lab, steps: Sequence[Step]) -> None:
         except (MrTunerError, ValueError, TypeError) as error:
             raise MrTunerError(
                 f"step {number} of the seed, {step['action']}, failed: {error}",
-                "Correct the step; names and rules are those of the RDS API.",
+                "Correct the step; names and rules follow the RDS API.",
             ) from None
     _wait(lab)
 

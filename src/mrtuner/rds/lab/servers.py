@@ -221,7 +221,7 @@ def _find(major: int, named: Path | None) -> Binaries:
             return found
     raise MissingPart(
         f"no PostgreSQL {major} server on this machine",
-        "Ask for a major version that is here, or name an installation's bin directory.",
+        "Use an installed major version, or give the bin directory of an installation.",
     )
 
 

@@ -38,7 +38,7 @@ class Arranged:
 
     def lacking(self, name: str) -> None:
         """Use the default instead of a word that this build does not support."""
-        self.aside[name] = f"not {self.settings.pop(name)} here: this build lacks it"
+        self.aside[name] = f"not {self.settings.pop(name)} here: this build does not support it"
 
     def text(self) -> str:
         """Return the settings as a configuration file."""
@@ -56,7 +56,7 @@ def arranged(values: Mapping[str, str], major: int, libraries: Iterable[str]) ->
     result = Arranged({})
     for name, value in values.items():
         if name in _OURS:
-            result.aside[name] = "the lab's own"
+            result.aside[name] = "set by the lab"
         elif "." not in name and name not in known:
             result.aside[name] = f"PostgreSQL {major} has no such parameter"
         else:
@@ -97,4 +97,4 @@ def _huge_pages(result: Arranged) -> None:
 def _no_fsync(result: Arranged) -> None:
     """Turn fsync off. RDS fixes it; here it would only make outages depend on the disk's speed."""
     result.settings["fsync"] = "off"
-    result.aside["fsync"] = "off here: nothing of a lab outlives it"
+    result.aside["fsync"] = "off here: no data outlives the lab"

@@ -58,7 +58,7 @@ def lint(
     if other is not None:
         return (_of(group, other),)
     if name is None and not _is_of_postgresql(group):
-        return (_of(group, _unchecked(_ANY_ENGINE, "Name the family with --family.")),)
+        return (_of(group, _unchecked(_ANY_ENGINE, "Specify the family with --family.")),)
     known, about_family = _family(name)
     engine = known.engine if known else _engine(name) or POSTGRES
     if classes is None and smallest is None:
@@ -75,7 +75,7 @@ def lint(
 #: variables.
 _OF_OTHERS_TOO: Final = frozenset({"max_connections", "port", "lc_messages"})
 _ANY_ENGINE: Final = (
-    "neither the family nor the engine is said, and nothing in the group is PostgreSQL's alone: "
+    "no family or engine is given, and no parameter in the group is specific to PostgreSQL: "
     "not checked"
 )
 
@@ -159,9 +159,9 @@ def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
             check="family-mismatch",
             severity=Severity.ERROR,
             parameter=None,
-            what=f"of family {name}, yet {user.name} is given it and runs {needs}",
-            why="RDS refuses a group of another family than the instance's",
-            remedy=f"Make it one of family {needs}." if user.family else "",
+            what=f"the family is {name}, but {user.name} uses this group and runs {needs}",
+            why="RDS rejects a group whose family is not the instance's",
+            remedy=f"Change the family to {needs}." if user.family else "",
             line=user.line,
         )
 
@@ -182,19 +182,19 @@ def _other_engine(name: str) -> Finding | None:
         check="other-engine",
         severity=Severity.INFO,
         parameter=None,
-        what=f"{name} is no family of PostgreSQL: not checked",
+        what=f"{name} is not a PostgreSQL family: not checked",
     )
 
 
 def _family(name: str | None) -> tuple[Family | None, list[Finding]]:
     """Return the family, or why names and bounds are not checked."""
     if name is None:
-        why = "the family is not said: judged by what every family that is known agrees on"
-        return None, [_unchecked(why, "Name it with --family.")]
+        why = "no family is given: only what is the same in all known families is checked"
+        return None, [_unchecked(why, "Specify it with --family.")]
     try:
         return known_family(name), []
     except BadValue as error:
-        why = f"{error.message}, so names, kinds and RDS's own bounds are not checked"
+        why = f"{error.message}, so names, types and RDS's own bounds are not checked"
         return None, [_unchecked(why, error.hint or "")]
 
 
@@ -214,7 +214,7 @@ def _of_group(group: WrittenGroup) -> Iterator[Finding]:
             check="not-known",
             severity=Severity.INFO,
             parameter=None,
-            what=f"not known before the program runs: {what}",
+            what=f"known only at deployment: {what}",
         )
     times = Counter(entry.name.lower() for entry in group.entries)
     seen: set[str] = set()
@@ -230,7 +230,7 @@ def _duplicate(entry: Entry) -> Finding:
         severity=Severity.ERROR,
         parameter=entry.name,
         what="set twice in this group",
-        why="which one wins is nobody's promise",
+        why="which value takes effect is undefined",
         remedy="Keep one.",
         line=entry.line,
     )
@@ -282,7 +282,7 @@ def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParame
         "modifiable": entry.modifiable,
     }
     said = {field: value for field, value in said.items() if value is not None}
-    return replace(known, **said, evidence="AWS's own answer") if said else known
+    return replace(known, **said, evidence="reported by AWS") if said else known
 
 
 def _machines(

@@ -82,7 +82,7 @@ class Subject:
         formula = parse(self.text)
         for machine in self.machines:
             if any(abs(value) >= _LARGEST for value in machine.values(formula)):
-                raise BadValue(f"a number beyond 64 bits on {machine.instance_class.name}")
+                raise BadValue(f"the result exceeds 64 bits on {machine.instance_class.name}")
         return formula
 
     def unreadable(self) -> BadValue | None:
@@ -154,7 +154,7 @@ class Subject:
         except BadValue as error:
             return error
         except ValueError:
-            counted = f"It is counted in {self.pages}." if self.unit else None
+            counted = f"It is measured in {self.pages}." if self.unit else None
             return BadValue(f"{value!r} is not a number", counted)
         return None
 
@@ -178,7 +178,7 @@ def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | No
     larger = [each for each in others if each.instance_class.memory > most]
     if not larger or len(others) - len(larger) > len(refused):
         return None
-    return f"Where only larger classes are used, say --smallest {larger[0].instance_class.name}."
+    return f"If you use only larger classes, add --smallest {larger[0].instance_class.name}."
 
 
 def sized_for_larger(

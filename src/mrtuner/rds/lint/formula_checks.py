@@ -27,7 +27,7 @@ def check_formula(subject: Subject) -> Iterator[Finding]:
     if len(subject.text) > _LONGEST:
         yield subject.finding(
             "not-a-formula", Severity.ERROR, f"a formula of {len(subject.text):,} characters",
-            why="that nobody wrote by hand; it is not read",
+            why="too long to be meant; it is not checked",
         )  # fmt: skip
         return
     formula = subject.formula
@@ -67,23 +67,23 @@ def _takes_none(subject: Subject) -> Iterator[Finding]:
     if subject.takes_no_formula:
         kind = subject.known.data_type if subject.known else "text"
         yield subject.finding(
-            "takes-no-formula", Severity.ERROR, f"of type {kind}, which takes no formula",
-            why="formulas are for integer and Boolean parameters (RDS User Guide)",
-            remedy="Give the value itself.",
+            "takes-no-formula", Severity.ERROR, f"type {kind} does not allow formulas",
+            why="formulas are only for integer and Boolean parameters (RDS User Guide)",
+            remedy="Write a plain value.",
         )  # fmt: skip
 
 
 def _shape(subject: Subject, formula: Formula) -> Iterator[Finding]:
     if suggestions.nested(formula):
         yield subject.finding(
-            "nested-functions", Severity.WARNING, f"a function inside a function: {formula}",
-            why="nowhere documented, and in none of AWS's own defaults",
-            remedy="Keep one function around integers and braces.",
+            "nested-functions", Severity.WARNING, f"nested functions: {formula}",
+            why="not documented, and not used in AWS's own defaults",
+            remedy="Use a single function of integers and braces.",
         )  # fmt: skip
     elif not formula.documented and not suggestions.truncating(formula):
         yield subject.finding(
-            "undocumented-shape", Severity.INFO, f"not a documented shape: {formula}",
-            why="AWS documents {V}, {V*I}, {V*I/I} and {V/I}; others are only seen in its defaults",
+            "undocumented-shape", Severity.INFO, f"not a documented form: {formula}",
+            why="AWS documents {V}, {V*I}, {V*I/I} and {V/I}; others appear only in its defaults",
         )  # fmt: skip
 
 
@@ -99,9 +99,9 @@ def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
     yield subject.finding(
         "truncates-first",
         Severity.WARNING if loss >= _LOSS and not default else Severity.INFO,
-        f"divides before it multiplies: {_percent(loss)} less{where}",
+        f"divides before it multiplies, losing {_percent(loss)}{where}",
         why="each quotient is truncated, from left to right"
-        + ("; AWS's own default is written so" if default else ""),
+        + ("; AWS's own default does the same" if default else ""),
         remedy=subject.write(str(exact)),
     )
 
@@ -149,7 +149,7 @@ def _too_much(
     return subject.finding(
         "wrong-unit", Severity.ERROR,
         f"{formula} asks for {_times(asked)} times the memory{where}",
-        why=f"{subject.entry.name} counts in {subject.pages}"
+        why=f"{subject.entry.name} is measured in {subject.pages}"
         + (f", not in {counted}" if counted else ""),
         remedy=subject.write(str(better) if better else None),
     )  # fmt: skip
@@ -159,8 +159,9 @@ def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
     times = Fraction(MiB, subject.unit or 1)
     better = suggestions.divided(formula, 1 / times, MEMORY) if share * times <= 1 else None
     return subject.finding(
-        "wrong-unit", Severity.WARNING, f"{formula} gives {_percent(share)} of the memory",
-        why=f"{subject.entry.name} counts in {subject.pages}" + (", not in MB" if better else ""),
+        "wrong-unit", Severity.WARNING, f"{formula} gives only {_percent(share)} of the memory",
+        why=f"{subject.entry.name} is measured in {subject.pages}"
+        + (", not in MB" if better else ""),
         remedy=subject.write(str(better) if better else None),
     )  # fmt: skip
 
@@ -223,7 +224,7 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
                 "truncates-to-zero", Severity.WARNING,
                 f"{part} gives 0 on {subject.listed(zero)}", why="the quotient is truncated",
                 remedy="Multiply before dividing, or set a floor with GREATEST."
-                if whole else f"Leave {part} out, or divide by less.",
+                if whole else f"Remove {part}, or use a smaller divisor.",
             )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.rds.lint.formula_checks import check_formula
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
 
-_REFUSED_WHOLE: Final = "RDS refuses the whole call and does not name the parameter"
+_REFUSED_WHOLE: Final = "RDS rejects the whole call without naming the parameter"
 _SUFFIXED: Final = re.compile(r"[0-9]+(\.[0-9]+)?\s*(B|[kKMGT](i?[bB])?|us|ms|s|min|h|d)")
 _SHARE: Final = re.compile(r"([0-9]+)\s*%")
 
@@ -33,7 +33,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if subject.entry.value is None:
         yield subject.finding(
             "not-known", Severity.INFO,
-            f"the value is not known before the program runs: {subject.entry.unknown}",
+            f"the value is known only at deployment: {subject.entry.unknown}",
         )  # fmt: skip
     elif is_formula(subject.text):
         yield from check_formula(subject)
@@ -48,17 +48,17 @@ def _name(subject: Subject) -> Iterator[Finding]:
     known, family = subject.known, subject.family
     if subject.nowhere:
         yield subject.finding(
-            "unknown-parameter", Severity.WARNING, "not a parameter of any family that is known",
+            "unknown-parameter", Severity.WARNING, "not a parameter of any known family",
             remedy=_close(subject.entry.name.lower()),
         )  # fmt: skip
     elif known is None:
         if family is not None:
             yield _unlisted(subject, family)
     elif not known.modifiable:
-        where = family.name if family else "any family that is known"
+        where = family.name if family else "any known family"
         yield subject.finding(
             "not-modifiable", sure(not known.inferred), f"cannot be set in {where}",
-            why=f"evidence: {known.evidence}", remedy="Leave it out.",
+            why=f"evidence: {known.evidence}", remedy="Remove it.",
         )  # fmt: skip
     elif known.level == "cluster" and not subject.cluster:
         yield subject.finding(
@@ -85,7 +85,7 @@ def _unlisted(subject: Subject, family: Family) -> Finding:
     ours = subject.parameter is None and "." not in subject.entry.name
     return subject.finding(
         "unknown-parameter", sure(ours), f"not a parameter of {family.name}",
-        why="as far as is known: AWS publishes no list" if not ours else "", remedy=hint,
+        why="as far as we know: AWS publishes no list" if not ours else "", remedy=hint,
     )  # fmt: skip
 
 
@@ -96,13 +96,13 @@ def _method(subject: Subject) -> Iterator[Finding]:
         return
     if known.apply_type == "static" and method == "immediate":
         yield subject.finding(
-            "static-immediate", Severity.ERROR, "static, yet to be applied immediately",
-            why=_REFUSED_WHOLE, remedy="Apply it with pending-reboot.",
+            "static-immediate", Severity.ERROR, "static, but to be applied immediately",
+            why=_REFUSED_WHOLE, remedy="Use the apply method pending-reboot.",
         )  # fmt: skip
     elif known.apply_type == "dynamic" and method == "pending-reboot":
         yield subject.finding(
-            "waits-needlessly", Severity.INFO, "dynamic, yet it waits for a reboot",
-            remedy="Apply it immediately unless it is meant to wait.",
+            "waits-needlessly", Severity.INFO, "dynamic, but set to wait for a reboot",
+            remedy="Use the apply method immediate, unless it is meant to wait.",
         )  # fmt: skip
 
 
@@ -170,6 +170,6 @@ def _more_than_memory(subject: Subject) -> Iterator[Finding]:
         "wrong-unit" if every else "more-than-memory",
         Severity.ERROR if every else Severity.WARNING if most else Severity.INFO,
         f"{number} is {pretty_bytes(size)}, more than the memory of {subject.listed(over)}",
-        why=f"{subject.entry.name} counts in {subject.pages}",
+        why=f"{subject.entry.name} is measured in {subject.pages}",
         remedy=f"For {pretty_bytes(number)} write {number // subject.memory_unit}." if most else "",
     )

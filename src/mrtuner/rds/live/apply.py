@@ -127,7 +127,7 @@ def _refuse_shared(plan: Plan, shared: bool) -> None:
     if plan.shared and not shared and not plan.nothing:
         raise Refused(
             f"group {plan.group} is also used by {', '.join(plan.shared)}",
-            "Say --shared to change them all, or --group NAME for a group of its own.",
+            "Use --shared to change them all, or --group NAME for a separate group.",
         )
 
 
@@ -137,7 +137,7 @@ def refuse_busy(target: Target) -> None:
         raise Refused(
             f"{', '.join(target.incompatible)} does not start with its parameters"
             " (incompatible-parameters)",
-            "rdstune diff names what keeps it from starting, rdstune apply repairs its group.",
+            "rdstune diff shows what keeps it from starting; rdstune apply repairs its group.",
         )
     if not target.changeable:
         raise Refused(
@@ -152,7 +152,7 @@ def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
     if changed:
         raise Refused(
             f"changed since the plan was made: {', '.join(changed)}",
-            "Run again to plan with what is there now.",
+            "Run again to make a new plan.",
         )
 
 
@@ -174,7 +174,7 @@ def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
             return
         raise
     if plan.creates:
-        yield f"group {plan.group} exists"
+        yield f"group {plan.group} has been created"
         return
     yield from differing(plan.user_values, now)
     if new := set(users(client, plan.group, scope)) - {plan.target.identifier, *plan.shared}:

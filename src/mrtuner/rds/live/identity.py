@@ -78,7 +78,7 @@ def require_named(dsn: str) -> None:
     """Raise UsageError for an empty connection string, such as from an unset variable."""
     if not dsn.strip():
         raise UsageError(
-            "the connection string is empty", "Name the instance's endpoint, or leave --dsn out."
+            "the connection string is empty", "Give the instance's endpoint, or leave out --dsn."
         )
 
 
@@ -164,8 +164,8 @@ def _plain(address: str) -> str:
 def _elsewhere(seen: Session, target: Target) -> str:
     where = f"{seen.host}:{seen.port}" if seen.address else f"a socket in {seen.host}"
     return (
-        f"the connection string leads to {where}, which is not proved to be {target}"
-        f" ({', '.join(_written(endpoints(target))) or 'it has no endpoint yet'})"
+        f"the connection string leads to {where}, which cannot be verified to be {target}"
+        f" ({', '.join(_written(endpoints(target))) or 'no endpoint yet'})"
     )
 
 
@@ -177,8 +177,8 @@ def _written(found: Iterable[Endpoint]) -> Iterator[str]:
 def _hint(target: Target) -> str:
     found = endpoints(target)
     if not found:
-        return "Wait until it is available, or leave --dsn out."
+        return "Wait until it is available, or leave out --dsn."
     return (
-        f"Write host={found[0].host} port={found[0].port}. Through a tunnel: host={found[0].host} "
+        f"Use host={found[0].host} port={found[0].port}. Through a tunnel: host={found[0].host} "
         "hostaddr=127.0.0.1 port=… sslmode=verify-full, with RDS's certificates as sslrootcert."
     )

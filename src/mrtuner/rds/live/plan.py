@@ -128,7 +128,7 @@ def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
     seen: set[str] = set()
     for one in wanted:
         if one.name in seen:
-            raise BadValue(f"{one.name} is wanted twice", "Leave one of them out.")
+            raise BadValue(f"{one.name} is given twice", "Remove one of them.")
         seen.add(one.name)
 
 
@@ -136,7 +136,7 @@ def _why_left_alone(row: GroupParameter | None) -> str:
     if row is None:
         return "the family has no such parameter"
     if not row.modifiable:
-        return "RDS does not let it be changed"
+        return "RDS does not allow changing it"
     return ""
 
 
@@ -211,13 +211,13 @@ def group_name(name: str) -> str:
     name = name.lower()
     if name.startswith("default."):
         raise Refused(
-            f"{name} is a default group, which AWS lets nobody change",
-            "Name another one with --group; it is made if it does not exist.",
+            f"{name} is a default group, which cannot be changed",
+            "Choose another one with --group; it is created if it does not exist.",
         )
     if not _GROUP_NAME.fullmatch(name) or len(name) > 255:
         raise BadValue(
-            f"{name!r} is no name of a parameter group",
-            "Use letters, digits and single hyphens, a letter first and no hyphen last.",
+            f"{name!r} is not a valid parameter group name",
+            "Use letters, digits and single hyphens, with a letter first and no hyphen last.",
         )
     return name
 
@@ -242,8 +242,8 @@ def make(client: Any, target: Target, wanted: Sequence[Wanted], group: str | Non
         return _plan_new(client, target, name, wanted)
     if found.family != target.family:
         raise BadValue(
-            f"group {name} is of family {found.family}, {target} needs {target.family}",
-            "Name another group with --group; it is made if it does not exist.",
+            f"group {name} is of family {found.family}, but {target} needs {target.family}",
+            "Choose another group with --group; it is created if it does not exist.",
         )
     return _plan_existing(client, target, found, wanted)
 
@@ -341,7 +341,7 @@ def _lost(
     lost = sorted(had.keys() - values.keys())
     if not lost:
         return ()
-    return (f"{target.group} sets what {group} does not: {', '.join(lost)}",)
+    return (f"{group} lacks values that {target.group} sets: {', '.join(lost)}",)
 
 
 def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:
@@ -353,7 +353,7 @@ def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, 
         return ()
     groups = {use.name for one in target.members for use in one.groups}
     return tuple(
-        f"the instance group {group} sets {', '.join(both)} itself, and wins"
+        f"the instance group {group} overrides {', '.join(both)}"
         for group in sorted(groups)
         if not group.startswith("default.")
         and (both := sorted(set(names) & user_values(rds.parameters(client, group)).keys()))

@@ -93,7 +93,11 @@ def repairs(
     """Return defaults for what would still keep the instance from starting with the settings."""
     after = {**values, **{one.name: one.value for one in wanted}}
     return tuple(
-        Repair(name, _default(name, group), "its default: it keeps the instance from starting")
+        Repair(
+            name,
+            _default(name, group),
+            "reset to its default: its value keeps the instance from starting",
+        )
         for name in culprits(after, group, each)
     )
 
@@ -102,9 +106,9 @@ def refuse_other_group(target: Target, group: str) -> None:
     """Refuse another group: RDS attaches none to an instance in incompatible-parameters."""
     if target.incompatible and group != target.group:
         raise Refused(
-            f"{', '.join(target.incompatible)} is in incompatible-parameters, where RDS attaches no"
-            " other group",
-            f"Repair the attached one first: rdstune apply {target.identifier}.",
+            f"{', '.join(target.incompatible)} is in incompatible-parameters, so RDS cannot attach"
+            " another group",
+            f"Repair the attached group first: rdstune apply {target.identifier}.",
         )
 
 

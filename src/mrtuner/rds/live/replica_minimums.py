@@ -57,15 +57,15 @@ def _refuse_primary(
             raise Refused(
                 f"replica {replica.identifier} uses the same group and must be rebooted first:"
                 f" {', '.join(step.name for step in raised)} would be higher on the primary",
-                f"Apply with --reboot never, then rdstune apply {replica.identifier} --reboot now,"
-                " then this again.",
+                f"Apply with --reboot never, run rdstune apply {replica.identifier} --reboot now,"
+                " then repeat this command.",
             )
         return
     here, there = _machine(plan.target.writer), _machine(replica)
     pairs = _pairs(raised, here, _values(client, replica), there)
     _refuse(
         replica.identifier,
-        [f"{name} {theirs} of {ours}" for name, ours, theirs in pairs if theirs < ours],
+        [f"{name} {theirs} instead of {ours}" for name, ours, theirs in pairs if theirs < ours],
         f"Raise it there first: rdstune apply {replica.identifier}.",
     )
 
@@ -82,8 +82,8 @@ def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instanc
     pairs = _pairs(lowered, here, _values(client, primary), there)
     _refuse(
         plan.target.identifier,
-        [f"{name} {ours} of {theirs}" for name, ours, theirs in pairs if ours < theirs],
-        f"Lower the primary first: rdstune apply {primary.identifier}.",
+        [f"{name} {ours} instead of {theirs}" for name, ours, theirs in pairs if ours < theirs],
+        f"Lower it on the primary first: rdstune apply {primary.identifier}.",
     )
 
 
@@ -99,9 +99,7 @@ def _pairs(
 
 def _refuse(replica: str, gaps: list[str], hint: str) -> None:
     if gaps:
-        raise Refused(
-            f"replica {replica} would have less than its primary: {', '.join(gaps)}", hint
-        )
+        raise Refused(f"replica {replica} would be below its primary: {', '.join(gaps)}", hint)
 
 
 def _values(client: Any, instance: Instance) -> dict[str, str]:

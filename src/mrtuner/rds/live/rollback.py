@@ -27,7 +27,7 @@ def failed(transaction: GroupTransaction, why: str, error: MrTunerError) -> Appl
     It says `why` the rollback was attempted, why it failed, what the group contains and what is
     attached now; its hint has the command that continues the rollback.
     """
-    reasons = [why, f"the old values could not be put back: {error.message}"]
+    reasons = [why, f"the old values could not be restored: {error.message}"]
     message = "; ".join([*filter(None, reasons), *_now(transaction)])
     return ApplyError(message, _hint(transaction, error))
 
@@ -38,14 +38,14 @@ def _now(transaction: GroupTransaction) -> Iterator[str]:
     try:
         target = read_target(transaction.client, group.identifier)
     except MrTunerError as error:
-        yield f"what is in force now cannot be read: {error.message}"
+        yield f"the current state cannot be read: {error.message}"
         return
     yield f"now {', '.join(_members(target))}"
     try:
         rows = rds.parameters(transaction.client, group.name, transaction.scope, source="user")
     except AwsError as error:
-        gone = f"there is no group {group.name}"
-        unread = f"what group {group.name} holds cannot be read: {error.message}"
+        gone = f"group {group.name} does not exist"
+        unread = f"the values of group {group.name} cannot be read: {error.message}"
         yield gone if error.not_found else unread
         return
     yield from _held(transaction, user_values(rows), attached=target.group == group.name)
@@ -65,7 +65,7 @@ def _held(
     ours = [one for one in entries if now.get(one.name) == one.after != one.before]
     back = [one for one in entries if now.get(one.name) == one.before != one.after]
     if ours:
-        waits = ", not attached" if not attached else ""
+        waits = ", not attached," if not attached else ""
         yield f"group {name}{waits} holds the new value of {_named(ours)}"
     if back:
         yield f"and the old value of {_named(back)}" if ours else f"group {name} is as before"
@@ -82,5 +82,5 @@ def _hint(transaction: GroupTransaction, error: MrTunerError) -> str:
     words = ["rdstune", "undo", group.identifier, "--region", group.region]
     if directory != journal_directory():
         words += ["--journal", str(directory)]
-    first = f"{error.hint} Then put" if error.hint else "Put"
-    return f"{first} the old values back with: {shlex.join(words)}"
+    first = f"{error.hint} Then restore" if error.hint else "Restore"
+    return f"{first} the old values with: {shlex.join(words)}"

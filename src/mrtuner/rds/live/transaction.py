@@ -48,7 +48,7 @@ class GroupTransaction(Transaction):
     def group(self) -> GroupChange:
         """The group side of the change."""
         if self.change.group is None:
-            raise ApplyError("the journal's change is not one of a parameter group")
+            raise ApplyError("the change in the journal is not a parameter group change")
         return self.change.group
 
     @property
@@ -73,7 +73,7 @@ class GroupTransaction(Transaction):
         if self.group.attached_before != self.group.attached_after:
             with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
                 self._attach(self.group.attached_after)
-        with self._step(State.RELOADING, "wait until RDS has taken it"):
+        with self._step(State.RELOADING, "wait until RDS has applied it"):
             self._settle(self.group.attached_after, revived=bool(broken.incompatible))
         self.complete()
 
@@ -125,7 +125,7 @@ class GroupTransaction(Transaction):
     def as_before(self, waiting: Sequence[str]) -> str:
         """Say that the group is restored, and also what is in force, except for what waits."""
         if waiting:
-            return f"the group is as it was before, and {', '.join(waiting)} will be after a reboot"
+            return f"the group is as it was before; a reboot restores {', '.join(waiting)}"
         return "the group is as it was before"
 
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
@@ -227,8 +227,8 @@ class GroupTransaction(Transaction):
         wrong = self._differing(direction, now or {})
         if now is None or wrong:
             raise ApplyError(
-                f"group {self.group.name} does not hold what was written: {', '.join(wrong)}",
-                "Somebody else may be changing it; run again when they are done.",
+                f"group {self.group.name} lacks values that were written: {', '.join(wrong)}",
+                "Someone else may be changing it; run again when they have finished.",
             )
 
     def _differing(self, direction: Direction, now: Mapping[str, str]) -> list[str]:
@@ -287,7 +287,7 @@ class GroupTransaction(Transaction):
         if target.group != self.group.attached_after:
             raise ApplyError(
                 f"{target} uses group {target.group}, not {self.group.attached_after}",
-                "Somebody else may have attached another; run again.",
+                "Someone else may have attached another group; run again.",
             )
         if not self.group.removes:
             self._check_values("after")

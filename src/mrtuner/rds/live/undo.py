@@ -67,8 +67,8 @@ def last(journal: Journal, target: Target) -> Change:
     done = journal.last(target.arn)
     if done is None:
         raise UsageError(
-            f"there is nothing to undo: the journal knows no change of {target}",
-            "If it was made with another journal, name that with --journal.",
+            f"nothing to undo: the journal has no change of {target}",
+            "If another journal was used, give it with --journal.",
         )
     return done
 
@@ -111,8 +111,8 @@ def _values(client: Any, group: GroupChange, target: Target) -> dict[str, str]:
     except AwsError as error:
         if error.not_found:
             raise Refused(
-                f"group {group.name} is no longer there",
-                f"Attach {group.attached_before} to {target} by hand.",
+                f"group {group.name} no longer exists",
+                f"Attach {group.attached_before} to {target} yourself.",
             ) from None
         raise
 
@@ -120,7 +120,7 @@ def _values(client: Any, group: GroupChange, target: Target) -> dict[str, str]:
 def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
     group = _group(done)
     changed = [
-        f"{one.name} (now {now.get(one.name, 'not set')}, by us {one.after or 'not set'})"
+        f"{one.name} (now {now.get(one.name, 'not set')}, applied {one.after or 'not set'})"
         for one in done.entries
         if now.get(one.name) != one.after
     ]
@@ -128,8 +128,8 @@ def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
         changed.append(f"{target} uses group {target.group}")
     if changed:
         raise Refused(
-            f"somebody has changed it since: {', '.join(changed)}",
-            "Put that back first, or overwrite it with --force.",
+            f"changed by someone else since: {', '.join(changed)}",
+            "Revert that first, or overwrite it with --force.",
         )
 
 

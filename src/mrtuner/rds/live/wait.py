@@ -69,7 +69,7 @@ def wait(
         if pace.clock() - begun > pace.patience:
             raise ApplyError(
                 f"still waiting after {pace.patience:.0f} s: {now}",
-                "The journal remembers the change: run again when the instance has settled.",
+                "The change is in the journal: run again when the instance has settled.",
             )
         pace.sleep(pause if not seen else pace.first)
         pause = min(pause * 1.5, pace.most)
@@ -81,13 +81,13 @@ def refuse_failure(target: Target) -> None:
         raise DoesNotStart(
             f"{', '.join(target.incompatible)} does not start with these parameters"
             " (incompatible-parameters)",
-            "They ask for more memory than the class has, most likely: see rdstune evaluate.",
+            "They probably need more memory than the class has: see rdstune evaluate.",
         )
     failed = [name for name, status in target.statuses.items() if status == "failed-to-apply"]
     if failed:
         raise NotTaken(
             f"RDS could not apply the parameters to {', '.join(failed)}",
-            "Look at its events and log.",
+            "Check its events and log.",
         )
 
 
