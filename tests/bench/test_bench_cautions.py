@@ -151,7 +151,7 @@ def test_calibration_compares_the_first_variant_with_itself() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"local": False}, "the server runs elsewhere"),
+        ({"local": False}, "the server runs on another machine"),
         ({"settings": dict.fromkeys("ab", LONG | {"fsync": "off"})}, "fsync is off"),
         ({"forced": True}, "taken on a busy machine"),
     ],

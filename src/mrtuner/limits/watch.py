@@ -87,7 +87,7 @@ def _silent(_remaining: float) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
     name: str
-    host: Machine | None  # None: the server runs elsewhere
+    host: Machine | None  # None: the server runs on another machine
     connections: Ceiling
     notices: tuple[str, ...]
 

@@ -104,7 +104,8 @@ def _on_the_machine(record: Record, one: CellVerdict) -> Iterator[str]:
         yield "fsync is off: nothing here holds for a server that keeps its data"
     if not record.local:
         yield (
-            "the server runs elsewhere: what disturbed it was not seen, and the network is part"
+            "the server runs on another machine: what disturbed it was not seen, and the "
+            "network is part"
             " of every figure"
         )
     elif any(sample.foreign is None for sample in record.of(one.cell)):

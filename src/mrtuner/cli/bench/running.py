@@ -22,7 +22,7 @@ output_option = click.option(
     help="Directory of the record.  [default: bench-NAME-TIME]",
 )  # fmt: skip
 force_option = click.option(
-    "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
+    "--force", is_flag=True, help="Measure even on a busy machine; the record will mention it."
 )
 
 
