@@ -120,8 +120,8 @@ def options(dsn: str) -> Any:
 def test_apply_shows_its_plan_and_changes_nothing_unasked(neglected: str, tmp_path: Path) -> None:
     done = run("apply", neglected, "--journal", str(tmp_path))
     assert done.exit_code == 4
-    assert re.search(r'"public"."account" autovacuum_enabled +false +true +somebody', done.stderr)
-    assert "only wraparound vacuums it" in " ".join(done.stderr.split())
+    assert re.search(r'"public"."account" autovacuum_enabled +false +true +autovacuum', done.stderr)
+    assert "vacuumed only to prevent wraparound" in " ".join(done.stderr.split())
     assert "cannot ask for confirmation: not a terminal" in done.stderr
     assert "autovacuum_enabled=false" in options(neglected)
 
