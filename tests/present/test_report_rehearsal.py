@@ -138,7 +138,7 @@ def test_the_page_of_a_rehearsal_in_which_nothing_went_away_gives_no_seconds() -
     text = Words(page(nothing())).text
     assert "Nothing went away" in text
     assert "Look elsewhere." in text
-    assert "Away at least" not in text
+    assert "Unavailable at least" not in text
     assert "without answers for" not in text
 
 
