@@ -82,7 +82,7 @@ def test_two_checkpoints_in_every_run_make_a_cycle_too() -> None:
 
 def test_a_short_window_is_said_for_each_variant() -> None:
     assert (
-        "the window of 60 s is shorter than a checkpoint cycle of b (checkpoint_timeout 300 s):"
+        "the run of 60 s is shorter than a checkpoint cycle of b (checkpoint_timeout 300 s):"
         " write settings cannot be judged from this alone"
     ) in judged(of_load("tpcb", six_blocks(1.3))).cautions
 
@@ -105,7 +105,7 @@ def test_latency_is_better_when_it_is_lower() -> None:
     assert one.verdict is Verdict.EQUIVALENT
     assert one.p99 is not None
     assert one.p99.verdict is Verdict.WORSE
-    assert "the slowest hundredth of the transactions takes longer (2.00×)" in one.cautions
+    assert "the slowest 1 % of transactions take longer (2.00×)" in one.cautions
 
 
 def test_a_latency_of_zero_has_no_ratio_and_ends_nothing() -> None:
@@ -125,12 +125,12 @@ def test_rejected_runs_do_not_count_and_are_mentioned() -> None:
     ]
     one = judged(of_load("tpcb", wild + six_blocks(1.3)))
     assert one.comparison.ratio == pytest.approx(1.30, rel=1e-3)
-    assert "1 block was disturbed and repeated; the rejected runs are on record" in one.cautions
+    assert "1 block was disturbed and repeated; the record keeps the rejected runs" in one.cautions
 
 
 def test_a_block_that_was_disturbed_twice_counts_as_noisy() -> None:
     cautions = judged(of_load("tpcb", six_blocks(1.3, foreign=0.2))).cautions
-    assert "6 blocks were disturbed again and counted all the same: noisy" in cautions
+    assert "6 blocks were disturbed again, but counted: noisy" in cautions
 
 
 def test_calibration_compares_the_first_variant_with_itself() -> None:
@@ -151,9 +151,9 @@ def test_calibration_compares_the_first_variant_with_itself() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"local": False}, "the server runs elsewhere"),
+        ({"local": False}, "the server runs on another machine"),
         ({"settings": dict.fromkeys("ab", LONG | {"fsync": "off"})}, "fsync is off"),
-        ({"forced": True}, "taken on a busy machine"),
+        ({"forced": True}, "measured on a busy machine"),
     ],
 )
 def test_what_weakens_the_whole_record_is_said(other: dict[str, Any], said: str) -> None:
@@ -163,7 +163,7 @@ def test_what_weakens_the_whole_record_is_said(other: dict[str, Any], said: str)
 
 def test_few_blocks_are_said() -> None:
     cautions = judged(of_load("tpcb", six_blocks(1.3)[:8])).cautions
-    assert "4 blocks are few: 6 or more make a proof" in cautions
+    assert "4 blocks are too few: a proof needs 6 or more" in cautions
 
 
 def test_failed_transactions_are_said() -> None:

@@ -118,16 +118,19 @@ def test_sysbench_takes_its_own_scripts_by_name_and_others_by_path() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('command = "x"', "needs throughput or throughput_key"),
+        ('command = "x"', "needs either throughput or throughput_key"),
         ('command = "x"\nthroughput = "tps"', "needs one group"),
-        ('command = "x"\nthroughput = "(tps"', "is no regular expression"),
+        ('command = "x"\nthroughput = "(tps"', "is not a regular expression"),
         ('command = "x {second}"\nthroughput_key = "a"', "did you mean {seconds}?"),
         ('command = "x"\nthroughput_key = "a"\nprepare = "y"', "prepare needs per_scale"),
-        ('throughput = "(x)"', "throughput is a command's"),
-        ("options = { tables = 1 }", "options are sysbench's"),
+        ('throughput = "(x)"', "throughput is only for a command"),
+        ("options = { tables = 1 }", "options are only for sysbench"),
         ('sysbench = "x"\noptions = { tables = "many" }', "tables = 'many' is not a whole number"),
-        ('sysbench = "x"\noptions = { pgsql-password = "pw" }', "may not stand in a plan"),
-        ('sysbench = "x"\nprotocol = "extended"', "sysbench has no extended protocol"),
+        ('sysbench = "x"\noptions = { pgsql-password = "pw" }', "is not allowed in a plan"),
+        (
+            'sysbench = "x"\nprotocol = "extended"',
+            "sysbench does not support the extended protocol",
+        ),
         ('sysbench = "x"\nbuiltin = "tpcb"', "only one of them"),
     ],
 )
@@ -189,7 +192,7 @@ def test_sysbench_is_read_with_its_histogram_and_its_seconds() -> None:
 
 
 def test_sysbench_that_did_nothing_is_no_result() -> None:
-    with pytest.raises(MrTunerError, match="ended no transaction"):
+    with pytest.raises(MrTunerError, match="completed no transaction"):
         read_sysbench(PRINTED.replace("5874", "0"), wall=1, cpu=1)
     with pytest.raises(MrTunerError, match="printed no transactions"):
         read_sysbench("", wall=1, cpu=1)

@@ -119,7 +119,7 @@ def test_a_directory_in_use_or_not_ours_is_refused(run: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match="no run in"):
         load(tmp_path)
     (run / "run.json").write_text(json.dumps({"schema": "something/1"}))
-    with pytest.raises(BadValue, match="holds no run of ours"):
+    with pytest.raises(BadValue, match="does not contain a run of MrTuner"):
         load(run)
 
 

@@ -206,7 +206,7 @@ def test_settings_that_no_server_takes_are_said_from_inside(stack: ExitStack) ->
     require("host")
     arms = (Variant(name="a"), Variant(name="v", network="host", conf="work_mem = much\n"))
     server = stack.enter_context(servers(a_plan(variants=arms)))["v"]
-    with pytest.raises(ConnectError, match=r'variant v started no server.*"work_mem"'):
+    with pytest.raises(ConnectError, match=r'variant v did not start a server.*"work_mem"'):
         server.start()
 
 

@@ -72,7 +72,7 @@ def test_a_block_is_uneven_where_equal_variants_met_unequal_checkpoints() -> Non
         a_sample(CELL, 1, "b", 1000, checkpoints_timed=1, checkpoints_requested=2),
     ]
     alike = {"a": SETTINGS, "b": SETTINGS}
-    assert unbalanced(block, alike) == ["its runs met from 1 to 3 checkpoints"]
+    assert unbalanced(block, alike) == ["its runs saw between 1 and 3 checkpoints"]
     assert unbalanced(block, alike | {"b": SETTINGS | {"max_wal_size": "64"}}) == []
     assert unbalanced([block[0], a_sample(CELL, 1, "b", 1000, checkpoints_timed=2)], alike) == []
 
@@ -83,4 +83,4 @@ def test_a_machine_that_changed_its_pace_within_a_block_is_told() -> None:
     assert not any("canary" in text for text in verdicts(a_record(runs))[0].cautions)
     slow = [replace(runs[0], canary=0.04), *runs[1:]]
     cautions = verdicts(a_record(slow))[0].cautions
-    assert any(text.startswith("in 1 block the machine changed its pace") for text in cautions)
+    assert any(text.startswith("in 1 block the machine's speed changed") for text in cautions)

@@ -43,5 +43,5 @@ def test_a_command_that_stays_is_started_reached_and_interrupted(stopped: Cluste
 def test_a_command_that_ends_without_a_server_says_what_it_said(stopped: Cluster) -> None:
     start = "sh -c 'echo no such luck; exit 3'"
     server = Commanded(Variant(name="ours", start=start, dsn=stopped.dsn()))
-    with pytest.raises(ConnectError, match="variant ours started no server: no such luck"):
+    with pytest.raises(ConnectError, match="variant ours did not start a server: no such luck"):
         server.start()

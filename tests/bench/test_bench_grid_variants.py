@@ -41,9 +41,9 @@ def parsed(text: str, base: Path = Path("/plans")) -> object:
     ("text", "said"),
     [
         ('network = "wifi"', "no network 'wifi'"),
-        ('network = "bridge"\nconnect = "socket"', "network bridge and connects by socket"),
-        ('network = "none"\nconnect = "tcp"', "network none and connects by tcp"),
-        ('image = "minimal"', "has an image and no network"),
+        ('network = "bridge"\nconnect = "socket"', "network bridge but connects by socket"),
+        ('network = "none"\nconnect = "tcp"', "network none but connects by tcp"),
+        ('image = "minimal"', "has an image but no network"),
         ('storage = "tape"', "no storage 'tape'"),
         ('start = "x"\ndsn = "host=h"\nnetwork = "host"', "cannot have network"),
         ('start = "x"\ndsn = "host=h"\nstorage = "overlay"', "cannot have storage"),
@@ -209,7 +209,7 @@ def test_a_server_that_does_not_answer_in_time_is_given_up(tmp_path: Path) -> No
         dsn=f"host={tmp_path} user=postgres", timeout=1,
     )  # fmt: skip
     server = Commanded(variant)
-    with pytest.raises(ConnectError, match="started no server within 1 s: still loading"):
+    with pytest.raises(ConnectError, match="did not start a server within 1 s: still loading"):
         server.start()
     assert server.process.process is None
 

@@ -120,7 +120,7 @@ def test_on_cgroup_v2_the_device_is_capped_by_the_servers_group_alone(unified: P
 def test_a_controller_that_is_not_there_is_named(unified: Path, tmp_path: Path) -> None:
     (unified / "cgroup.controllers").write_text("cpu memory\n")
     require(memory=True, volume=False, cgroup=unified)
-    with pytest.raises(MissingPart, match="no cgroup controller io here"):
+    with pytest.raises(MissingPart, match="missing cgroup controllers: io"):
         require(memory=True, volume=True, cgroup=unified)
-    with pytest.raises(MissingPart, match="no cgroup controller memory, blkio here"):
+    with pytest.raises(MissingPart, match="missing cgroup controllers: memory, blkio"):
         require(memory=True, volume=True, cgroup=tmp_path / "none")

@@ -213,7 +213,7 @@ def test_what_a_crash_left_behind_is_recognised_and_dropped(dsn: str, program: P
     )
     query(dsn, "CREATE DATABASE mrtuner_proof_run")
     record = prove(two_variants(dsn), program)
-    assert sum("an earlier proof had left database" in note for note in record.notes) == 2
+    assert sum("which an earlier proof left behind" in note for note in record.notes) == 2
     assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
 
 
@@ -318,7 +318,7 @@ def test_a_disturbed_block_is_repeated_once_and_kept_on_record(dsn: str, program
         sample.rejected and "CPU used by others" in sample.rejected for sample in record.samples[:2]
     )
     assert [sample.attempt for sample in record.samples if not sample.rejected] == [2, 2]
-    assert any("not quiet before the first run" in note for note in record.notes)
+    assert any("busy before the first run" in note for note in record.notes)
 
 
 def test_variants_may_restart_and_a_password_stays_out_of_record_and_events(
@@ -380,7 +380,7 @@ def test_each_variant_needs_its_server_and_a_name_of_its_own(dsn: str, program: 
 
 @pytest.mark.parametrize("name", ["My DB", "x" * 60, ""])
 def test_a_name_that_no_database_of_a_proof_can_have_is_refused(name: str) -> None:
-    with pytest.raises(BadValue, match="cannot name the database"):
+    with pytest.raises(BadValue, match="is not a valid database name"):
         check_database(name)
 
 

@@ -68,12 +68,12 @@ def test_a_range_is_drawn_from_the_histogram(session: Connection) -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("SELECT * FROM replayed LIMIT $1", "$1 is compared with no column"),
+        ("SELECT * FROM replayed LIMIT $1", "$1 is not compared with a column"),
         ("SELECT interval $1", "it cannot be planned with parameters"),
         ("SELECT 1; SELECT 2", "may be several statements"),
-        ("SELECT ':name'", "a colon that pgbench takes for a variable"),
-        ("DELETE FROM replayed WHERE id = $1", "it writes: say --writes"),
-        ("CALL something()", "neither a query nor a change of rows"),
+        ("SELECT ':name'", "a colon, which pgbench would read as a variable"),
+        ("DELETE FROM replayed WHERE id = $1", "it writes: add --writes"),
+        ("CALL something()", "neither reads nor changes rows"),
     ],
 )
 def test_what_cannot_be_replayed_says_why(session: Connection, query: str, why: str) -> None:

@@ -71,7 +71,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -
                 break
         os.kill(run.pid, signal.SIGINT)
         assert run.wait(120) == 130, errors.read_text()
-    assert "to go on: mrtuner bench run --resume run" in errors.read_text()
+    assert "to continue: mrtuner bench run --resume run" in errors.read_text()
     before = len(load(tmp_path / "run").samples)
 
     done = bench("run", "--resume", "run", "--json", cwd=tmp_path)

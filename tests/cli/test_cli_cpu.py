@@ -176,8 +176,8 @@ def test_the_cpus_of_a_server_elsewhere_have_to_be_given(embedded: Cluster) -> N
     [
         (("--mode", "sql"), "--mode sql needs a server"),
         (("host=/nowhere", "--mode", "gzip"), "--mode gzip is not for a server"),
-        (("--cpus", "4"), "--cpus is for a server elsewhere"),
-        (("--up-to", "lots"), "'lots' is no number of workers"),
+        (("--cpus", "4"), "--cpus is for a server on another machine"),
+        (("--up-to", "lots"), "'lots' is not a number of workers"),
         (("--seconds", "0"), "0.0 is not in the range"),
     ],
 )

@@ -125,14 +125,14 @@ def test_the_json_of_settings_is_described() -> None:
     ("arguments", "code", "message"),
     [
         (["settings", "--for", "libpq", "--within", "1s"], 4, "whole seconds"),
-        (["settings", "--for", "jdbc", "--within", "20s"], 2, "no stack 'jdbc'"),
+        (["settings", "--for", "jdbc", "--within", "20s"], 2, "unknown stack 'jdbc'"),
         (["predict", "--client", "jdbc"], 2, "unknown client 'jdbc'"),
         (["predict", "--sysctl", "not-there"], 1, "cannot read not-there"),
-        (["predict", "dbname=app", "--rtt", "1ms"], 2, "which no network can cut"),
+        (["predict", "dbname=app", "--rtt", "1ms"], 2, "which no network outage affects"),
         (["predict", "nonsense"], 2, "cannot read the connection string"),
         (["predict", "host=db keepalives_idle=x", "--rtt", "1ms"], 2, "is not a whole number"),
-        (["audit"], 2, "nothing to look at"),
-        (["audit", "--port", "1"], 1, "no TCP connection to port 1 is open here"),
+        (["audit"], 2, "nothing to audit"),
+        (["audit", "--port", "1"], 1, "no open TCP connection to port 1 on this machine"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(
@@ -157,7 +157,7 @@ def test_an_unbounded_connection_of_this_machine_is_found() -> None:
             assert run("audit", "--port", str(port)).exit_code == 0
             done = run("audit", "--port", str(port), "--check")
             assert done.exit_code == 3
-            assert "query in flight: for ever" in done.stdout
+            assert "query in flight: forever" in done.stdout
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in (
                 (socket.TCP_KEEPIDLE, 3), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3),

@@ -40,9 +40,9 @@ def test_without_yes_and_without_a_terminal_it_is_refused_after_saying_what_it_w
     done = run(embedded.dsn(), "--trigger", "true")
     assert done.exit_code == 4
     assert "cannot ask for confirmation" in done.stderr
-    assert "to be done: run true" in done.stderr
+    assert "planned: run true" in done.stderr
     assert SCHEMA_PREFIX in done.stderr
-    assert "stops by itself, after 600 s" in done.stderr
+    assert "stops after 600 s" in done.stderr
     assert schemas(embedded) == 0
 
 
@@ -58,7 +58,7 @@ def test_a_server_that_cannot_be_reached_is_said() -> None:
         ("no-such-program --now", 2, "no program 'no-such-program' to run"),
         ("sh -c 'unclosed", 2, "cannot read the command: no closing quotation"),
         ("", 2, "the command is empty"),
-        ("rds:", 2, "which instance?"),
+        ("rds:", 2, "the instance is missing"),
         ("patroni:db1", 2, "cannot read the address of Patroni"),
         ("patroni:http://127.0.0.1:1", 1, "Patroni at http://127.0.0.1:1 does not answer"),
     ],
@@ -102,7 +102,7 @@ def test_a_probe_given_up_too_early_could_not_tell(embedded: Cluster) -> None:
     given = ("--within", "20s", "--give-up", "10s")
     done = run(embedded.dsn(), "--trigger", "true", "--yes", *given)
     assert done.exit_code == 2
-    assert "cannot tell what takes 20 s" in done.stderr
+    assert "cannot show whether a client waits 20 s" in done.stderr
 
 
 def test_a_report_that_could_not_be_written_is_said_before_anything_is_asked() -> None:

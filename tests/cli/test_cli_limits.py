@@ -45,7 +45,7 @@ def test_the_story_is_told_on_stdout(metrics: Path) -> None:
     assert " and 443 MB/s for " in first
     for words in (
         "instance throughput, before December 2019",
-        "Stop the instance and start it again",
+        "Stop and start the instance",
         "Raising provisioned IOPS will not help",
         "what if\n  db.r5.4xlarge",
         "confirms: DiskQueueDepth",
@@ -122,13 +122,13 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say an instance, or metrics in a file"),
-        (["db", "--metrics", "x.csv"], "say an instance, or metrics in a file"),
-        (["--metrics", "x.csv"], "the class is not said"),
+        ([], "give an instance or a file of metrics"),
+        (["db", "--metrics", "x.csv"], "give an instance or a file of metrics"),
+        (["--metrics", "x.csv"], "the instance class is missing"),
         (["--metrics", "x.csv", "--class", "db.r5.2xlarge"], "cannot read x.csv"),
         (["--example", "--json"], "--example prints CSV"),
-        (["db", "--since", "soon"], "'soon' is no time"),
-        (["db", "--watch", "10m"], "--watch is for a server that is not on RDS"),
+        (["db", "--since", "soon"], "'soon' is not a time"),
+        (["db", "--watch", "10m"], "--watch is for a server outside RDS"),
         (["local", "--watch", "soon"], "'soon' is not a duration"),
     ],
 )

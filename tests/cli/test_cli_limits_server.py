@@ -44,7 +44,7 @@ def test_the_document_is_the_same_as_of_an_instance(embedded: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("by_the_server", "code", "notice"),
-    [(False, 130, "interrupted after"), (True, 6, "that ended the watch")],
+    [(False, 130, "interrupted after"), (True, 6, "which ended the watch")],
     ids=["Ctrl-C", "server"],
 )
 def test_a_watch_cut_short_tells_what_there_is(

@@ -52,7 +52,7 @@ def test_a_proof_measures_both_sides_and_puts_everything_back(
     assert arms["advised"]["random_page_cost"] == "1.1"
     assert arms["current"]["shared_buffers"] == arms["advised"]["shared_buffers"]
     assert "not compared, because they need a restart: " in done.stderr
-    assert "a database mrtuner_proof of 46 MB will be made and dropped" in done.stderr
+    assert "a database mrtuner_proof of 46 MB will be created and dropped" in done.stderr
     assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert as_it_was(cluster.dsn())
 
@@ -104,7 +104,7 @@ def test_one_server_has_to_be_named(arguments: list[str]) -> None:
         ("--scale", "0", "scale 0 is below 1"),
         ("--seconds", "-1", "seconds -1 is below 1"),
         ("--delta", "0%", "delta 0.0 is not between 0 and 1"),
-        ("--database", "Drop Table", "cannot name the database of a proof"),
+        ("--database", "Drop Table", "is not a valid database name for a proof"),
         ("--load", "tpcc", "invalid value for '--load'"),
     ],
 )
@@ -132,15 +132,15 @@ def test_lengths_of_time_are_rounded_up_to_minutes() -> None:
 def test_statements_never_run_on_data_that_no_proof_made_without_an_explicit_word() -> None:
     done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", "--statements", "5"])
     assert done.exit_code == 4
-    assert "statements run on the data of that server" in done.stderr
+    assert "--statements runs on the server's own data" in done.stderr
     assert "say --on-this-data" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--on-this-data"], "--on-this-data has nothing to run there"),
-        (["--writes"], "--writes is for data of yours"),
+        (["--on-this-data"], "--on-this-data needs a load"),
+        (["--writes"], "--writes is for your own data"),
         (["--statements-from", "postgresql://x"], "--statements-from needs --statements"),
     ],
 )
@@ -153,7 +153,7 @@ def test_words_that_mean_nothing_alone_are_refused(arguments: list[str], message
 def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    """At a fixed rate, in sessions that may not write; nothing is made or dropped there."""
+    """At a fixed rate, in read-only sessions; nothing is made or dropped there."""
     cluster, script = new_cluster(), tmp_path / "shop.sql"
     sql(cluster.dsn(), "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id")
     script.write_text("SELECT count(*) FROM shop;\nSHOW default_transaction_read_only;\n")
@@ -168,7 +168,7 @@ def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
     (load,) = json.loads(done.stdout)["loads"]
     assert load["title"] == "your scripts"
     assert load["measure"] == "median latency", "100 transactions have no p99"
-    assert "in sessions that may not write" in done.stderr
+    assert "in read-only sessions" in done.stderr
     assert sql(cluster.dsn(), "SELECT count(*) FROM shop") == [(1000,)]
     script.write_text("INSERT INTO shop VALUES (1);\n")
     refused = CliRunner().invoke(main, arguments)
@@ -200,12 +200,12 @@ def test_statements_of_pg_stat_statements_are_replayed_and_the_others_named(
     assert done.exit_code in {0, 5}, done.stderr
     document = json.loads(done.stdout)
     reasons = {one["title"].split()[0]: one["why"] for one in document["left_out"]}
-    assert reasons["UPDATE"].startswith("it writes: say --writes")
+    assert reasons["UPDATE"].startswith("it writes: add --writes")
     # Our own queries are among the statements, too.
     [limited] = [one["why"] for one in document["left_out"] if "FROM shop ORDER" in one["title"]]
-    assert "is compared with no column" in limited, "the parameter of LIMIT"
+    assert "is not compared with a column" in limited, "the parameter of LIMIT"
     scripts = document["proof"]["loads"][0]["head"]["plan"]["workloads"][0]["scripts"]
     (ours,) = (one["text"] for one in scripts if "FROM shop" in one["text"])
     assert "SELECT count(*) FROM shop WHERE id = '" in ours
-    assert "of the time of those looked at" in done.stderr
+    assert "of the time of all that were examined" in done.stderr
     assert sql(cluster.dsn(), "SELECT count(*) FROM shop") == [(100000,)]

@@ -197,7 +197,7 @@ def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_ga
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("TMPDIR", str(proof.scratch))
     with killed_with_its_guard(proof):
-        command = proof.command_after("all is put back at the end; should this be killed: ")
+        command = proof.command_after("everything is restored at the end; if this is killed, run: ")
         databases, directories = proof.databases(), sorted(proof.scratch.iterdir())
         asked = typed(command)  # nobody is there to agree
         for name in databases:

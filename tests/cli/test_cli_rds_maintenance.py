@@ -172,10 +172,10 @@ def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_pat
     assert told["went_away"] is True
     assert told["aws"] is False
     assert told["runs"][0]["verdict"].startswith("Clients got no answer for")
-    assert "set off: RDS, reboot, shop" in done.stderr
+    assert "triggered: RDS, reboot, shop" in done.stderr
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html
-    assert "What to be ready for in production" in html
+    assert "What to expect in production" in html
 
 
 def test_a_clusters_update_is_shown_for_its_members(lab: Lab) -> None:

@@ -49,7 +49,7 @@ def test_the_first_screen_has_what_the_reference_asks_for(told: dict[str, Any]) 
     assert "V at 2            0.0 %, by chance up to 0.0 %: no more than chance" in text
     assert "V at 3            67 %" in text
     assert "67 % of the workers take 1.67 times" in text
-    assert "after 2           two workers share one core; a further one brings 0.20 instead" in text
+    assert "after 2           two workers share one core; each extra worker adds 0.20" in text
     assert "cpu +0.44 s, run delay +0.00 s" in text.replace("\n" + 18 * " ", " ")
     assert "what to do" in text
 

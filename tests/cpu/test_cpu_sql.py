@@ -99,7 +99,7 @@ def test_work_that_takes_far_too_long_is_ended_by_the_server(
     monkeypatch.setattr(setup.site, "speed", 1000 * setup.site.speed)
     with (
         setup.site.workers(1) as crewed,
-        pytest.raises(MrTunerError, match=r"ended the work of a session: .*timeout"),
+        pytest.raises(MrTunerError, match=r"cancelled a session's work: .*timeout"),
     ):
         crewed.work(PLAN)
     assert none_left(embedded)

@@ -74,10 +74,10 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
     text = "\n".join(lines(json.loads(json.dumps(outcome.to_dict()))))
     assert "frozen: it froze" in text
     assert "Linux 6.18, HZ 250; connect_timeout=2 net.ipv4.tcp_retries2=5" in text
-    assert "for ever   over 8 s (1)  fits" in text
+    assert "forever    over 8 s (1)  fits" in text
     assert "to the end" in text
     assert "the old primary was killed 8.2 s after the fault" in text
-    assert "9 writes were acknowledged, 4 of them are lost" in text
+    assert "9 acknowledged writes, 4 of them lost" in text
 
 
 # What is predicted for a scenario.
@@ -205,7 +205,7 @@ def test_sysctls_are_taken_with_and_without_their_prefix() -> None:
     "text", ["tcp_retries2", "ip_forward=1", "tcp_retries2=x", "tcp_/../x=1", "tcp_retries2=-1"]
 )
 def test_what_is_no_tcp_setting_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no TCP setting"):
+    with pytest.raises(UsageError, match="is not a TCP setting"):
         sysctl(text)
 
 
@@ -242,7 +242,7 @@ def test_the_list_names_every_scenario() -> None:
     [
         (["--scenario", "fire"], "no scenario 'fire'"),
         (["--scenario", "crash", "--scenario", "fire"], "no scenario 'fire'"),
-        (["--scenario", "crash", "--sysctl", "retries=5"], "'retries=5' is no TCP setting"),
+        (["--scenario", "crash", "--sysctl", "retries=5"], "'retries=5' is not a TCP setting"),
         (["--scenario", "crash", "--client", "nonsense"], "cannot read the connection string"),
         (["--scenario", "crash", "--client", "host=db"], "host cannot be given"),
         (["--scenario", "crash", "--client", "tcp_user_timeout=x"], "is not a whole number"),

@@ -96,7 +96,7 @@ def test_an_open_lab_is_entered_and_broken_by_hand_and_ends_with_ctrl_c() -> Non
         process.stdin.write("crash a\npromote b\nfly b\n")
         process.stdin.flush()
         for line in process.stderr:
-            if line.startswith("HINT: There are: silence a|b"):
+            if line.startswith("HINT: Use one of: silence a|b"):
                 break
         assert "refused" in asked(document, f"{a} connect_timeout=5")
         assert asked(document, b) == "False"
@@ -122,7 +122,7 @@ def test_kill_9_of_what_holds_the_namespaces_leaves_nothing_and_is_said() -> Non
         assert gone(others)
         assert process.wait(30) == 1
         assert process.stderr is not None
-        assert "error: the lab ended by itself" in process.stderr.read()
+        assert "error: the lab ended unexpectedly" in process.stderr.read()
 
 
 def test_a_setting_that_the_kernel_does_not_take_is_refused() -> None:
@@ -131,7 +131,7 @@ def test_a_setting_that_the_kernel_does_not_take_is_refused() -> None:
         capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert "error: this kernel does not take net.ipv4.tcp_retries2 = 999" in done.stderr
+    assert "error: this kernel rejects net.ipv4.tcp_retries2 = 999" in done.stderr
 
 
 def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
@@ -142,5 +142,5 @@ def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()[-2:]
-    assert error.startswith("error: this kernel does not let us make network namespaces here: ")
+    assert error.startswith("error: network namespaces cannot be created here: ")
     assert hint.startswith("HINT: ")

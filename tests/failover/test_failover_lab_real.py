@@ -90,7 +90,7 @@ def test_a_name_is_followed_within_its_ttl() -> None:
 
 @pytest.mark.slow
 def test_a_user_timeout_is_void_without_keepalives() -> None:
-    """The trap: tcp_retries2=3 decides, 6.6 to 6.9 s, and a query in flight hangs for ever."""
+    """The trap: tcp_retries2=3 decides, 6.6 to 6.9 s, and a query in flight hangs forever."""
     outcome = played(
         "silent-loss", "--client", "keepalives=0 tcp_user_timeout=2000", "--sysctl",
         "tcp_retries2=3", "--sysctl", "tcp_syn_retries=1",

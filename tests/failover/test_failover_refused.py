@@ -98,7 +98,7 @@ def test_who_stands_in_between_is_found_at_predicting(dsn: str) -> None:
     proxy = socket.create_server(("127.0.0.1", 0))
     lead(proxy, (str(where["host"]), int(str(where["port"]))))
     through = make_conninfo(**{**where, "port": proxy.getsockname()[1]})
-    assert met(through)[1] == "a proxy or an address translation"
+    assert met(through)[1] == "a proxy or address translation"
     proxy.shutdown(socket.SHUT_RDWR)
 
 
@@ -111,5 +111,5 @@ def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
         told = CliRunner().invoke(main, arguments)
         document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
     assert told.stdout.splitlines()[1].startswith("a pooler answers in the server's place")
-    assert "behind PgBouncer: --client pgbouncer" in told.stdout.splitlines()[2]
+    assert "behind PgBouncer, use --client pgbouncer" in told.stdout.splitlines()[2]
     assert document["between"] == "a pooler"

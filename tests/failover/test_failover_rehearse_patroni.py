@@ -60,7 +60,7 @@ def test_a_switchover_moves_to_the_other_member_and_its_history_is_on_the_line(
 def test_who_may_not_ask_patroni_is_told_so_and_nothing_moves(cluster: PatroniCluster) -> None:
     trigger = Patroni(cluster.url)
     trigger.check()
-    with pytest.raises(MrTunerError, match="Patroni refuses /switchover: 401"):
+    with pytest.raises(MrTunerError, match="Patroni rejected /switchover: 401"):
         trigger.fire()
 
 

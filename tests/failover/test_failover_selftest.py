@@ -91,7 +91,7 @@ def test_where_the_kernel_allows_no_namespaces_one_sentence_says_so() -> None:
     done = without_namespaces()
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()[-2:]
-    assert error.startswith("error: this kernel does not let us make network namespaces here: ")
+    assert error.startswith("error: network namespaces cannot be created here: ")
     assert hint.startswith("HINT: ")
 
 
@@ -132,4 +132,4 @@ def test_root_is_not_told_to_become_root() -> None:
     """Inside a namespace of ours we are root."""
     done = without_namespaces()
     hint = done.stderr.splitlines()[-1]
-    assert hint == "HINT: Try it on the client's host itself, outside of any container."
+    assert hint == "HINT: Try it on the client's host itself, outside any container."

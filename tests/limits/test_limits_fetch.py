@@ -101,7 +101,7 @@ def test_five_hundred_metrics_go_into_one_call(lab: Lab, midnight: datetime) -> 
 def test_an_instance_without_points_is_told_so(
     watched: Lab, midnight: datetime, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="CloudWatch has no points of slow"):
+    with pytest.raises(UsageError, match="CloudWatch has no data for slow"):
         fetch(
             "slow",
             midnight - timedelta(hours=9),

@@ -54,7 +54,7 @@ def test_the_same_level_where_nothing_waits_is_a_steady_job() -> None:
     found = judged(metrics(296.875e6))
     assert found.pegged == ()
     (steady,) = found.findings.steady
-    assert "ms an operation here" in steady.because
+    assert "ms per operation here" in steady.because
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_connections_at_their_limit_ask_for_a_pool_and_not_for_a_class() -> None
     found = judged({"DatabaseConnections": open_}, connections=(400, "as given"))
     assert [one.resource for one in found.pegged] == [Resource.CONNECTIONS]
     assert found.advice == (
-        "Connections are at max_connections: pool them, or raise it if the memory allows.",
+        "Connections have reached max_connections: use a pool, or raise it if memory allows.",
     )
 
 
 def test_today_s_limits_are_enough_for_what_the_old_ones_cut_off() -> None:
     """212.5 x 1.25 is 265.6 MB/s, below the 287.5 that a db.r5.2xlarge has today."""
     found = judged(metrics(213e6, waits=8, size=65_536.0), name="db.r5.2xlarge")
-    assert "The class is enough, with the limits that are published for it." in found.advice
+    assert "The class is enough, with its published limits." in found.advice
 
 
 def test_an_even_network_that_is_at_no_limit_is_not_accused() -> None:

@@ -108,13 +108,13 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     (at,) = rows["slow"].pegged
     assert at["ceiling"] == "instance throughput, before December 2019"
     assert at["level"] == pytest.approx(213e6, rel=0.01)
-    assert rows["new"].unknown == "CloudWatch has no points of new in that time"
+    assert rows["new"].unknown == "CloudWatch has no data for new in that period"
     told = document(list(rows.values()), began, now)
     assert [one["instance"] for one in told["instances"]][-1] == "new"
     text = list(lines(told))
     assert any("instance throughput, before December 2019" in line for line in text)
-    assert any(line.startswith("2 of 3 instances at a limit") for line in text)
-    assert "  not judged: 1 x CloudWatch has no points of new in that time" in text
+    assert any(line.startswith("2 of 3 instances reached a limit") for line in text)
+    assert "  not judged: 1 x CloudWatch has no data for new in that period" in text
 
 
 def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:
@@ -134,8 +134,8 @@ def test_some_may_be_named(lab: Lab) -> None:
         make(name)
     named = run("newer", "new", "--since", "4h")
     assert named.exit_code == 0, named.output
-    assert "0 of 2 instances at a limit" in named.stdout
-    assert "not judged: 1 x CloudWatch has no points of new in that time" in named.stdout
+    assert "0 of 2 instances reached a limit" in named.stdout
+    assert "not judged: 1 x CloudWatch has no data for new in that period" in named.stdout
 
 
 def keys(document: Any) -> set[str]:
@@ -184,7 +184,7 @@ def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began:
     kinds = {one.resource for one in answer.ceilings}
     assert {Resource.CPU, Resource.MEMORY, Resource.NETWORK_OUT} <= kinds
     assert kinds.isdisjoint({Resource.THROUGHPUT, Resource.IOPS})
-    assert any("no EBS volume" in text for text in answer.notices)
+    assert any("not an EBS volume" in text for text in answer.notices)
     (one,) = answer.pegged
     assert one.ceiling is None
     assert answer.candidates == ()
@@ -193,15 +193,15 @@ def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "b", "--what-if", "db.r5.large"], "--what-if says nothing of a fleet"),
-        (["a", "local"], "looked at by itself"),
-        (["--all", "--html", "x.html"], "a page is of one instance"),
+        (["a", "b", "--what-if", "db.r5.large"], "--what-if cannot be used with a fleet"),
+        (["a", "local"], "must be the only one"),
+        (["--all", "--html", "x.html"], "--html is for a single instance"),
         (["--all", "--all-regions", "--region", "eu-west-1"], "exclude each other"),
         (["a", "b", "--all-regions"], "are of one region"),
-        (["a", "--all-regions"], "--all-regions is for a fleet"),
-        (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "one instance is of one region"),
-        (["local", "--class", "db.r5.large"], "--class says nothing of a server"),
-        (["a", "--volume", "gp3:100GB"], "--volume says nothing of an instance"),
+        (["a", "--all-regions"], "--all-regions needs --all"),
+        (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "an instance is in one region"),
+        (["local", "--class", "db.r5.large"], "--class cannot be used with a server"),
+        (["a", "--volume", "gp3:100GB"], "--volume cannot be used with an instance"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:

@@ -101,7 +101,7 @@ def test_points_in_any_order_are_put_in_order_and_doubles_are_told(tmp_path: Pat
     path.write_text("\n".join([first, *rest[::-1], rest[5]]), encoding="utf-8")
     found = read(path)
     assert found.points == 200
-    assert found.notices == ("1 timestamps came twice: the later one counts",)
+    assert found.notices == ("1 timestamps occur twice; the later values are used",)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_megabytes_without_iops_are_noticed_too(tmp_path: Path) -> None:
 
 def test_latency_in_milliseconds_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path, header=HEADER + ",ReadLatency", row="1.5e8,5e7,4000,2000,5.1")
-    with pytest.raises(BadValue, match="cannot be seconds"):
+    with pytest.raises(BadValue, match="cannot be in seconds"):
         read(path)
 
 
@@ -152,9 +152,9 @@ def test_too_few_points_are_told_with_how_many_are_needed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no column timestamp"),
-        ("time,ReadIOPS\n1,2\n", "no column timestamp"),
-        ("timestamp,Reads\n2026-03-01T00:00:00Z,2\n", "no metric of RDS"),
+        ("", "no timestamp column"),
+        ("time,ReadIOPS\n1,2\n", "no timestamp column"),
+        ("timestamp,Reads\n2026-03-01T00:00:00Z,2\n", "no RDS metrics"),
         ("timestamp,ReadIOPS\nyesterday,2\n", "cannot read the timestamp 'yesterday'"),
         ("timestamp,ReadIOPS\n2026-03-01T00:00:00Z,many\n", "ReadIOPS has the value 'many'"),
         ("{", "is not JSON"),

@@ -43,11 +43,11 @@ def test_the_calendar_shows_when(told: Limits) -> None:
 def test_the_advice_is_to_stop_and_start_and_not_to_buy_iops(told: Limits) -> None:
     text = " ".join(told.advice)
     assert "started before December 2019" in text
-    assert "593.8 MB/s and 287.5 MB/s today" in text
-    assert "Stop the instance and start it again" in text
+    assert "now has 593.8 MB/s and 287.5 MB/s" in text
+    assert "Stop and start the instance" in text
     assert (
-        "Raising provisioned IOPS will not help: the instance stops at 18,750 IOPS, and "
-        "throughput binds first." in told.advice
+        "Raising provisioned IOPS will not help: the instance is limited to 18,750 IOPS, and "
+        "throughput is the tighter limit." in told.advice
     )
 
 

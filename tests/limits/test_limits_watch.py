@@ -34,7 +34,7 @@ def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
     assert values[Resource.CONNECTIONS] == (int(most), "max_connections (pg_settings)")
     assert values[Resource.CPU][0] == 100
     assert Resource.MEMORY in values
-    assert found.verdict == "nothing was measured: these are the ceilings that are declared"
+    assert found.verdict == "nothing was measured; these are the configured ceilings"
     assert found.series.points == 0
     assert any(str(embedded.data) in text for text in found.notices)
 
@@ -55,7 +55,7 @@ def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(
     found = watch(cluster.dsn(), 1, root=tmp_path).limits
     assert [one.resource for one in found.ceilings] == [Resource.CONNECTIONS]
     said = " ".join(found.notices)
-    assert "does not run on this host" in said
+    assert "runs on another host" in said
     assert ("pg_stat_io" in said) is (each_major >= 16)
     assert ("without those of WAL" in said) is (each_major < 18)
     assert "too few" in said
@@ -106,7 +106,7 @@ def test_a_limit_on_reads_is_found_though_writes_go_on_beside_them() -> None:
     assert one.confirmed
     assert found.advice == (
         "read iops stops at 800 IOPS, set by cgroup v2 io.max of /db on sdb: raise it there, or "
-        "lessen the load.",
+        "reduce the load.",
     )
 
 
@@ -164,7 +164,7 @@ def test_statistics_that_are_reset_meanwhile_are_a_gap(
 ) -> None:
     cluster = new_cluster()
     found = meanwhile(cluster, tmp_path, lambda: sql(cluster.dsn(), RESET))
-    assert "statistics were reset during the watch: a gap" in found.notices
+    assert "statistics were reset during the watch; that interval is left out" in found.notices
 
 
 def test_a_server_that_goes_away_ends_the_watch_not_the_answer(
@@ -172,7 +172,7 @@ def test_a_server_that_goes_away_ends_the_watch_not_the_answer(
 ) -> None:
     cluster = new_cluster()
     found = meanwhile(cluster, tmp_path, cluster.stop)
-    assert any(text.endswith("that ended the watch") for text in found.notices)
+    assert any(text.endswith("which ended the watch") for text in found.notices)
     assert any("too few" in text for text in found.notices)
 
 

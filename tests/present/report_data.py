@@ -98,7 +98,7 @@ def record(samples: Sequence[Sample], *, blocks: int = 8, calibrate: int = 0) ->
             "advised": settings | {"shared_buffers": "524288", "checkpoint_timeout": "900"},
         },
         rates={},
-        notes=("the machine is not quiet before the first run: steal 1.4 %, limit 1 %",),
+        notes=("the machine was busy before the first run: steal 1.4 %, limit 1 %",),
         host={
             "memory": {"value": 17179869184, "source": "/proc/meminfo: MemTotal"},
             "cpus": {"value": 4, "source": "sched_getaffinity"},

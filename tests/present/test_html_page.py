@@ -234,7 +234,7 @@ def test_a_stalled_second_has_a_median_but_no_ratio() -> None:
 
 def test_unknown_memory_leaves_the_budget_out(tuning: dict[str, Any]) -> None:
     unknown = Reader(page({**tuning, "budget": None, "recovery": None}, data.proof()))
-    assert "The memory is not known" in unknown.text
+    assert "The memory size is unknown" in unknown.text
 
 
 # The frame

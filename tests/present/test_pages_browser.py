@@ -104,5 +104,5 @@ def test_the_remedy_of_a_limit_is_on_the_first_screen(opened: Browser, tmp_path:
             """(() => { const one = document.querySelector('#advice ~ ul li');
                 return [one.textContent, one.getBoundingClientRect().bottom]; })()"""
         )
-        assert "Stop the instance and start it again" in first[0]
+        assert "Stop and start the instance" in first[0]
         assert first[1] <= height

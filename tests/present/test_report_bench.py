@@ -124,7 +124,7 @@ def test_what_is_true_of_several_comparisons_is_said_once_after_them() -> None:
     text = list(lines(a_record(runs, a_plan(variants=variants), forced=True)))
     heads = [place for place, line in enumerate(text) if "against a: better" in line]
     (bound,) = (place for place, line in enumerate(text) if line.startswith("    - a bound"))
-    (shared,) = (place for place, line in enumerate(text) if line == "  several of these")
+    (shared,) = (place for place, line in enumerate(text) if line == "  common to several of these")
     (busy,) = (place for place, line in enumerate(text) if "against advice" in line)
     assert heads[0] < heads[1] < bound < shared < busy
 

@@ -60,7 +60,7 @@ def test_an_id_stands_once_on_the_page(page: str) -> None:
 
 def test_a_hang_outside_its_band_is_the_headline(told: dict[str, Any]) -> None:
     one = {**told["scenarios"][0], "fits": False}
-    assert "<h1>A hang lies outside its predicted band</h1>" in failover_lab.page(
+    assert "<h1>A hang is outside its predicted band</h1>" in failover_lab.page(
         {"scenarios": [one]}
     )
 

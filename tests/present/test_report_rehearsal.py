@@ -141,7 +141,7 @@ def test_the_page_of_a_rehearsal_in_which_nothing_went_away_gives_no_seconds() -
     text = Words(page(nothing())).text
     assert "No outage was measured" in text
     assert "Look elsewhere." in text
-    assert "Away at least" not in text
+    assert "Unavailable at least" not in text
     assert "got no answer for" not in text
 
 

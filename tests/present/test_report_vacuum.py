@@ -64,13 +64,13 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
     svg = picture(computed(told(table())), key="v")
     root = ElementTree.fromstring(svg)
     (desc,) = root.iter("{http://www.w3.org/2000/svg}desc")
-    assert "up to 20,150 with settings of today, 6,350 as advised" in str(desc.text)
+    assert "up to 20,150 with current settings, 6,350 as advised" in str(desc.text)
 
 
 def test_the_page_serves_a_screen_reader_and_loads_nothing() -> None:
     html = page(told(table()))
     assert 'role="img"' in html
-    assert "What to set, and what it rests on" in html
+    assert "What to set and why, worst first" in html
     assert "needed?." not in html
     assert not re.findall(r"(?:src|href)=\"https?://", html)
     assert page(told(table())) == html
@@ -86,7 +86,7 @@ def test_a_vacuum_that_removes_nothing_does_not_keep_up() -> None:
 def test_the_headline_says_whether_vacuum_keeps_up() -> None:
     needs = {"words": "vacuum needs much", "used": 0.5, "keeps_up": True}
     said = {
-        "Vacuum keeps up; 1 table should not wait for the defaults": told(table()),
+        "Vacuum keeps up; 1 table should be vacuumed sooner than by default": told(table()),
         "Vacuum keeps up": told(table(advice=[])),
         "Vacuum does not keep up; with this advice it would": told(capacity=needs | {"used": 1.2}),
         "Vacuum cannot keep up": told(capacity=needs | {"used": 9, "keeps_up": False}),

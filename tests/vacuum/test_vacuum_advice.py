@@ -22,7 +22,7 @@ def test_long_lived_rows_get_a_hundredth() -> None:
         (THRESHOLD, None, "50"),
     ]
     assert found[0].because == (
-        "100 dead rows a second in 1,000,000 rows, so a vacuum every 100 s"
+        "100 dead rows per second in 1,000,000 rows, so a vacuum every 100 s"
     )  # 50 and a hundredth of a million are 10,050 rows: 100.5 s, shown in three figures
 
 
@@ -80,7 +80,7 @@ def test_autovacuum_switched_off_is_a_line_of_its_own_with_its_reason(off: str) 
     one = table(options={"autovacuum_enabled": off})
     (line,) = advise(one, rates(updates=100), Kind.LONG_LIVED, SETTINGS)
     assert (line.name, line.now, line.value) == ("autovacuum_enabled", off, "true")
-    assert line.because.startswith("somebody has switched autovacuum off for this table")
+    assert line.because.startswith("autovacuum is switched off for this table")
 
 
 def test_a_toast_table_may_be_switched_off_alone() -> None:

@@ -8,7 +8,7 @@ from vacuum_tables import rates, table
 from mrtuner.vacuum.classify import classify, lifetime
 from mrtuner.vacuum.model import Kind, Rates, Table
 
-#: Live rows, and inserts, updates, deletes a second; the lifetime is live rows over deletes.
+#: Live rows, and inserts, updates, deletes per second; the lifetime is live rows over deletes.
 CASES = [
     (table(), rates(events=0), Kind.STATIC),
     # 0.1 a second are 8,640 a day, 0.9 % of a million

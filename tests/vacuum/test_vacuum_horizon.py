@@ -102,7 +102,7 @@ def test_a_writer_of_another_database_keeps_rows_through_every_snapshot_that_is_
             look(reader)
             assert kept(cluster) == DEAD
             one = of(writer, named(cluster))
-            assert one.name.endswith(" in database elsewhere (snapshots here reach back to it)")
+            assert one.name.endswith(" in database elsewhere (holds back snapshots here)")
             assert one.serious
             end(cluster, one, writer)
             assert kept(cluster) == DEAD  # the reader's snapshot is still the old one

@@ -185,7 +185,7 @@ def test_a_writer_of_another_database_counts_from_when_a_snapshot_here_reaches_b
     assert alone.name == "process 7 (shop) in database x (shared catalogs only)"
     assert (alone.serious, alone.sql) == (False, None)
     (held,) = seen(writer, session(pid=8, seconds=0.01, key="8"))
-    assert held.name == "process 7 (shop) in database x (snapshots here reach back to it)"
+    assert held.name == "process 7 (shop) in database x (holds back snapshots here)"
     assert (held.serious, held.sql) == (True, "SELECT pg_terminate_backend(7);")
 
 
@@ -241,7 +241,7 @@ def test_prepared_transactions_are_of_their_database() -> None:
     assert other.name == "tx'1 of bank in x (shared catalogs only)"
     assert (other.serious, other.sql) == (False, None)
     (reached,) = blockers([Look(prepared=[elsewhere], sessions=[session()])])
-    assert reached.name == "tx'1 of bank in x (snapshots here reach back to it)"
+    assert reached.name == "tx'1 of bank in x (holds back snapshots here)"
     assert (reached.serious, reached.sql) == (True, None)  # to be rolled back there, not here
 
 
@@ -315,4 +315,4 @@ def test_more_tables_than_asked_for_are_counted() -> None:
         return sample(at, *(table(oid=oid, updated=updated) for oid in range(30)))
 
     told = list(lines(judge(picture(many(0.0, 0), many(1_000.0, 100_000))).to_dict(), 20))
-    assert "10 more tables have something to say: --top, --json, --format sql" in told
+    assert "10 more tables have findings: use --top, --json or --format sql" in told

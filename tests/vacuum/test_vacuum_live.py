@@ -209,7 +209,7 @@ def test_a_restart_ends_the_watch_with_what_was_seen(
     (missing,) = found.picture.missing
     assert missing.name == "the rest of the watch"
     (proof,) = found.proofs
-    assert "lost before they were read again" in str(proof.why)
+    assert "lost before the rows were read again" in str(proof.why)
 
 
 def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) -> None:

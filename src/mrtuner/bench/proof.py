@@ -60,7 +60,7 @@ def check_database(name: str) -> None:
     """BadValue for a name that a proof cannot give its database."""
     if not _DATABASE.fullmatch(name):
         raise BadValue(
-            f"{name!r} cannot name the database of a proof",
+            f"{name!r} is not a valid database name for a proof",
             "Use up to 59 lower-case letters, digits and underscores.",
         )
 

@@ -228,7 +228,7 @@ def from_dict(document: Mapping[str, Any]) -> Series:
             _ = one.record
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadValue(
-            f"the series of loads is damaged: {error!r}", "Use the file as it was written."
+            f"the series of loads is damaged: {error!r}", "Use the file unchanged."
         ) from error
     return found
 

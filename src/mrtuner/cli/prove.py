@@ -130,12 +130,12 @@ def command(
       mrtuner prove --embedded --load select --blocks 12 --html report.html
       mrtuner prove postgresql://postgres@restored/shop --statements 20 --on-this-data --rate 200
 
-    It makes a database of its own and drops it. On a server of yours the settings change to
-    and fro while it runs, and are put back at the end: use one that nobody works on. Without
-    --restart only the settings that a reload puts into force are compared.
+    It creates a temporary database and drops it. On your own server the settings change back and
+    forth during the proof and are restored at the end: use a server that is not in use. Without
+    --restart only settings that need no restart are compared.
 
-    Your own statements need data of yours: restore a copy and say --on-this-data. They run in
-    sessions that may not write unless you add --writes. What cannot be replayed is named.
+    To measure your own statements, restore a copy of your data and add --on-this-data. They run in
+    read-only sessions unless you add --writes. Statements that cannot be replayed are listed.
     """
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
@@ -189,7 +189,7 @@ def _proof(
             return None
         question = ask(wish, tuning, target.dsn)
         _announce(compared, question, target)
-        terminal.confirm("Change the settings to and fro and measure?", yes=yes or target.ours)
+        terminal.confirm("Change the settings back and forth and measure?", yes=yes or target.ours)
         return proving.measure(
             target.dsn, tuning, compared, question,
             book=book, restart=target.restart, program=program, repair=target.undo,
@@ -219,17 +219,19 @@ def _announce(compared: Sequence[Wanted], question: proving.Question, target: Ta
     for one in question.left_out:
         terminal.print_note(f"  left out: {one.title}: {one.why}")
     terminal.print_note(
-        f"comparing the settings in force with {len(compared)} advised ones, "
+        f"comparing the current settings with {len(compared)} advised ones, "
         f"{plan.blocks} pairs of {plan.seconds} s and {plan.calibrate} for calibration: "
         f"about {proving.minutes(seconds_expected(plan))}"
     )
     if not plan.standing:
         terminal.print_note(
-            f"a database {question.database} of {pretty_bytes(space_needed(plan))} will be made"
-            " and dropped"
+            f"a database {question.database} of {pretty_bytes(space_needed(plan))} will be "
+            "created and dropped"
         )
     if target.undo is not None:
-        terminal.print_note(f"all is put back at the end; should this be killed: {target.undo}")
+        terminal.print_note(
+            f"everything is restored at the end; if this is killed, run: {target.undo}"
+        )
 
 
 def _commands(target: Target, restart: str) -> list[tuple[str, str]]:
@@ -250,4 +252,4 @@ def _nothing(as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None, "loads": []})
     else:
-        terminal.print_line("nothing to compare: what could be compared is in force already")
+        terminal.print_line("nothing to compare: all comparable settings are already in force")

@@ -70,8 +70,8 @@ def busy() -> str | None:
     if found is None or found.share <= BUSY:
         return None
     text = f"{found.share:.0%} of the CPU{f' ({found.who})' if found.who else ''}"
-    terminal.print_note(f"warning: this machine is busy with something else: {text}")
-    terminal.print_note("HINT: verdicts may stay undecided; measure when it is quiet")
+    terminal.print_note(f"warning: other programs use this machine: {text}")
+    terminal.print_note("HINT: Verdicts may be undecided; measure when the machine is quiet.")
     return text
 
 
@@ -129,11 +129,11 @@ def _say_left(dsn: str, repair: str) -> None:
             found = [one for one in scratch.marked(session) if one.owner is scratch.Owner.WE]
     except MrTunerError as error:
         terminal.print_note(
-            f"warning: databases may be left, which could not be asked: {error.message}"
+            f"warning: databases may be left behind; this could not be checked: {error.message}"
         )
         return
     if names := [name for one in found for name in one.databases]:
-        terminal.print_note(f"warning: databases left: {', '.join(names)}")
+        terminal.print_note(f"warning: databases left behind: {', '.join(names)}")
         terminal.print_note(f"to drop them: {repair}")
 
 
@@ -155,7 +155,7 @@ def own_server(server_bin: Path | None) -> Iterator[Cluster]:
     from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
 
     binaries = find_binaries(server_bin)
-    terminal.print_note(f"starting a PostgreSQL {binaries.version} of our own")
+    terminal.print_note(f"starting a temporary PostgreSQL {binaries.version}")
     cluster = Cluster.create(binaries, scratch_directory())
     try:
         with (

@@ -40,7 +40,7 @@ _sample = click.option(
     "--top", type=click.IntRange(1), default=20, show_default=True, metavar="N",
     help="Number of tables shown in full.",
 )  # fmt: skip
-@options.html_option("Write an HTML page with a picture of dead rows now and with the advice.")
+@options.html_option("Write an HTML page with a chart of dead rows now and with the advice.")
 @options.check_option("there is something to do")
 @options.yes_option
 @click.pass_context
@@ -58,7 +58,7 @@ def command(
     check: bool,
     yes: bool,
 ) -> None:
-    """Settings for autovacuum, table by table, from measured rates; what stands in its way.
+    """Advise autovacuum settings for each table, and find what blocks vacuum.
 
     \b
     Examples:
@@ -71,11 +71,10 @@ def command(
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --sample public.document
       mrtuner vacuum postgresql://postgres@db/app --check --json
 
-    One database at a time. It only reads, and locks no table but those in --sample. Ctrl-C ends
-    a watch early (exit code 130) and so does a restart of the server (6): what was seen until then
-    is reported. Settings of the server are for
-    mrtuner apply --from, with --format conf. Values written again unchanged (TOAST) are suspected
-    from statistics, proven by --sample.
+    One database at a time. Read-only; locks no tables except those in --sample. Ctrl-C ends
+    a watch early (exit code 130), and so does a restart of the server (6). What was measured
+    by then is reported. To apply server settings, use --format conf and mrtuner apply --from.
+    Statistics hint at values written again unchanged (TOAST); --sample proves it.
     """
     form = options.one_format(form, as_json)
     options.warn_of_password(dsn)
@@ -113,8 +112,8 @@ def apply(
       mrtuner vacuum apply postgresql://postgres@db/app --watch 15m
       mrtuner vacuum apply postgresql://postgres@db/app --yes --json
 
-    It measures, shows the plan and asks. The owner of the tables or a superuser may do this.
-    Settings of the server are another change: mrtuner apply --from.
+    It measures, shows the plan and asks. Needs the tables' owner or a superuser.
+    To change server settings, use mrtuner apply --from.
     """
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
@@ -128,15 +127,15 @@ def apply(
 @options.yes_option
 @options.json_option
 def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
-    """Take the last mrtuner vacuum apply back, without measuring.
+    """Undo the last mrtuner vacuum apply, without measuring.
 
     \b
     Examples:
       mrtuner vacuum undo postgresql://postgres@db/app
       mrtuner vacuum undo postgresql://postgres@db/app --yes --json
 
-    A parameter that was unset becomes unset again; one that was changed since is left as it is,
-    and named.
+    A parameter that was unset becomes unset again; one that was changed since is left unchanged
+    and reported.
     """
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
@@ -149,7 +148,7 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
         from mrtuner.vacuum.sample import ROWS
 
         terminal.print_note(
-            f"of {', '.join(tables)} up to {ROWS:,} rows each are read twice; their values are "
+            f"up to {ROWS:,} rows each of {', '.join(tables)} are read twice; their values are "
             "compared in the server and do not leave it"
         )
         terminal.confirm("Read them?", yes=yes)

@@ -29,15 +29,13 @@ def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vac
             if end.args:  # a signal other than Ctrl-C: it asks us to go
                 raise
             code = exit_codes.INTERRUPTED
-            terminal.print_note("interrupted: what follows is what was seen until now")
+            terminal.print_note("interrupted: what follows was measured before that")
             raise Enough from None
 
     with _shown(watch) as sleep:
         found = vacuum(dsn, watch=watch, sample=sample, sleep=pause)
     if found.picture.lost is not None:
-        terminal.print_note(
-            "the server ended the session: what follows is what was seen until then"
-        )
+        terminal.print_note("the server ended the session: what follows was measured before that")
         code = code or exit_codes.UNFINISHED
     return found, code
 

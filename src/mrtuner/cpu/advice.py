@@ -26,7 +26,10 @@ def _advice(record: Record, found: Diagnosis) -> Iterator[str]:
     if record.usable.bound == "cpuset":
         yield from _cpuset(record)
     if record.usable.bound == "affinity":
-        yield "Something pins this process (taskset, CPUAffinity= of its unit): start it without."
+        yield (
+            "This process is pinned to some CPUs (taskset, or CPUAffinity= of its unit): start it "
+            "unpinned."
+        )
     if Cause.QUOTA in causes or record.usable.bound == "quota":
         yield _quota(record)
     if Cause.SIBLINGS in causes:
@@ -37,8 +40,8 @@ def _advice(record: Record, found: Diagnosis) -> Iterator[str]:
         yield "Other work competes for these CPUs: move it elsewhere, then test again."
     if Cause.FREQUENCY in causes:
         yield (
-            "All workers get slower alike: the clock falls or caches are shared. Size by the "
-            "measured effective cores; there is nothing to switch."
+            "All workers slow down equally: the clock drops or caches are shared. No setting "
+            "changes that; size by the measured effective cores."
         )
 
 
@@ -49,35 +52,38 @@ def _pool(found: Diagnosis) -> Iterator[str]:
         return
     if first.cause is Cause.SIBLINGS and found.best > first.at:
         yield (
-            f"Pool size: up to {first.at} active sessions all get a core of their own and equal "
-            f"times; throughput still grows to {found.best}, at uneven times."
+            f"Pool size: up to {first.at} active sessions each get their own core and take equal "
+            f"time; throughput grows up to {found.best}, with uneven times."
         )
     else:
         yield (
-            f"Pool size: {first.at} active at once; more of them share the CPUs and add little "
-            "or no throughput. Sessions that wait for I/O or locks come on top."
+            f"Pool size: {first.at} active sessions; more than that share the CPUs and add little "
+            "or no throughput. Sessions waiting for I/O or locks do not count."
         )
 
 
 def _cpuset(record: Record) -> Iterator[str]:
     if record.place.platform == "kubernetes":
         yield (
-            "The pod's cpuset is narrower than its machine, whatever its limit says: look for a "
-            "static CPU manager policy, and at the arguments and parents of the container."
+            "The pod's cpuset has fewer CPUs than the machine, whatever its limit says: check for "
+            "a static CPU manager policy, and check the container's arguments and parent cgroups."
         )
     else:
-        yield "The cpuset is narrower than the machine: widen cpuset.cpus of the group it names."
+        yield (
+            "The cpuset has fewer CPUs than the machine: widen cpuset.cpus of the cgroup named "
+            "above."
+        )
 
 
 def _quota(record: Record) -> str:
     if record.place.platform == "kubernetes":
         return (
             "A quota stops all workers for the rest of each period: raise resources.limits.cpu, "
-            "or leave the limit out and keep the request."
+            "or drop the limit and keep the request."
         )
     return (
         "A quota stops all workers for the rest of each period: raise it (cpu.max, CPUQuota=, "
-        "--cpus of a container engine), or let fewer sessions be active."
+        "--cpus of a container engine), or allow fewer active sessions."
     )
 
 
@@ -86,24 +92,29 @@ def _siblings(record: Record) -> Iterator[str]:
     if platform in _RDS:
         yield (
             "RDS for PostgreSQL cannot switch sibling threads off (processor features are for "
-            "Oracle and SQL Server): a Graviton class (m7g, r7g, …) has one thread a core."
+            "Oracle and SQL Server): a Graviton class (m7g, r7g, …) has one thread per core."
         )
     elif platform in _MANAGED:
-        yield "The provider decides on threads: ask for a class with one thread a core."
+        yield "Only the provider can switch threads off: ask for a class with one thread per core."
     elif platform == "ec2":
         yield (
-            "EC2: CpuOptions ThreadsPerCore=1 gives even times at about the same throughput, and "
-            "half the vCPUs; so does a Graviton instance, with one thread a core throughout."
+            "EC2: CpuOptions ThreadsPerCore=1 gives even times at about the same throughput, with "
+            "half the vCPUs. A Graviton instance has one thread per core anyway."
         )
     elif record.plan.mode is not Mode.SQL:
         yield (
-            "On a machine of your own: echo off > /sys/devices/system/cpu/smt/control makes times "
-            "even at about the same throughput (a virtual machine: ask its owner)."
+            "On your own hardware, echo off > /sys/devices/system/cpu/smt/control makes times "
+            "even at about the same throughput. For a virtual machine, ask the host's owner."
         )
 
 
 def _steal(record: Record) -> Iterator[str]:
     if record.place.platform in {*_RDS, "ec2"}:
-        yield "The hypervisor takes time: on a T class look at CPUCreditBalance, or leave T."
+        yield (
+            "The hypervisor takes CPU time away: on a T class, check CPUCreditBalance or choose "
+            "another class."
+        )
     else:
-        yield "The hypervisor gives time to others: ask for dedicated CPUs, or another host."
+        yield (
+            "The hypervisor gives CPU time to other guests: ask for dedicated CPUs or another host."
+        )

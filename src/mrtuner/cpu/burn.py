@@ -44,7 +44,7 @@ def squeezer() -> Steps:
         while left > 0:
             data = os.read(pipe, min(BLOCK, left))
             if not data:
-                raise SystemExit("the feeder of the pipe has gone")
+                raise SystemExit("the process that feeds the pipe has ended")
             packer.compress(data)
             left -= len(data)
 

@@ -58,7 +58,7 @@ class Crew:
             while len(told) < len(self._processes):
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
-                    raise MrTunerError("a worker does not answer", "Is the machine swapping?")
+                    raise MrTunerError("a worker does not respond", "Is the machine swapping?")
                 for key, _ in ready:
                     told[key.data.pid] = _line(key.data)
                     selector.unregister(key.fileobj)
@@ -125,7 +125,7 @@ def _died(process: subprocess.Popen[str]) -> MrTunerError:
     _, said = process.communicate()
     last = said.strip().splitlines()[-1:] or ["it was killed"]
     return MrTunerError(
-        f"a worker died: {last[0]}", "Is memory or the number of processes limited here?"
+        f"a worker died: {last[0]}", "Check the limits on memory and on the number of processes."
     )
 
 

@@ -53,7 +53,9 @@ def server(dsn: str, cpus: int | None) -> Setup:
     tree = Tree(pid=told.local_pid)
     local = told.local_pid is not None
     if cpus is None and not local:
-        raise UsageError("SQL does not tell how many vCPUs a server has", "Give them with --cpus.")
+        raise UsageError(
+            "the number of vCPUs of a server cannot be read over SQL", "Give it with --cpus."
+        )
     found = known_count(cpus, "--cpus") if cpus is not None else usable(tree)
     seen = topology(tree, found.cpus) if local else Topology(cores=(), threads=None, source=_FAR)
     where = place(tree) if local else Place(
@@ -71,10 +73,10 @@ def server(dsn: str, cpus: int | None) -> Setup:
     )
 
 
-_FAR: Final = "the server runs elsewhere"
+_FAR: Final = "the server runs on another machine"
 _ELAPSED_ONLY: Final = (
-    "the server runs elsewhere: only elapsed time is known, so no cause can be named from "
-    "CPU time and run delay"
+    "the server runs on another machine: only elapsed time is known, so CPU time and run delay "
+    "cannot show the cause"
 )
 
 
@@ -92,7 +94,10 @@ def most_workers(text: str | None, setup: Setup) -> int:
     except (ValueError, OverflowError):
         most = 0
     if not 1 <= most <= _MOST:
-        raise UsageError(f"{text!r} is no number of workers", "Write 2x for twice the CPUs, or 12.")
+        raise UsageError(
+            f"{text!r} is not a number of workers",
+            "Give a number such as 12, or 2x for twice the CPUs.",
+        )
     return most
 
 
@@ -158,7 +163,7 @@ def _notes(setup: Setup, busy: str | None) -> list[str]:
     if busy:
         notes.append(f"forced on a busy machine: {busy} when the test began")
     if not setup.site.cpus:
-        notes.append("other work, steal and throttling cannot be seen from here")
+        notes.append("other work, steal and throttling cannot be seen from this machine")
     elif setup.site.tree.peek("/proc/self/schedstat") is None:
-        notes.append("this kernel does not tell run delay: no cause can be named")
+        notes.append("this kernel does not report run delay, so the cause cannot be named")
     return notes

@@ -140,7 +140,7 @@ class _Session:
         try:
             done = self._done.get(timeout=patience)
         except Empty:
-            raise MrTunerError("a session does not answer", "Is the server overloaded?") from None
+            raise MrTunerError("a session does not respond", "Is the server overloaded?") from None
         if isinstance(done, Exception):
             raise _ended(done)
         return done
@@ -201,8 +201,9 @@ def _ended(error: Exception) -> Exception:
 
     if isinstance(error, QueryCanceled):
         return MrTunerError(
-            f"the server ended the work of a session: {error.diag.message_primary}",
-            "It is overloaded, or allows less time: use fewer workers, or fewer --seconds.",
+            f"the server cancelled a session's work: {error.diag.message_primary}",
+            "It is overloaded or limits the time of statements: use fewer workers or a shorter "
+            "time (--seconds).",
         )
     try:
         with translated():

@@ -57,7 +57,7 @@ def topology(tree: Tree, cpus: Collection[int]) -> Topology:
     """
     every = dict(_siblings(tree, cpus))
     if not every:
-        return Topology(cores=(), threads=None, source="not told here")
+        return Topology(cores=(), threads=None, source="not shown by this system")
     ours = {tuple(sorted(group & set(cpus))) for group in every.values()}
     return Topology(
         cores=tuple(sorted(ours)),
@@ -82,9 +82,9 @@ def place(tree: Tree) -> Place:
     vendor = tree.peek("/sys/class/dmi/id/sys_vendor") or ""
     if "kubepods" in groups or tree.is_there("/var/run/secrets/kubernetes.io"):
         return Place(
-            platform="kubernetes", model=None, architecture=name, evidence="names of kubelet's"
+            platform="kubernetes", model=None, architecture=name, evidence="cgroup names of kubelet"
         )
     if vendor == "Amazon EC2":
         model = tree.peek("/sys/class/dmi/id/product_name")
         return Place(platform="ec2", model=model, architecture=name, evidence="DMI sys_vendor")
-    return Place(platform="linux", model=None, architecture=name, evidence="nothing names a cloud")
+    return Place(platform="linux", model=None, architecture=name, evidence="no sign of a cloud")

@@ -118,7 +118,7 @@ def too_busy(why: str) -> Refused:
     """Return the error for a busy machine, where other load would be blamed on the CPUs."""
     return Refused(
         f"the machine is busy: {why}",
-        "Stop what else runs here (see top), or use --force: the record will say so.",
+        "Stop other programs (see top), or use --force, which the record will mention.",
     )
 
 
@@ -140,7 +140,7 @@ def _tried(site: Site, plan: Plan, todo: Sequence[int], tell: Tell) -> Iterator[
     for place, count in enumerate(todo, 1):
         trial = _trial(site, plan, count)
         slowest = max(worker.wall for worker in trial.workers)
-        spoilt = f", does not count: {trial.rejected}" if trial.rejected else ""
+        spoilt = f", not counted: {trial.rejected}" if trial.rejected else ""
         tell(f"[{place}/{len(todo)}] {count} at once: {slowest:.2f} s{spoilt}")
         yield trial
 

@@ -26,7 +26,7 @@ CLIENT: Final = "10.77.1.2"
 SERVER: Final = "10.77.2.2"
 _ROUTER: Final = ("10.77.1.1", "10.77.2.1")
 _PATIENCE: Final = 10.0
-_PLACE: Final = "Try it on the client's host itself, outside of any container"
+_PLACE: Final = "Try it on the client's host itself, outside any container"
 
 
 def enter(command: Sequence[str]) -> list[str]:
@@ -40,16 +40,14 @@ def require() -> None:
     for program, package in (("unshare", "util-linux"), ("nsenter", "util-linux"),
                              ("ip", "iproute2")):  # fmt: skip
         if not _found(program):
-            raise MissingPart(f"the program {program} is not there", f"Install {package}.")
+            raise MissingPart(f"the program {program} is not installed", f"Install {package}.")
     tried = subprocess.run(
         enter(["ip", "link", "add", "mrtuner0", "type", "veth", "peer", "name", "mrtuner1"]),
         capture_output=True, text=True, check=False, timeout=_PATIENCE,
     )  # fmt: skip
     if tried.returncode:
         said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise MissingPart(
-            f"this kernel does not let us make network namespaces here: {said}", hint()
-        )
+        raise MissingPart(f"network namespaces cannot be created here: {said}", hint())
 
 
 def hint() -> str:
@@ -121,7 +119,7 @@ class Peer(AbstractContextManager["Peer"]):
         end = time.monotonic() + _PATIENCE
         while _namespace(self._process.pid) == _namespace(os.getpid()):
             if time.monotonic() > end or self._process.poll() is not None:
-                raise MissingPart("no network namespace came about", hint())
+                raise MissingPart("no network namespace was created", hint())
             time.sleep(0.005)
         return self._process.pid
 

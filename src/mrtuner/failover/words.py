@@ -23,7 +23,7 @@ def prediction(
     yield _title(situation)
     yield from _between(between)
     if situation.client.driver.evidence == "memory":
-        yield f"the defaults of {situation.client.driver.title} are from memory, not checked"
+        yield f"the defaults of {situation.client.driver.title} were not checked against a source"
     yield ""
     back = situation.away is not None
     head = ("case", "hangs", *(("notices",) if back else ()), "decided by")
@@ -31,7 +31,9 @@ def prediction(
     yield from aligned([head, *rows])
     if back:
         yield ""
-        yield f"notices: when the address answers again {situation.away:g} s after the client asked"
+        yield (
+            f"notices: if the address answers again {situation.away:g} s after the client's request"
+        )
     for case in cases:
         yield ""
         yield f"{case.case.words}: {said(case.span)}"
@@ -43,10 +45,10 @@ def _between(name: str | None) -> Iterator[str]:
     """Warn that everything shown is about a pooler or proxy, not the server."""
     if name is None:
         return
-    yield f"{name} answers in the server's place: what follows is how long clients wait for it"
+    yield f"{name} answers in place of the server: the times below are how long clients wait for it"
     yield (
-        "for a server that vanishes behind PgBouncer: --client pgbouncer, on its host, without a "
-        "connection string"
+        "for a server that vanishes behind PgBouncer, use --client pgbouncer on its host, without "
+        "a connection string"
     )
 
 
@@ -88,7 +90,7 @@ def audit(done: Audit) -> Iterator[str]:
         yield from aligned([head, *map(_audited, done.connections)])
     for one in done.connections:
         yield from bulleted(_owner(one), one.findings)
-    yield from bulleted("the server, and what is in between", done.findings)
+    yield from bulleted("the server, and what stands in between", done.findings)
     if not done.found:
         yield ""
         yield f"no case hangs longer than {done.within:g} s"
@@ -101,11 +103,11 @@ def _audited(one: Audited) -> tuple[str, ...]:
 
 def _owner(one: Audited) -> str:
     seen = one.connection
-    return "somebody else's" if seen.pid is None else f"{seen.process} ({seen.pid})"
+    return "another user's" if seen.pid is None else f"{seen.process} ({seen.pid})"
 
 
 def _most(case: Prediction) -> str:
-    return "for ever" if case.span is None else f"{case.span.high:.1f} s"
+    return "forever" if case.span is None else f"{case.span.high:.1f} s"
 
 
 def _items(mark: str, items: Iterable[str]) -> Iterator[str]:

@@ -29,8 +29,9 @@ SCHEMA: Final = "mrtuner.limits/1"
 #: How many candidates are listed.
 _SHOWN: Final = 8
 _NOT_EBS: Final = (
-    "Aurora's storage is no EBS volume and its limits are not published as numbers: those of CPU, "
-    "network, memory and connections hold, and a level of reads and writes can only be unknown"
+    "Aurora's storage is not an EBS volume and its limits are not published, so only the limits "
+    "of CPU, network, memory and connections are known; a ceiling of reads and writes is "
+    "always unknown"
 )
 #: Below this share of free memory, PostgreSQL's page cache is squeezed out.
 _MEMORY_FREE: Final = 0.05
@@ -72,7 +73,7 @@ class Limits:
     def verdict(self) -> str:
         """The answer in one sentence."""
         if not self.series.points:
-            return "nothing was measured: these are the ceilings that are declared"
+            return "nothing was measured; these are the configured ceilings"
         return verdict(self.series, self.pegged)
 
     @property
@@ -137,15 +138,15 @@ def limits(
     other = _other(what_if, instance, below)
     if aurora and other is not None:
         raise UsageError(
-            "what another class would do is not known for Aurora",
-            "Its storage's limits are not published as numbers: leave --what-if away.",
+            "--what-if is not available for Aurora",
+            "The limits of its storage are not published: leave out --what-if.",
         )
     series = _series(metrics, timezone, throughput_unit)
     missing = tuple(_missing(series))
     if not totals(series):
         raise UsageError(
             "no resource can be judged: " + "; ".join(missing),
-            "Give reads and writes together: ceilings hold for their sum.",
+            "Give both reads and writes: ceilings apply to their sum.",
         )
     known = ceilings(instance, below, connections=connections, aurora=aurora)
     findings = find(series, known)
@@ -233,7 +234,7 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
         return
     least = float(np.nanquantile(free, 0.01)) / whole
     if least < _MEMORY_FREE:
-        yield f"memory: only {least:.1%} of it was free in the worst hundredth of the time"
+        yield f"memory: only {least:.1%} was free during the worst 1 % of the time"
 
 
 def _credits(series: Series) -> Iterator[str]:

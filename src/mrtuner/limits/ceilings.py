@@ -171,13 +171,15 @@ def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
         return
     source = volumes.sources()["cpu_baseline"]
     if instance.family == "t2":
-        yield _sustained(Resource.CPU, "instance", baseline, source, "when credits are used up")
+        yield _sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
         yield Ceiling(
             resource=Resource.CPU, part="instance", kind=Kind.BURST, value=100,
             source="by definition", note="while CPU credits last",
         )  # fmt: skip
     else:
-        note = f"{instance.vcpus} vCPUs, Unlimited: above {baseline:g} % on average it costs extra"
+        note = (
+            f"{instance.vcpus} vCPUs; Unlimited, which costs extra above {baseline:g} % on average"
+        )
         yield _sustained(Resource.CPU, "instance", 100, "by definition", note)
 
 

@@ -95,7 +95,7 @@ def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony
     many = float(waiting[at].mean())
     if off.sum() < _ENOUGH:
         if many >= SESSIONS_WAIT:
-            text = f"{WAITING}: {many:.1f} on average, and no calm time to compare with"
+            text = f"{WAITING}: {many:.1f} on average, with no calm time to compare with"
             yield Testimony(metric=WAITING, says=Witness.CONFIRMS, because=text, ratio=many,
                             requests=many)  # fmt: skip
         return
@@ -118,7 +118,7 @@ class _Taken:
 
 def _idle(metric: str, requests: float) -> Testimony:
     """The evidence of a device that is idle at some moments."""
-    text = f"{metric}: {requests:.2g} requests on their way on average, so nothing holds them up"
+    text = f"{metric}: {requests:.2g} requests in flight on average, so nothing delays them"
     return Testimony(
         metric=metric, says=Witness.CONTRADICTS, because=text, requests=requests, decisive=True
     )  # fmt: skip
@@ -134,9 +134,9 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
     bound = now > DOES_NOT_WAIT * before and taken.requests >= FEW_REQUESTS
     if says is Witness.CONTRADICTS and (above_device or bound):
         says = Witness.SILENT  # its bytes may explain the time, but need not
-    text = f"{metric}: {now * 1e3:.3g} ms an operation here, {before * 1e3:.3g} ms elsewhere"
+    text = f"{metric}: {now * 1e3:.3g} ms per operation here, {before * 1e3:.3g} ms elsewhere"
     if larger > 0.2 * before:
-        text += f", and its bytes may take {larger * 1e3:.3g} ms more"
+        text += f"; larger operations may explain {larger * 1e3:.3g} ms of the difference"
     return Testimony(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
 
 
@@ -260,10 +260,10 @@ def balances(
     text = f"{metric}: {left:.0f}{unit} left"
     says = Witness.SILENT
     if ceiling.kind is Kind.SUSTAINED and left <= most:
-        says, text = Witness.CONFIRMS, f"{text}, so the baseline holds"
+        says, text = Witness.CONFIRMS, f"{text}, so the baseline applies"
     elif ceiling.kind is Kind.SUSTAINED and left >= plenty:
-        says, text = Witness.CONTRADICTS, f"{text}, so the baseline does not hold"
+        says, text = Witness.CONTRADICTS, f"{text}, so the baseline does not apply"
     elif ceiling.kind is Kind.BURST and left > most:
-        text = f"{text}, so the burst limit can hold"
+        text = f"{text}, so the burst limit can apply"
     decisive = says is Witness.CONTRADICTS
     yield Testimony(metric=metric, says=says, because=text, decisive=decisive)

@@ -247,8 +247,8 @@ def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageEr
     every = every[every >= since]
     if not len(every):
         return UsageError(
-            f"CloudWatch has no points of {name} in that time",
-            "Ask for a longer time with --since, or another region with --region.",
+            f"CloudWatch has no data for {name} in that period",
+            "Give a longer period with --since, or another region with --region.",
         )
     moments = [datetime.fromtimestamp(time, UTC) for time in every.tolist()]
     metrics = {metric: _at(every, *pair) for metric, pair in columns.items()}

@@ -124,7 +124,10 @@ def _steady(one: Pegged | Steady) -> Steady:
     if isinstance(one, Steady):
         return one
     said = next(said for said in one.testimony if said.ratio)
-    because = f"a limit of former days is there, and operations waited little: {said.because}"
+    because = (
+        "it matches a limit from before December 2019, but operations hardly waited: "
+        f"{said.because}"
+    )
     return Steady(resource=one.resource, plateau=one.plateau, because=because)
 
 
@@ -215,20 +218,23 @@ def _no_unknown_one(
 ) -> str | None:
     """Why a plateau is not an unknown ceiling, where no table lists a limit; None if it is."""
     if resource not in DISK:
-        return "no limit is known there; programs can run at an even pace"
+        return "no limit is known at this level, and programs can run at a steady pace"
     if plateau.level < UNKNOWN_AT_LEAST * busiest(totals(series)[resource]):
         return "far below what was reached at other times"
     if not testimony:
-        return "no limit is there; DiskQueueDepth or the latencies would tell whether one is"
+        return (
+            "no limit is known at this level; DiskQueueDepth or latencies would show whether there "
+            "is one"
+        )
     if plateau.points < LASTS_AT_UNKNOWN[0] or plateau.longest < LASTS_AT_UNKNOWN[1]:
-        return "no limit is there, and it lasted too short a time to be an unknown one"
+        return "no limit is known at this level, and it was too short for an unknown one"
     if any(
         one.ratio >= waits and one.requests >= queue
         for one in testimony
         for waits, queue in AT_UNKNOWN
     ):
         return None
-    return f"no limit is there, and operations waited little: {testimony[0].because}"
+    return f"no limit is known at this level, and operations hardly waited: {testimony[0].because}"
 
 
 def _of_the_disk(
@@ -261,7 +267,7 @@ def _without_shadows(
         over = next((other for other in real if _shadows(other, one, length)), None)
         because = f"{over.resource} is at its ceiling in the same minutes" if over else ""
         if not over and (even := next((e for e in steady if _shadows(e, one, length)), None)):
-            because = f"{even.resource} is even in the same minutes ({even.because})"
+            because = f"{even.resource} is steady in the same minutes ({even.because})"
         if because:
             because += ", which explains it"
             shadows.append(Steady(resource=one.resource, plateau=one.plateau, because=because))

@@ -83,7 +83,7 @@ def _line(
     line = _fitted(days, busy)
     grows = line.slope - _t95(line.count - 2) * line.slope_error > 0
     because = (
-        f"{line.slope:+.3g} a day over {line.count} days"
+        f"{line.slope:+.3g} per day over {line.count} days"
         if grows
         else f"no growth shown over {line.count} days"
     )

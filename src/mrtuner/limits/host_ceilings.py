@@ -137,19 +137,19 @@ def _about(
     tree: Tree, path: PurePosixPath | None, devices: tuple[Device, ...], device: Device | None
 ) -> Iterator[str]:
     if path is None:
-        yield "the data directory is not shown to this role and user, so its disk is not watched"
+        yield "this role and user cannot see the data directory, so its disk is not watched"
         return
     if device is None:
         yield (
-            f"{path} lies on no block device that this user may see (root and the server's may), "
-            "so no disk is watched"
+            f"{path} is not on a block device that this user can see (root and the server's user "
+            "can), so no disk is watched"
         )
         return
     names = " on ".join(one.name for one in devices)
-    yield f"{path} lies on {names}; watched: {device.name}"
+    yield f"{path} is on {names}; watched: {device.name}"
     wal = layers(tree, path / "pg_wal")
     if wal and wal[0] != devices[0]:
-        yield f"pg_wal lies on {wal[0].name}, which is not watched"
+        yield f"pg_wal is on {wal[0].name}, which is not watched"
 
 
 def _interface(tree: Tree) -> str | None:

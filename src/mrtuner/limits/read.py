@@ -49,8 +49,8 @@ class WrongUnit(BadValue):
 
     def __init__(self, unit: str) -> None:
         super().__init__(
-            f"the throughput looks like {unit}, while CloudWatch counts bytes per second",
-            f"Say --throughput-unit {unit}, or give bytes per second.",
+            f"the throughput looks like {unit}, but CloudWatch uses bytes per second",
+            f"Add --throughput-unit {unit}, or give bytes per second.",
         )
         self.unit = unit
 
@@ -66,12 +66,13 @@ def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None
     stamps = columns.pop("timestamp", None)
     if stamps is None:
         raise UsageError(
-            f"{path.name} has no column timestamp", "Name the column of ISO 8601 times timestamp."
+            f"{path.name} has no timestamp column",
+            "Give ISO 8601 times in a column named timestamp.",
         )
     known = {name: values for name, values in columns.items() if name in UNITS}
     if not known:
         raise UsageError(
-            f"{path.name} has no metric of RDS",
+            f"{path.name} has no RDS metrics",
             f"Use CloudWatch's names, such as {', '.join(list(UNITS)[:4])}.",
         )
     times = moments(stamps, _zone(timezone))
@@ -114,14 +115,15 @@ def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | V
     length = int(places[-1]) + 1
     if length > MOST:
         raise UsageError(
-            f"the metrics span {length} steps of {step} s", "Give a shorter time, such as 14 days."
+            f"the metrics span {length} steps of {step} s",
+            "Give a shorter period, such as 14 days.",
         )
     grid = {name: _placed(values, order, places, length) for name, values in metrics.items()}
     most = max(int(np.isfinite(values).sum()) for values in grid.values())
     if most < FEWEST:
         raise _too_few(most, step)
     repeated = int((np.diff(places) == 0).sum())
-    notices = (f"{repeated} timestamps came twice: the later one counts",) if repeated else ()
+    notices = (f"{repeated} timestamps occur twice; the later values are used",) if repeated else ()
     return Series(
         start=datetime.fromtimestamp(float(seconds[0]), UTC),
         step=step,
@@ -177,9 +179,9 @@ def _check_columns(series: Series) -> None:
         size = _operation_size(carried, series.metrics.get(f"{way}IOPS"))
         if size is not None and not _OPERATION[0] <= size <= _OPERATION[1]:
             raise BadValue(
-                f"{way}Throughput over {way}IOPS is {size:.3g} bytes an operation, while reads and "
-                "writes together make sense: one column has another unit",
-                "Give both throughputs in bytes per second, both IOPS in operations per second.",
+                f"{way}Throughput over {way}IOPS is {size:.3g} bytes per operation, although "
+                "reads and writes together make sense: one column has a different unit",
+                "Give both throughputs in bytes per second and both IOPS in operations per second.",
             )
 
 
@@ -201,8 +203,9 @@ def _check_latency(series: Series) -> None:
         values = values[np.isfinite(values) & (values > 0)]
         if len(values) and float(np.median(values)) > _SLOWEST:
             raise BadValue(
-                f"{name} is {float(np.median(values)):.3g} at the median, which cannot be seconds",
-                "CloudWatch gives seconds: divide milliseconds by 1000.",
+                f"{name} is {float(np.median(values)):.3g} at the median, which cannot be in "
+                "seconds",
+                "CloudWatch uses seconds: divide milliseconds by 1000.",
             )
 
 
@@ -210,7 +213,8 @@ def _too_few(points: int, step: int) -> UsageError:
     needed = FEWEST * step // 60
     return UsageError(
         f"{points} points are too few to see a ceiling",
-        f"Give at least {FEWEST}: {needed} minutes at {step} s a point; a week shows its rhythm.",
+        f"Give at least {FEWEST}: {needed} minutes at one point per {step} s. A week shows "
+        "weekly patterns.",
     )
 
 
@@ -231,7 +235,7 @@ def _number(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         raise BadValue(
             f"{name} has the value {str(value)[:40]!r}",
-            "Give numbers, and nothing where there is none.",
+            "Give numbers, and leave missing values empty.",
         ) from None
     return number
 
@@ -251,7 +255,7 @@ def _moment(stamp: Any, zone: tzinfo | None) -> datetime:
         if zone is None:
             raise UsageError(
                 f"the timestamp {stamp} has no time zone",
-                "Say which with --timezone UTC or --timezone Europe/Zagreb.",
+                "Give it with --timezone, such as UTC or Europe/Zagreb.",
             )
         moment = moment.replace(tzinfo=zone)
     return moment.astimezone(UTC)
@@ -263,13 +267,13 @@ def _zone(name: str | None) -> tzinfo | None:
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
-        raise BadValue(f"no time zone {name!r}", "Name one such as Europe/Zagreb.") from None
+        raise BadValue(f"unknown time zone {name!r}", "Give one such as Europe/Zagreb.") from None
 
 
 def _factor(unit: str) -> float:
     if unit not in THROUGHPUT_UNITS:
         raise BadValue(
-            f"no unit of throughput {unit!r}", f"Use one of {', '.join(THROUGHPUT_UNITS)}."
+            f"unknown unit of throughput {unit!r}", f"Use one of {', '.join(THROUGHPUT_UNITS)}."
         )
     return THROUGHPUT_UNITS[unit]
 
@@ -304,7 +308,9 @@ def _json(text: str, path: Path) -> dict[str, list[Any]]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{path.name} is not JSON: {error}", "Check where it ends.") from None
+        raise UsageError(
+            f"{path.name} is not JSON: {error}", "Check whether the file is complete."
+        ) from None
     if isinstance(document, list):
         return _from_rows(document)
     if "MetricDataResults" in document:

@@ -15,15 +15,14 @@ from mrtuner.limits.remedies import Candidate
 from mrtuner.limits.series import Series
 
 _UNKNOWN: Final = (
-    "Find out first whether it is one: add a load of its own in such an hour, such as pg_dump of a "
-    "large table. If the sum rises, the level is the application's own pace. If it stays, "
-    "something holds it that no table names: a neighbour on the same host, or a volume slower than "
-    "it should be. Show AWS support these hours."
+    "First find out whether it is a limit: add another load in such an hour, such as pg_dump of a "
+    "large table. If the total rises, the level is the application's own pace. If it does not, "
+    "there is a limit that AWS does not publish: another guest on the same host, or a volume "
+    "slower than it should be. Show AWS support these hours."
 )
 _BEYOND: Final = (
-    "That is above every limit that is published for this class and storage ({most}): burst "
-    "credits, or the class or the storage is not what was given. Compare with "
-    "aws rds describe-db-instances."
+    "That is above every published limit of this class and storage ({most}): burst credits, or a "
+    "different class or storage than the one given. Check with aws rds describe-db-instances."
 )
 
 THROUGHPUTS: Final = frozenset(
@@ -32,10 +31,11 @@ THROUGHPUTS: Final = frozenset(
 OPERATIONS: Final = frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS})
 
 
-_POOL: Final = "Connections are at max_connections: pool them, or raise it if the memory allows."
+_POOL: Final = "Connections have reached max_connections: use a pool, or raise it if memory allows."
 _UNDECLARED: Final = (
-    "nothing declares it. It may be all that the device gives, a limit of the machine or cloud "
-    "below it, or others that use it too. Compare it with what the provider promises for this disk."
+    "no configured limit explains it. It may be the most that the device can do, a limit of the "
+    "machine or cloud below it, or shared use. Compare it with the provider's figures for this "
+    "disk."
 )
 
 
@@ -74,8 +74,8 @@ def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
         spent = [f"{metric} for {lasting(minutes)}" for metric, _, _, minutes in emptied(series)]
         if spent:
             return (
-                f"burst credits ran out ({', '.join(spent)}): the baseline held meanwhile, at no "
-                "level that lasted"
+                f"burst credits ran out ({', '.join(spent)}): the baseline applied then, but no "
+                "level lasted"
             )
         blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
         said = "no hard limit was reached for long"
@@ -133,7 +133,7 @@ def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
             yield (
                 f"{one.resource} stops at {quantity(one.resource, one.ceiling.value)}, set by "
                 f"{one.ceiling.source} {one.ceiling.note}".rstrip()
-                + ": raise it there, or lessen the load."
+                + ": raise it there, or reduce the load."
             )
 
 
@@ -150,12 +150,12 @@ def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]
         if one.resource is Resource.THROUGHPUT
     )
     yield (
-        f"{then} are the limits of an instance started before December 2019; its class has {now} "
-        "today. Stop the instance and start it again to get them."
+        f"{then} are limits of an instance started before December 2019; its class now has {now}. "
+        "Stop and start the instance to get them."
     )
     held = [one for one in (most, least) if one is not None and one.part == "volume"]
     if held:
-        yield f"The volume then stops at {quantity(Resource.THROUGHPUT, held[0].value)}."
+        yield f"The volume then limits it to {quantity(Resource.THROUGHPUT, held[0].value)}."
 
 
 def _bursts(pegged: Sequence[Pegged]) -> Iterator[str]:
@@ -165,8 +165,8 @@ def _bursts(pegged: Sequence[Pegged]) -> Iterator[str]:
     ]  # fmt: skip
     if burst:
         yield (
-            f"{level(burst[0])} is a burst limit: it holds for {BURST_MINUTES} minutes in 24 hours "
-            "at least, then the baseline does. Plan with the baseline."
+            f"{level(burst[0])} is a burst limit: it lasts at least {BURST_MINUTES} minutes in 24 "
+            "hours, then the baseline applies. Plan with the baseline."
         )
 
 
@@ -184,9 +184,9 @@ def _iops_will_not_help(
     bound = any(one.resource is Resource.THROUGHPUT for one in pegged)
     reasons = []
     if stops is not None:
-        reasons.append(f"the instance stops at {stops:,} IOPS")
+        reasons.append(f"the instance is limited to {stops:,} IOPS")
     if bound:
-        reasons.append("throughput binds first")
+        reasons.append("throughput is the tighter limit")
     if bound or any(one.resource is Resource.IOPS for one in pegged):
         yield f"Raising provisioned IOPS will not help: {', and '.join(reasons)}."
 
@@ -199,12 +199,12 @@ def _larger(
     instance: InstanceClass, volume: Volume | None, candidates: Sequence[Candidate]
 ) -> Iterator[str]:
     if not candidates:
-        yield "No class that is known carries this with room to spare: spread or lessen the load."
+        yield "No known class carries this load with room to spare: spread or reduce the load."
         return
     same = next((one for one in candidates if one.instance.name == instance.name), None)
     if same is not None:
         yield (
-            "The class is enough, with the limits that are published for it."
+            "The class is enough, with its published limits."
             if same.volume == volume
             else f"The class is enough: change the volume to {same.volume}."
         )
@@ -212,8 +212,9 @@ def _larger(
     first = candidates[0]
     with_ = f" with {first.volume}" if first.volume not in {None, volume} else ""
     yield (
-        f"The smallest class that carries it without burst credits: {first.instance.name}{with_}. "
-        "Not every region has every class."
+        "Smallest class that carries the load without burst credits: "
+        f"{first.instance.name}{with_}. "
+        "Not every region offers it."
     )
     family = next((one for one in candidates if one.instance.family == instance.family), None)
     if family is not None and family is not first:

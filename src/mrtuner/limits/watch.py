@@ -87,7 +87,7 @@ def _silent(_remaining: float) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
     name: str
-    host: Machine | None  # None: the server runs elsewhere
+    host: Machine | None  # None: the server runs on another machine
     connections: Ceiling
     notices: tuple[str, ...]
 
@@ -126,18 +126,18 @@ def _sight(about: Row, host: Machine | None, version_num: int) -> list[str]:
     said = list(host.notices) if host else []
     if host is None:
         said.append(
-            "the server does not run on this host: no device, cgroup, network, CPU or memory of "
-            "it is seen. Run it there, or for RDS name the instance instead"
+            "the server runs on another host, so its devices, cgroups, network, CPU and memory "
+            "are not seen. Run this there or, for RDS, name the instance instead"
         )
     if host is None or host.device is None:
         source = "pg_stat_io" if version_num >= 160000 else "pg_stat_database, pg_stat_bgwriter"
         said.append(
-            f"reads and writes are those of {source}: asked of the operating system, whose cache "
-            "may have answered" + ("; without those of WAL" if version_num < 180000 else "")
+            f"reads and writes come from {source}, so they include those served by the operating "
+            "system's cache" + (", but not those of WAL" if version_num < 180000 else "")
         )
     if not about["sees_all"]:
         said.append(
-            "the role may not see who waits for I/O, so an unknown ceiling is hard to tell: "
+            "the role may not see who waits for I/O, so unknown ceilings are hard to detect: "
             "GRANT pg_monitor to it"
         )
     return said
@@ -178,10 +178,10 @@ class _Watch:
             self._sample(seconds, tell)
         except KeyboardInterrupt:
             self.interrupted = True
-            self.notices.append(f"interrupted after {len(self.points)} s of {seconds:.0f}")
+            self.notices.append(f"interrupted after {len(self.points)} of {seconds:.0f} s")
         except ConnectError as error:
             self.lost = True
-            self.notices.append(f"{error.message}; that ended the watch")
+            self.notices.append(f"{error.message}, which ended the watch")
 
     def _sample(self, seconds: float, tell: Tell) -> None:
         recent = deque([self._take()], maxlen=_WINDOW + 1)
@@ -224,7 +224,7 @@ class _Watch:
         """Rates from the server's statistics; a reset in between is a gap."""
         grown = {name: after[name] - before[name] for name in _METRICS}
         if before["reset"] != after["reset"] or min(grown.values()) < 0:
-            self.notices.append("statistics were reset during the watch: a gap")
+            self.notices.append("statistics were reset during the watch; that interval is left out")
             return {}
         return {metric: grown[name] / seconds for name, metric in _METRICS.items()}
 
@@ -235,7 +235,8 @@ class _Watch:
         notices = list(dict.fromkeys(self.notices))
         if 0 < len(self.points) < FEWEST:
             notices.append(
-                f"{len(self.points)} points are too few to see a ceiling: watch {FEWEST} s"
+                f"{len(self.points)} points are too few to see a ceiling: watch for at least "
+                f"{FEWEST} s"
             )
         metrics: dict[str, Any] = {}
         if len(self.points) >= FEWEST:

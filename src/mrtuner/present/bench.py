@@ -141,7 +141,7 @@ def lines(record: Record, other: Record | None = None) -> Iterator[str]:
     yield f"collecting took {collector_share(record) * 100:.1f} % of one CPU"
     if other is not None:
         yield from bulleted(
-            "beside the other run (two sessions: no verdict, machines drift)",
+            "compared with the other run (no verdict, because machines drift between sessions)",
             [_beside_line(item) for item in compared],
         )
 
@@ -210,7 +210,7 @@ def _cell_lines(record: Record, seen: Sequence[CellVerdict]) -> Iterator[str]:
         yield from _verdict_lines(record, one)
         yield from _points(own)
     if shared:
-        yield "  several of these"
+        yield "  common to several of these"
         yield from _points(shared)
 
 

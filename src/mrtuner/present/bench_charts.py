@@ -55,14 +55,14 @@ def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
             face = _B if effect.decided else _PAPER
             axes.plot([effect.ratio], [row], "D", color=face, markeredgecolor=_B, markersize=7)
         axes.set_yticks(range(len(effects)), [effect.name for effect in effects])
-        axes.set_xlabel("ratio to the first variant; grey: no difference that matters")
+        axes.set_xlabel("ratio to the first variant; gray: no difference that matters")
         _plain(axes, len(effects))
         return finish(
             figure,
             key,
             title="Effects in all cells",
             desc=f"{len(effects)} ratios with their 95 % intervals, filled where decided."
-            " The table beside it has every number.",
+            " The table shows every number.",
         )
 
 
@@ -92,8 +92,8 @@ def heat(tiles: Sequence[Tile], *, rows: str, columns: str, key: str) -> str:
             figure,
             key,
             title=f"Ratios by {rows} and {columns}",
-            desc="A tile for each cell, blank where nothing was decided."
-            " The table of verdicts has every number.",
+            desc="A tile for each cell, blank if undecided. The table of verdicts shows every "
+            "number.",
         )
 
 
@@ -120,13 +120,13 @@ def seconds(
             axes.set_title(name, loc="left", fontsize=12, color=_INK)
             _framed(axes)
         grid[0][0].set_ylim(bottom=0)
-        grid[-1][0].set_xlabel("second of the run; red ticks: a checkpoint began")
+        grid[-1][0].set_xlabel("second of the run; red ticks: checkpoint starts")
         return finish(
             figure,
             key,
-            title="Transactions by the second",
-            desc=f"One line for each run of {', '.join(runs)}. The table has the slowest second"
-            " of each run.",
+            title="Transactions per second",
+            desc=f"One line for each run of {', '.join(runs)}. The table shows the slowest second "
+            "of each run.",
         )
 
 
@@ -152,7 +152,7 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, float]]], *, key: str
         axes.yaxis.set_major_formatter(_plain_number)
         axes.yaxis.set_minor_formatter(_plain_number)
         axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-        axes.set_xlabel("share of the transactions that took no longer")
+        axes.set_xlabel("share of transactions that took at most this long")
         axes.set_ylabel("ms")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
         _framed(axes)
@@ -160,8 +160,8 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, float]]], *, key: str
             figure,
             key,
             title="Latency by percentile",
-            desc=f"A curve for each of {', '.join(curves)}, up to the percentile that enough"
-            " transactions were seen for. The table has the figures.",
+            desc=f"A curve for each of {', '.join(curves)}, up to the highest percentile with "
+            "enough transactions. The table shows the figures.",
         )
 
 

@@ -103,7 +103,7 @@ def budget(parts: Sequence[tuple[str, int]], *, ceiling: int, memory: int, key: 
             title=f"Memory budget: {pretty_bytes(total)} of {pretty_bytes(memory)}",
             desc="A bar stacked from "
             + ", ".join(f"{name} {pretty_bytes(size)}" for name, size in parts)
-            + f"; the ceiling is {pretty_bytes(ceiling)}. The table below has the same numbers.",
+            + f"; the ceiling is {pretty_bytes(ceiling)}. The table below shows the same numbers.",
         )
 
 
@@ -168,9 +168,9 @@ def pairs(duel: Duel, *, key: str) -> str:
             figure,
             key,
             title=f"{duel.name_b} against {duel.name_a}, block by block",
-            desc=f"{len(duel.blocks)} pairs of runs in {duel.unit}; taken together "
-            f"{duel.name_b} gives {duel.ratio:.2f} times what {duel.name_a} gives. "
-            "The table below has every number.",
+            desc=f"{len(duel.blocks)} pairs of runs in {duel.unit}; overall {duel.name_b} gives "
+            f"{duel.ratio:.2f} times what {duel.name_a} gives. "
+            "The table below shows every number.",
         )
 
 
@@ -204,7 +204,7 @@ def _draw_ratios(axes: Axes, duel: Duel) -> None:
         axes.vlines([duel.low, duel.high], rows - 0.22, rows + 0.22, color=b, linewidth=2)
     axes.plot([duel.ratio], [rows], "D", markersize=9, color=b)
     axes.set_yticks([rows], ["all"])
-    axes.set_xlabel("ratio B / A; grey: no difference that matters", color=_SOFT)
+    axes.set_xlabel("ratio B / A; gray: no difference that matters", color=_SOFT)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.margins(x=0.08)
     _plain(axes, rows=rows)

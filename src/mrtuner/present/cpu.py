@@ -26,21 +26,21 @@ WIDE: Final = 100
 #: For the verdict: what happens with more workers.
 _BEYOND: Final = {
     "sibling threads": "two share one core",
-    "frequency or cache": "all slow down alike",
+    "frequency or cache": "all slow down equally",
     "saturation": "they wait for a free CPU",
     "quota": "the CPU quota stops them",
-    "other work": "other programs want these CPUs too",
-    "steal": "the hypervisor gives the time to others",
-    "unknown": "something slows them down that was not seen",
+    "other work": "other programs use these CPUs too",
+    "steal": "the hypervisor gives CPU time to other guests",
+    "unknown": "something unknown slows them down",
 }
 _CAUSES: Final = {
     "sibling threads": "two workers share one core",
-    "frequency or cache": "all workers get slower alike, whichever CPUs they are on",
+    "frequency or cache": "all workers slow down equally, whichever CPUs they run on",
     "saturation": "more workers than CPUs, so they wait for their turn",
     "quota": "all workers are stopped for the rest of each period",
-    "other work": "others want these CPUs too",
-    "steal": "the hypervisor gives the time to others",
-    "unknown": "the cause cannot be named from what was seen",
+    "other work": "other programs use these CPUs too",
+    "steal": "the hypervisor gives CPU time to other guests",
+    "unknown": "the measurements do not show the cause",
 }
 
 
@@ -74,7 +74,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     rows = [_HEADS, *(_row(level, told) for level in told["diagnosis"]["levels"])]
     yield from aligned(rows, right=range(len(_HEADS)))
     yield from bulleted("what to do", told["advice"])
-    yield from bulleted("what weakens this", told["notes"])
+    yield from bulleted("cautions", told["notes"])
 
 
 def verdict(told: Mapping[str, Any]) -> str:
@@ -137,7 +137,7 @@ def _telling(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _threads(threads: Mapping[str, Any]) -> str:
-    hidden = "; the kernel is not told of them" if threads["hidden"] else ""
+    hidden = "; hidden from the kernel" if threads["hidden"] else ""
     known = threads["per_core"] if threads["per_core"] is not None else "not known"
     return f"{known} ({threads['how']}{hidden})"
 
@@ -165,8 +165,8 @@ def _growth(bend: Mapping[str, Any]) -> str:
     )
     throttled = f", {bend['throttled']:.0f} periods throttled" if bend["throttled"] else ""
     return (
-        f"{_CAUSES[bend['cause']]}; a further one brings {bend['after']:.2f} instead of "
-        f"{bend['before']:.2f}; {parts or 'the accounts are out of sight'}{throttled}"
+        f"{_CAUSES[bend['cause']]}; each extra worker adds {bend['after']:.2f} instead of "
+        f"{bend['before']:.2f}; {parts or 'CPU accounting is not visible'}{throttled}"
     )
 
 
@@ -256,8 +256,8 @@ def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
             "D-", markersize=4, linewidth=1, color=charts.PALETTE["a"].light,
         )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("work, one alone = 1")
-    axes.set_xlabel("workers at once; the dashed lines are knees")
+    axes.set_ylabel("work (one worker = 1)")
+    axes.set_xlabel("workers at the same time; dashed lines are knees")
     _draw_knees(axes, told, named=False)
     _dress(axes, told, bottom=True)
 

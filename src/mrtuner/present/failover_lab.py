@@ -45,12 +45,12 @@ def picture(outcome: Mapping[str, Any], *, key: str) -> str:
         axes.set_xlim(-0.02 * most, 1.04 * most)
         for place, row in enumerate(rows):
             _draw(axes, place, row, most)
-        axes.set_xlabel("seconds from the client's own action on")
+        axes.set_xlabel("seconds from the client's own action")
         _dress(axes, labels)
         return charts.finish(
             figure, key,
             title=f"Hangs predicted and measured: {outcome['scenario']}",
-            desc="A band and three hangs for each case. The table has every number.",
+            desc="A band and three hangs for each case. The table shows every number.",
         )  # fmt: skip
 
 
@@ -83,12 +83,12 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
             _bar(axes, place, low, high, slack=SLACK)
             for hang in trial["measured"]:
                 _dot(axes, place, hang - band["mid"], "D")
-        axes.set_xlabel("seconds from the middle of the band; grey: 0.1 s beside it")
+        axes.set_xlabel("seconds from the middle of the band; gray: 0.1 s on either side")
         _dress(axes, labels)
         return charts.finish(
             figure, key,
-            title="Hangs measured, each seen from the middle of its predicted band",
-            desc=f"{len(trials)} settings of three cases. The table has every number.",
+            title="Measured hangs, relative to the middle of their predicted bands",
+            desc=f"{len(trials)} settings of three cases. The table shows every number.",
         )  # fmt: skip
 
 

@@ -82,13 +82,13 @@ def story(way: Mapping[str, Any]) -> tuple[Moment, ...]:
         Moment(mark["at"] - asked, mark["origin"], mark["text"], number)
         for number, mark in enumerate(by_time(way["marks"]), 1)
     ]
-    return in_order([Moment(0.0, "we", "set it off"), *told, *_reconnected(way), *met(way)])
+    return in_order([Moment(0.0, "we", "triggered it"), *told, *_reconnected(way), *met(way)])
 
 
 def _reconnected(way: Mapping[str, Any]) -> Iterator[Moment]:
     at = way["moments"]["reconnect"]
     if at is not None:
-        yield Moment(at, "client", "a held connection was replaced, and is answered")
+        yield Moment(at, "client", "a held connection was replaced and got an answer")
 
 
 def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
@@ -99,9 +99,9 @@ def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
 
 
 def waited(hang: Mapping[str, Any]) -> str:
-    """Return ``3.1 s``, ``over 30.0 s`` where we gave up, or ``none met it``."""
+    """Return ``3.1 s``, ``over 30.0 s`` where we gave up, or ``none``."""
     if hang["longest"] is None:
-        return "none met it"
+        return "none"
     return f"{'over ' if hang['at_least'] else ''}{hang['longest']:.1f} s"
 
 

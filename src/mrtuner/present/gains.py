@@ -70,7 +70,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
     for warning in said.warnings:
         yield from paragraph(f"warning: {warning}", look, style="warning")
     yield ""
-    header = ("load", "verdict", "ratio", "95 % interval", "longest pause", "bound by")
+    header = ("load", "verdict", "ratio", "95 % interval", "longest pause", "limited by")
     rows = [
         (row.title, str(row.verdict), row.gain, row.interval, row.pause, row.bound_short)
         for row in said.rows
@@ -82,7 +82,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
             yield from paragraph(row.parts, look)
     tails = [f"{row.title} {row.p99}" for row in said.rows if row.p99 != "–"]
     if tails:
-        yield from heading("99th percentile of latency, whichever way it went", look)
+        yield from heading("99th percentile of latency, better or worse", look)
         yield from paragraph("; ".join(tails), look)
     grouped = _grouped(said.rows)
     if grouped:
@@ -205,25 +205,25 @@ def _sentences(found: Sequence[Finding]) -> Iterator[str]:
         if titles:
             yield f"{words}: {', '.join(titles)}."
     if len(found) > 1:
-        yield (f"The verdicts hold together: p is adjusted for {len(found)} comparisons (Holm).")
+        yield (f"The verdicts hold jointly: p is adjusted for {len(found)} comparisons (Holm).")
 
 
 _GROUPS: Final = (
     (Verdict.BETTER, "Better with the advice"),
     (Verdict.WORSE, "Worse with the advice"),
-    (Verdict.EQUIVALENT, "The same, within what matters"),
+    (Verdict.EQUIVALENT, "No difference that matters"),
     (Verdict.UNDECIDED, "No difference shown"),
 )
 
 
 def _warnings(series: Series) -> Iterator[str]:
     if series.busy:
-        yield f"the machine was busy with something else before the first run: {series.busy}"
+        yield f"other programs used the machine before the first run: {series.busy}"
     foreign = series.foreign
     if foreign is not None and foreign > BUSY:
         yield (
-            f"others took {foreign:.0%} of the CPU during half of the runs or more: take the"
-            " ratios with care, and measure again when it is quiet"
+            f"other programs used {foreign:.0%} of the CPU or more during half of the runs: the "
+            "ratios are less reliable; measure again when the machine is quiet"
         )
 
 

@@ -221,16 +221,16 @@ def _is_one_server(record: Record) -> bool:
 def _limits(tuning: Mapping[str, Any], record: Record | None) -> Iterator[str]:
     """Yield what must not be concluded from this page."""
     yield (
-        "The memory budget is computed, not measured. Temporary tables, memory taken by extensions "
-        "and page tables of the kernel are not in it."
+        "The memory budget is computed, not measured. It does not include temporary tables, "
+        "memory of extensions and the kernel's page tables."
     )
     if not tuning["live"]:
-        yield "The advice is for a machine as it was described, not for a server that was read."
+        yield "The advice is for a machine as described, not for a server that was examined."
     yield (
-        "Each load compares all the settings together. It does not show what any one of them"
-        " contributes."
+        "Each load compares all the settings together. It does not show what each of them "
+        "contributes."
     )
-    yield "The loads are not your application: other queries and other data gain more, or nothing."
+    yield "The loads are not your application: other queries and data may gain more, or nothing."
     if record is not None and record.local:
         yield "Server and load generator shared one machine, so each took CPU time from the other."
 

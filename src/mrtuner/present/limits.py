@@ -48,12 +48,12 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer for a terminal, line by line; BadValue for data of another schema."""
     if told.get("schema") != SCHEMA:
         raise BadValue(
-            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+            f"not a limits report: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
         )
     yield f"{told['instance'] or told['class']}: {told['verdict']}"
     yield (
         f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "
-        f"{told['start'][:16]} to {told['end'][:16]} UTC, a point every {told['step']} s"
+        f"{told['start'][:16]} to {told['end'][:16]} UTC, one point every {told['step']} s"
     )
     yield from (f"  note: {text}" for text in told["notices"])
     yield ""
@@ -86,7 +86,7 @@ def _ceilings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for one in found
     ]
     widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
-    yield "ceilings (reads and writes together; > binds without burst credits)"
+    yield "ceilings (reads and writes together; > is the tightest without burst credits)"
     for name, value, note in rows:
         yield f"{name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
 
@@ -102,7 +102,7 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
     yield (
         f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
-        f"{lasting(one['longest_minutes'])} at most in one go; {_surely(one)}"
+        f"longest stretch {lasting(one['longest_minutes'])}; {_surely(one)}"
     )
     yield from (f"  {said['says']}: {said['because']}" for said in one["testimony"])
 
@@ -154,9 +154,9 @@ def demand_words(one: Mapping[str, Any]) -> str:
     resource = Resource(one["resource"])
     served = f"{resource}: {quantity(resource, one['seen'])} were served in the busiest minutes"
     if one["at_most"] is None:
-        return f"{served}; how much more was asked for cannot be told"
+        return f"{served}; how much more was requested is unknown"
     most = quantity(resource, one["at_most"])
-    return f"{served}; more was asked for, {most} at most if no waiting session ever paused"
+    return f"{served}; more was requested, at most {most} if waiting sessions never paused"
 
 
 def forecast_words(one: Mapping[str, Any]) -> str:
@@ -165,9 +165,13 @@ def forecast_words(one: Mapping[str, Any]) -> str:
     what = f"{resource}: busy minutes at {quantity(resource, one['busy'])} of "
     what += f"{quantity(resource, one['ceiling'])}"
     if one["expected"] is None:
-        return f"{what}; {one['because']}" if one["daily"] <= 0 else f"{what}; not within sight"
+        return (
+            f"{what}; {one['because']}"
+            if one["daily"] <= 0
+            else f"{what}; not reached in the foreseeable future"
+        )
     last = one["latest"]
-    until = f"to {last[:10]}" if last else "with no end in sight"
+    until = f"to {last[:10]}" if last else "with no upper bound"
     return f"{what}; reached about {one['expected'][:10]}, from {one['earliest'][:10]} {until}"
 
 
@@ -197,8 +201,8 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
             figure,
             key,
             title=f"{answer.instance.name if answer.instance else answer.name}: {answer.verdict}",
-            desc="Reads and writes stacked over time, with the ceilings as horizontal lines. "
-            "The tables have the same numbers.",
+            desc="Reads and writes stacked over time, with the ceilings as horizontal lines. The "
+            "tables show the same numbers.",
         )
 
 

@@ -19,7 +19,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the document mrtuner.limits.fleet/1, line by line; BadValue for any other."""
     if told.get("schema") != SCHEMA:
         raise BadValue(
-            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+            f"not a limits report: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
         )
     rows = [_cells(one, at) for one in told["instances"] for at in one["pegged"]]
     if rows:
@@ -27,7 +27,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     pegged = sum(1 for one in told["instances"] if one["pegged"])
     yield (
-        f"{pegged:,} of {len(told['instances']):,} instances at a limit, "
+        f"{pegged:,} of {len(told['instances']):,} instances reached a limit, "
         f"{told['start'][:16]} to {told['end'][:16]} UTC"
     )
     reasons = Counter(one["unknown"] for one in told["instances"] if one["unknown"])

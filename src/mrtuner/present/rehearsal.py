@@ -115,7 +115,7 @@ def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -
             figure,
             key,
             title=f"Time line, {window[0]:.0f} to {window[1]:.0f} s from the request",
-            desc=f"{run['verdict']} The tables below have every number.",
+            desc=f"{run['verdict']} The tables below show every number.",
         )
 
 
@@ -183,7 +183,7 @@ def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, flo
     slowest = max((1000 * row["latency"] for row in _attempts(run)), default=0.0)
     axes.set_ylim(1, max(1000.0, 2 * slowest))
     axes.set_ylabel("latency, ms")
-    axes.set_xlabel("seconds from the request; a cross is an attempt that failed")
+    axes.set_xlabel("seconds from the request; crosses are failed attempts")
     axes.set_xlim(*window)
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(_plain_number)

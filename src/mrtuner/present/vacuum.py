@@ -55,7 +55,7 @@ def page(told: Mapping[str, Any]) -> str:
     """
     if told.get("schema") != SCHEMA:
         raise BadValue(
-            f"not an answer: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
+            f"not a vacuum report: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
         )
     panels = computed(told)
     return (
@@ -92,7 +92,7 @@ def _computed(table: Mapping[str, Any]) -> Panel:
     span = _ROUNDS * max(table[key]["produce"] for key in ("now", "then"))
     return Panel(
         printable(f"{table['schema']}.{table['name']}: {table['kind']}"),
-        _teeth("settings of today", table["now"], rate, span),
+        _teeth("current settings", table["now"], rate, span),
         _teeth("as advised", table["then"], rate, span),
     )
 
@@ -120,7 +120,7 @@ def measured(experiment: Mapping[str, Any]) -> list[Panel]:
     return [
         Panel(
             f"{one['name']}: {one['kind']}, {one['rows']:,} rows, "
-            f"{one['dead_a_second']:,} of them die a second",
+            f"{one['dead_a_second']:,} of them die per second",
             Line("defaults", at, one["series"]["defaults"]),
             Line("as advised", at, one["series"]["ours"]),
         )
@@ -140,7 +140,7 @@ def picture(panels: Sequence[Panel], *, key: str) -> str:
             figure,
             key,
             title="Dead rows over time",
-            desc="For each table two lines: dead rows pile up and fall when vacuum has run, "
+            desc="Two lines for each table: dead rows accumulate, then drop when vacuum has run. "
             + "; ".join(
                 f"{one.title}: up to {max(one.now.dead):,.0f} with {one.now.name}, "
                 f"{max(one.then.dead):,.0f} {one.then.name}"

@@ -157,8 +157,9 @@ def _require_steady(ways: Sequence[Probes], patience: Patience) -> None:
     for probes in ways:
         if not probes.wait_until_steady(patience.before, patience=patience.before + 30):
             raise MrTunerError(
-                "the server did not answer every probe well before anything was done",
-                "Nothing was set off. See what it is busy with, or probe less often: --every.",
+                "the server did not answer every probe even before the failover was triggered",
+                "Nothing was triggered. Check what it is busy with, or probe less often with "
+                "--every.",
             )
 
 
@@ -191,7 +192,7 @@ class _Watch:
         self.asked = self.now()
         self.trigger.fire()
         self.accepted = self.now()
-        self.tell(f"set off: {self.trigger.words}")
+        self.tell(f"triggered: {self.trigger.words}")
         self._look()
 
     def until_settled(self) -> bool:
@@ -236,7 +237,7 @@ class _Watch:
         try:
             return list(source.news())
         except MrTunerError as error:
-            self.tell(f"could not be asked: {error.message}")
+            self.tell(f"could not be queried: {error.message}")
             return []
 
     def _placed(self, news: News) -> Mark:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: ALTER TABLE waits for a vacuum or another ALTER; it must not wait for long.
 _PATIENCE: Final = "SET lock_timeout = '5s'"
 _TOAST: Final = "toast."
-_LOOK_AGAIN: Final = "Run again: that looks whether it was committed, and finishes or reverts it."
+_LOOK_AGAIN: Final = "Run again: that checks whether it was committed, and finishes or reverts it."
 #: "mrtuner" in ASCII, as for every change of a server: our key among its advisory locks.
 _LOCK: Final = int.from_bytes(b"mrtuner")
 
@@ -69,8 +69,8 @@ def apply(
             return Outcome(result="nothing")
         if off := _off(conn, entries, [one.before for one in entries]):
             raise ApplyError(
-                f"nothing was changed: somebody has changed {', '.join(off)} since the plan",
-                "Run again for a fresh plan.",
+                f"nothing was changed: {', '.join(off)} changed after the plan was made",
+                "Run again for a new plan.",
             )
         change = journal.begin(_change(conn, key, entries))
         _StorageParameters(conn, journal, change, at).carry_out()
@@ -93,7 +93,7 @@ def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
         done = journal.last(key)
         if done is None:
             raise UsageError(
-                "there is nothing to undo: the journal knows no change of this database's tables",
+                "there is nothing to undo: the journal has no change of this database's tables",
                 "If it was made with another journal, name that with --journal.",
             )
         left = _off(conn, done.entries, [one.after for one in done.entries])
@@ -178,7 +178,8 @@ class _StorageParameters(Transaction):
         with self._step(State.WRITTEN, "verify"):
             if off := _off(self.conn, self.change.entries, self._after()):
                 raise ApplyError(
-                    f"somebody has changed {', '.join(off)} meanwhile", "Look, then run again."
+                    f"{', '.join(off)} changed in the meantime",
+                    "Check who changed it, then run again.",
                 )
         self._note(State.VERIFIED, "verified")
 
@@ -194,7 +195,7 @@ class _StorageParameters(Transaction):
         off = _off(self.conn, self.change.entries, self._after())
         ours = [one for one in self.change.entries if one.name not in off]
         if ours:
-            with self._step(State.REVERTING, "commit what was there"):
+            with self._step(State.REVERTING, "commit the previous values"):
                 self._alter([replace(one, before=one.after, after=one.before) for one in ours])
         self._note(State.REVERTED, "reverted")
         return ()
@@ -230,7 +231,7 @@ def _refused(error: psycopg.Error) -> ApplyError:
     }
     said = str(error).partition("\n")[0]
     hint = next((text for kind, text in hints.items() if isinstance(error, kind)), None)
-    return ApplyError(said, hint or "Look at it, then run again.")
+    return ApplyError(said, hint or "Resolve this, then run again.")
 
 
 def _statements(entries: Sequence[Entry]) -> Iterator[str]:

@@ -94,14 +94,14 @@ def vacuum(
 
     if sample and watch is None:
         raise UsageError(
-            "rows are compared before and after a watch, and none was asked for",
+            "comparing rows needs a watch",
             "Add one, such as --watch 5min (Python: watch=300).",
         )
     with connect(dsn) as conn:
         taken = [take(conn, table) for table in sample]
         found = judge(read(conn, watch, sleep=sleep))
         if found.picture.lost is not None:
-            why = "the session with the server was lost before they were read again"
+            why = "the connection to the server was lost before the rows were read again"
             return _compared(found, tuple(unproven(one, why) for one in taken))
         again = {one.table.oid: one.amplification.rewritten
                  for one in found.tables if one.amplification}  # fmt: skip
@@ -190,13 +190,13 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
 
 def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator[str]:
     if not table.pages and table.live:
-        yield "never vacuumed or analysed: its size, and so the time to vacuum it, is not known"
+        yield "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
     yield from _fillfactor(table, rates)
     if kind is Kind.RELOADED:
-        yield "end each load with VACUUM (ANALYZE): queries need not wait for autovacuum then"
+        yield "end each load with VACUUM (ANALYZE), so that queries need not wait for autovacuum"
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
     if kind is Kind.STATIC and table.age > forced / 2 and table.pages:
-        yield "nothing changes here: VACUUM (FREEZE) in a quiet hour spares the forced one"
+        yield "its rows do not change: VACUUM (FREEZE) in a quiet hour avoids the forced one"
 
 
 def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:
@@ -208,17 +208,17 @@ def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:
     if rates.newpage_share is None:
         yield (
             f"only {rates.hot_share:.0%} of updates are HOT: fillfactor 90 helps if pages are "
-            "full, not if indexed columns change"
+            "full, but not if indexed columns change"
         )
     elif rates.newpage_share >= _LITTLE_HOT:
         yield (
             f"{rates.newpage_share:.0%} of updates find no room in their page: fillfactor 90 "
-            "leaves some (for new pages; old ones after VACUUM FULL or pg_repack)"
+            "leaves some in new pages (in old ones only after VACUUM FULL or pg_repack)"
         )
     else:
         yield (
-            f"only {rates.hot_share:.0%} of updates are HOT and there is room: indexed columns "
-            "change; is every index needed?"
+            f"only {rates.hot_share:.0%} of updates are HOT although pages have room, so indexed "
+            "columns change: is every index needed?"
         )
 
 

@@ -144,7 +144,7 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
     if not (far or (writes and _matters(row)) or (whole and reached)):
         return
     serious = reached and _matters(row)
-    scope = "snapshots here reach back to it" if reached else "shared catalogs only"
+    scope = "holds back snapshots here" if reached else "shared catalogs only"
     yield Blocker(
         what="session idle in transaction" if _idle(row) else "long transaction",
         name=f"{_name(row)} ({scope})",
@@ -184,7 +184,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
     holds = row["here"] or reached
     if not (_matters(row) or (whole and holds)):
         return
-    scope = "" if row["here"] else " (snapshots here reach back to it)"
+    scope = "" if row["here"] else " (holds back snapshots here)"
     serious = holds and _matters(row)
     yield Blocker(
         what="prepared transaction",
@@ -217,33 +217,33 @@ def _standby(row: Row, seen: _Seen) -> Iterator[Blocker]:
 
 
 _IDLE: Final = (
-    "End the session, and set idle_in_transaction_session_timeout; the application forgets to "
-    "commit."
+    "End the session and set idle_in_transaction_session_timeout; the application does not commit."
 )
 _LONG: Final = (
-    "Let it end or end it; take long reports to a standby or split them (17 and later have "
-    "transaction_timeout)."
+    "Let it finish or terminate it; run long reports on a standby or split them (PostgreSQL 17 "
+    "and later have transaction_timeout)."
 )
 _REACHED: Final = (
-    "It writes, so every snapshot taken since reaches back to it, those of this database too: end "
-    "it, or let it end."
+    "It writes, so it holds back every snapshot taken since, in this database too: let it finish "
+    "or terminate it."
 )
 _WRITER: Final = (
-    "It keeps no row of this database itself; while it writes, every snapshot that is open here "
-    "reaches back to it."
+    "By itself it keeps no rows of this database, but while it writes, it holds back every "
+    "snapshot open here."
 )
-_READER: Final = "It keeps no row of this database; those of shared catalogs, it does."
+_READER: Final = "It keeps dead rows of shared catalogs, not of this database."
 _SLOT: Final = (
-    "Start its consumer, or drop the slot if nobody will come back for it; "
-    "max_slot_wal_keep_size bounds the WAL it keeps, not the rows."
+    "Start its consumer, or drop the slot if it is no longer used; max_slot_wal_keep_size limits "
+    "the WAL it keeps, not the rows."
 )
-_SLOT_ACTIVE: Final = "Its consumer is behind: look at its lag and at what it waits for."
+_SLOT_ACTIVE: Final = "Its consumer lags behind: check its lag and what it waits for."
 _PREPARED: Final = (
-    "Ask the transaction manager; then COMMIT PREPARED or ROLLBACK PREPARED in its database."
+    "Check with the transaction manager, then use COMMIT PREPARED or ROLLBACK PREPARED in its "
+    "database."
 )
 _FEEDBACK: Final = (
     "Find the long query on the standby and end it, or set hot_standby_feedback = off there and "
-    "accept cancelled queries."
+    "accept canceled queries."
 )
 
 

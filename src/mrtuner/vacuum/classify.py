@@ -25,7 +25,7 @@ _DAY: Final = 86_400.0
 
 
 def lifetime(table: Table, rates: Rates) -> float | None:
-    """Return a row's average life [s]: live rows over deletes a second (Little's law).
+    """Return a row's average life [s]: live rows over deletes per second (Little's law).
 
     None if nothing is deleted. Valid for a table that neither grows nor shrinks much.
     """
@@ -35,9 +35,9 @@ def lifetime(table: Table, rates: Rates) -> float | None:
 def classify(table: Table, rates: Rates) -> tuple[Kind, str]:
     """Return the kind, and the figures behind it, in words. The bounds are our judgement."""
     if not rates.seconds:
-        return Kind.UNKNOWN, "its counters were reset while it was watched"
+        return Kind.UNKNOWN, "its counters were reset during the watch"
     if not rates.events:
-        return Kind.STATIC, "no row was written"
+        return Kind.STATIC, "no rows were written"
     written = rates.inserts + rates.updates + rates.deletes
     if written * _DAY < STILL * table.live:
         share = written * _DAY / table.live
@@ -50,13 +50,13 @@ def classify(table: Table, rates: Rates) -> tuple[Kind, str]:
 def _busy(table: Table, rates: Rates) -> tuple[Kind, str]:
     if rates.updates + rates.deletes <= ONLY_GROWS * rates.inserts:
         if rates.truncated:
-            return Kind.RELOADED, f"{rates.inserts:,.3g} inserts/s, and a TRUNCATE between them"
+            return Kind.RELOADED, f"{rates.inserts:,.3g} inserts/s, with a TRUNCATE in between"
         if gone := _gone(table, rates):
             return Kind.RELOADED, (
-                f"{rates.inserts:,.3g} inserts/s and hardly a delete, yet {gone:,.0f} rows are "
+                f"{rates.inserts:,.3g} inserts/s and almost no deletes, yet {gone:,.0f} rows are "
                 "gone: truncated (or their INSERT was rolled back)"
             )
-        return Kind.APPEND_ONLY, f"{rates.inserts:,.3g} inserts/s, hardly an update or delete"
+        return Kind.APPEND_ONLY, f"{rates.inserts:,.3g} inserts/s, almost no updates or deletes"
     life = lifetime(table, rates)
     if life is not None and life <= SHORT_LIFE and rates.deletes >= rates.inserts / 2:
         kind = Kind.QUEUE if life <= QUEUE_LIFE else Kind.SHORT_LIVED
@@ -66,7 +66,7 @@ def _busy(table: Table, rates: Rates) -> tuple[Kind, str]:
         return Kind.LONG_LIVED, f"{_updates(rates)}; a row is updated every {pretty_duration(each)}"
     return Kind.MIXED, (
         f"{rates.inserts:,.3g} inserts, {rates.updates:,.3g} updates and "
-        f"{rates.deletes:,.3g} deletes a second"
+        f"{rates.deletes:,.3g} deletes per second"
     )
 
 

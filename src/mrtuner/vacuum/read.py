@@ -184,13 +184,13 @@ def _picture(
 def _unseen(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
     """Report what cannot be known here, so that it does not pass for nothing."""
     if lost is not None:
-        why = f"the session with the server was lost: {lost}"
+        why = f"the connection to the server was lost: {lost}"
         yield Missing("the rest of the watch", why, "The server may have restarted; run again.")
     if settings.get("track_counts") == "off":
-        why = "track_counts is off, so autovacuum does not run but against wraparound"
+        why = "track_counts is off, so autovacuum runs only to prevent wraparound"
         yield Missing("rates", why, "Turn track_counts on.")
     if sight["in_recovery"]:
-        why = "this is a standby: rows are counted, and vacuumed, where they are written"
+        why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, "Connect to the primary.")
     if not sight["sees_all"]:
         why = "the role may not see other roles' snapshots, on this server or its standbys"

@@ -216,7 +216,9 @@ def settled(said: Amplification, proof: TableProof) -> Amplification:
     verdicts = {one.verdict for one in proof.columns}
     waste = [one.column for one in proof.columns if one.verdict is Verdict.REWRITTEN]
     if waste:
-        return replace(said, certainty=f"proven by its rows: {', '.join(waste)} had not changed")
+        return replace(
+            said, certainty=f"proven by comparing rows: {', '.join(waste)} had not changed"
+        )
     most = max((one.updated for one in proof.columns), default=0)
     if not verdicts or any(
         one.verdict is Verdict.UNDECIDED and one.updated >= MOST * most for one in proof.columns
@@ -226,13 +228,13 @@ def settled(said: Amplification, proof: TableProof) -> Amplification:
     return replace(said, suspicion=None, certainty=cleared)
 
 
-_CLEARED: Final = "its rows show that what was written again had changed"
-_ALONE: Final = "its rows show that large values were left alone"
+_CLEARED: Final = "comparing rows shows that the values written again had changed"
+_ALONE: Final = "comparing rows shows that large values were not written again"
 
 
 def _open(proof: TableProof) -> str:
     if proof.why is not None:
-        return f"its rows were compared, and prove nothing: {proof.why}"
+        return f"its rows were compared without proof: {proof.why}"
     return f"its rows were compared, but fewer than {FEW} of them were updated: watch longer"
 
 
@@ -256,13 +258,13 @@ _COLUMNS: Final = (
 def _shape(conn: Connection, table: str) -> _Shape:
     found = conn.execute(_RELATION, (table,)).fetchone()
     if found is None:
-        raise UsageError(f"there is no table {table}", "Write it as in SQL, with its schema.")
+        raise UsageError(f"table {table} does not exist", "Write it as in SQL, with its schema.")
     oid, relation, estimated = found
     key = conn.execute(_KEY, (oid,)).fetchall()
     if len(key) != 1:
         raise UsageError(
-            f"{relation} has no primary key of a single column",
-            "Its rows cannot be found again; compare UPDATE statements instead.",
+            f"{relation} has no single-column primary key",
+            "Its rows cannot be found again; check the UPDATE statements instead.",
         )
     ((name, type_name),) = key
     columns = tuple(row[0] for row in conn.execute(_COLUMNS, (oid,)).fetchall() if row[0] != name)

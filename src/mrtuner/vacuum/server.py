@@ -47,7 +47,7 @@ def capacity(
     then = [one.then for one in reports] + list(toast_then)
     prices = throttle(settings, {})
     if prices.speed is None:
-        words = "autovacuum_vacuum_cost_delay is 0: vacuum is not slowed down at all"
+        words = "autovacuum_vacuum_cost_delay is 0: vacuum is not throttled"
         free = Capacity(
             used=None, used_then=None, limit=prices.limit, delay_ms=0, keeps_up=True, words=words
         )
@@ -93,10 +93,10 @@ def _limit(used: float, limit: float) -> float:
 
 def _words(used: float, after: float, limit: float) -> str:
     if used == after == 0:
-        return "no table made enough dead rows for a vacuum"
-    said = f"vacuum needs {_share(used)} of what the cost limit lets through"
+        return "no table produced enough dead rows for a vacuum"
+    said = f"vacuum needs {_share(used)} of what the cost limit allows"
     if after <= ROOM:
-        return f"{said}; with the advice {_share(after)}"
+        return f"{said}; {_share(after)} with the advice"
     return (
         f"{said}; even at a limit of {limit:,.0f} it would be {after:.0%}: lower "
         "autovacuum_vacuum_cost_delay, write less, or partition"
@@ -120,16 +120,18 @@ def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
 
 def _because(used: float) -> str:
     if used <= ROOM:
-        return "all workers share it: it grows with them, so that none slows down"
+        return "all workers share it, so it grows with their number"
     return (
-        f"all workers share it: {used:.0%} of what it lets through is needed, and "
-        f"half of it should stay free"
+        f"all workers share it: {used:.0%} of what it allows is needed, and half should stay free"
     )
 
 
 def _switched_off(settings: Mapping[str, str]) -> Iterator[Setting]:
     if settings.get("autovacuum") == "off":
-        because = "without it dead rows stay until somebody runs VACUUM, and nothing below holds"
+        because = (
+            "without it, dead rows stay until VACUUM is run manually, and the advice below has no "
+            "effect"
+        )
         yield Setting(name="autovacuum", now="off", value="on", because=because, restart=False)
 
 
@@ -175,8 +177,8 @@ def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Ite
             now=f"{now:.0f}s",
             value=f"{_NAP}s",
             because=(
-                f"between two looks {worst.rates.dead * now:,.0f} rows of {worst.table.name} die, "
-                f"which has {worst.table.live:,} live ones"
+                f"between two checks {worst.rates.dead * now:,.0f} rows of {worst.table.name} "
+                f"die, which has {worst.table.live:,} live rows"
             ),
             restart=False,
         )

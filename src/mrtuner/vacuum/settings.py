@@ -87,8 +87,8 @@ def _switched_off(table: Table) -> Iterator[Advice]:
                 table,
                 name,
                 "true",
-                f"somebody has switched autovacuum off for this {what}: only wraparound vacuums "
-                "it; if that is meant, leave this line out (--format sql)",
+                f"autovacuum is switched off for this {what}, so it is vacuumed only to prevent "
+                "wraparound; if that is intended, leave this line out (--format sql)",
                 "documentation: Automatic Vacuuming",
             )
 
@@ -113,7 +113,10 @@ def _main(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -
     yield _advice(table, SCALE, f"{scale:g}", because, source)
     yield _advice(table, THRESHOLD, str(threshold), because, source)
     if kind is Kind.QUEUE and table.pages + table.index_pages <= _SMALL:
-        why = "it is small: without sleeps its vacuum takes a moment, and dead rows slow every scan"
+        why = (
+            "it is small: without cost delay its vacuum takes a moment, and dead rows slow every "
+            "scan"
+        )
         yield _advice(table, _DELAY, "0", why, _OURS)
 
 
@@ -137,10 +140,10 @@ def _because(table: Table, rates: Rates, kind: Kind, done: Work) -> str:
     if kind in {Kind.QUEUE, Kind.SHORT_LIVED}:
         life = lifetime(table, rates) or 0.0
         return (
-            f"rows live {pretty_duration(life)}: dead rows count, not their share of the table; "
-            f"{rates.dead:,.3g} a second{every}"
+            f"rows live {pretty_duration(life)}, so the number of dead rows matters, not their "
+            f"share; {rates.dead:,.3g} per second{every}"
         )
-    return f"{rates.dead:,.3g} dead rows a second in {table.rows:,} rows{every}"
+    return f"{rates.dead:,.3g} dead rows per second in {table.rows:,} rows{every}"
 
 
 def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[Advice]:
@@ -154,7 +157,7 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
         return
     because = (
         f"the server's settings wait for {waits:,.0f} inserts, "
-        f"{pretty_duration(waits / rates.inserts)}: then much is to be frozen at once"
+        f"{pretty_duration(waits / rates.inserts)}; then many rows must be frozen at once"
     )
     yield _advice(table, _INSERT_SCALE, "0", because, _OURS)
     yield _advice(table, _INSERT_THRESHOLD, str(wanted), because, _OURS)
@@ -173,7 +176,7 @@ def _toast(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) 
     ladder, source = _LADDERS[kind]
     scaled = [(scale, floor * each if scale == 0 else floor) for scale, floor in ladder]
     scale, threshold = _tightest_toast(table, rates, settings, scaled)
-    because = f"{rates.toast_deletes:,.3g} chunks die a second, {each} for a row on average"
+    because = f"{rates.toast_deletes:,.3g} chunks die per second, {each} per row on average"
     yield _advice(table, f"toast.{SCALE}", f"{scale:g}", because, source)
     yield _advice(table, f"toast.{THRESHOLD}", str(threshold), because, source)
 

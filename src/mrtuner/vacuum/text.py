@@ -19,7 +19,9 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
     yield headline(told)
     gaps = sum(1 for one in told["tables"] if one["rates"]["gaps"])
     if gaps:
-        yield f"statistics of {gaps:,} of them were reset during the watch: a gap, left out"
+        yield (
+            f"statistics of {gaps:,} of them were reset during the watch; that interval is left out"
+        )
     yield from (f"not known: {one['name']}: {one['why']}" for one in told["missing"])
     yield ""
     yield verdict(told)
@@ -39,7 +41,7 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
 def headline(told: Row) -> str:
     """What was examined, and for how long."""
     rates = (
-        "rates since the last reset of statistics: watch for today's"
+        "rates since the last reset of statistics (for current ones, use --watch)"
         if told["watched"] is None
         else f"rates measured over {pretty_duration(told['watched'])}"
     )
@@ -59,7 +61,7 @@ def verdict(told: Row) -> str:
     if not late:
         return "Vacuum keeps up"
     which = "1 table" if late == 1 else f"{late:,} tables"
-    return f"Vacuum keeps up; {which} should not wait for the defaults"
+    return f"Vacuum keeps up; {which} should be vacuumed sooner than by default"
 
 
 def _restart(one: Row) -> str:
@@ -70,7 +72,7 @@ def _blockers(blockers: Sequence[Row]) -> Iterator[str]:
     if not blockers:
         return
     yield ""
-    yield "keeps dead rows from being removed:"
+    yield "what keeps dead rows from being removed:"
     for one in blockers:
         yield f"  {one['what']}: {one['name']}{age_words(one)}"
         yield f"      {one['remedy']}"
@@ -92,11 +94,11 @@ def wraparound_words(one: Row) -> str:
     """One counter's distance from wraparound, as a line."""
     said = f"{one['what']}: {one['age']:,} of {one['stops_at']:,} used (database {one['database']})"
     if one["to_stop"] is None:
-        return f"{said}; pace {one['certainty'] if one['pace'] is None else 'nil'}"
+        return f"{said}; pace {one['certainty'] if one['pace'] is None else 'zero'}"
     forced, stop = pretty_duration(one["to_forced"]), pretty_duration(one["to_stop"])
     return (
-        f"{said}; at {one['pace']:,.3g} a second forced vacuums begin in {forced}, the server stops"
-        f" in {stop} ({one['certainty']})"
+        f"{said}; at {one['pace']:,.3g} per second, forced vacuums begin in {forced} and the "
+        f"server stops in {stop} ({one['certainty']})"
     )
 
 
@@ -121,7 +123,7 @@ def _tables(tables: Sequence[Row], top: int) -> Iterator[str]:
         yield from _table(one)
     if len(told) > top:
         yield ""
-        yield f"{len(told) - top:,} more tables have something to say: --top, --json, --format sql"
+        yield f"{len(told) - top:,} more tables have findings: use --top, --json or --format sql"
     if len(tables) > len(told):
         yield ""
         yield f"nothing to set for {len(tables) - len(told):,}{_kinds(tables, told)}"

@@ -54,8 +54,8 @@ def amplification(table: Table, rates: Rates) -> Amplification | None:
 
 
 _CERTAINTY: Final = (
-    "statistics tell that large values are written again, not whether they changed: compare rows "
-    "with --sample, or look at the UPDATE statements for columns that nobody changed"
+    "statistics show that large values are written again, not whether they changed: compare rows "
+    "with --sample, or check the UPDATE statements for columns that did not change"
 )
 
 
@@ -65,10 +65,10 @@ def _suspicion(rates: Rates, rewritten: float, per_update: float) -> str | None:
         return None
     said = (
         f"{rewritten:.0%} of its updates write the large values again: {per_update:.3g} dead "
-        "TOAST chunks for each updated row"
+        "TOAST chunks per updated row"
     )
     low, high = _SAME_SIZE
     born = rates.toast_inserts / rates.toast_deletes
     if rates.inserts < rates.updates / 10 and low <= born <= high:
-        return f"{said}, and as many chunks are born as die: values keep their size"
+        return f"{said}, and as many chunks are inserted as die: values keep their size"
     return said

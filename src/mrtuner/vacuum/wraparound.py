@@ -76,8 +76,8 @@ def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
     if window <= 0:
         return None, "not known"
     return last.transactions / window, (
-        "from the transactions of this database, those that only read included: watch for the "
-        "true pace"
+        "from all transactions of this database, including those that only read: use --watch for "
+        "the true pace"
     )
 
 

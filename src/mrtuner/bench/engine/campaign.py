@@ -65,8 +65,8 @@ class Past:
         seen = [self._tps.get((cell, name), []) for name in names]
         if not all(seen):
             raise MrTunerError(
-                f"the capacity of {cell.key} is not known",
-                "All its variants have to run at full speed first.",
+                f"the capacity of {cell.key} is unknown",
+                "All its variants must run at full speed first.",
             )
         return min(median(values) for values in seen)
 
@@ -107,7 +107,7 @@ class _Campaign:
         taken, reason = self.attempt(block, attempt)
         if reason:
             self.reject(block, attempt, reason)
-            self.teller.tell(Stage.REPEATING, f"{self.where(block)} once more: {reason}")
+            self.teller.tell(Stage.REPEATING, f"repeating {self.where(block)}: {reason}")
             taken = self.repeat(block, attempt + 1)
         self.archive.finished(block.cell, block.phase, block.number)
         if block.phase == "comparison":
@@ -230,7 +230,7 @@ def unbalanced(taken: Sequence[Sample], known: Mapping[str, Settings]) -> list[s
         starts = tuple(found.get(name) for name in _CHECKPOINTING)
         groups.setdefault(starts, []).append(one.checkpoints)
     return [
-        f"its runs met from {min(met)} to {max(met)} checkpoints"
+        f"its runs saw between {min(met)} and {max(met)} checkpoints"
         for met in groups.values()
         if max(met) - min(met) > 1
     ]

@@ -158,18 +158,19 @@ class Preparation:
         if not reasons:
             return
         who = ", ".join(f"{name} {share:.1f} CPUs" for name, share in busy)
-        said = f"{'; '.join(reasons)} ({who or 'nobody in particular'})"
+        said = f"{'; '.join(reasons)} ({who or 'no single program'})"
         if not self.conduct.force:
             raise Refused(
                 f"the machine is busy: {said}",
-                "Wait for quiet, or measure all the same with --force: the record will say so.",
+                "Wait until it is quiet, or measure anyway with --force, which the record will "
+                "mention.",
             )
-        self.note(f"the machine is not quiet before the first run: {said}")
+        self.note(f"the machine was busy before the first run: {said}")
 
     def _survey(self, name: str, known: Settings) -> None:
         """Start a server once: what does not start is known before anything is measured."""
         server = self.servers[name]
-        self.teller.tell(Stage.ACTIVATING, f"looking at {name}")
+        self.teller.tell(Stage.ACTIVATING, f"checking {name}")
         with started(server):
             with connect(server.dsn) as session:
                 scratch.require_rights(session)
@@ -183,8 +184,8 @@ class Preparation:
         before = known.get("server_version")
         if before not in (None, found.get("server_version")):
             raise Refused(
-                f"the run was begun with PostgreSQL {before} for {name}",
-                "Go on with the same version, or begin another run.",
+                f"the run was started with PostgreSQL {before} for {name}",
+                "Continue with the same version, or start another run.",
             )
         self._keep_settings(name, found)
 
@@ -202,8 +203,8 @@ class Preparation:
         if unequal:
             raise Refused(
                 f"the sides {are_not} equally durable: {'; '.join(unequal)}",
-                "Set these alike: nothing may win by risking data. In a plan, bound = true shows"
-                " what at most could be had that way, and is never advice.",
+                "Set these to the same values: no variant may win by risking data. In a plan, "
+                "bound = true shows the most that could be gained that way, and is never advice.",
             )
 
     def _check_space(self, host: Host | None) -> None:
@@ -211,21 +212,21 @@ class Preparation:
         need = space_needed(self.plan)
         size = Bytes(need * len(self.sites()))
         self.teller.tell(
-            Stage.ANNOUNCED, f"databases of {pretty_bytes(size)} will be made and dropped"
+            Stage.ANNOUNCED, f"databases of {pretty_bytes(size)} will be created and dropped"
         )
         for variant in self.plan.variants:
             if variant.disk is not None and need > variant.disk:
                 raise Refused(
-                    f"the databases need {pretty_bytes(need)}, the disk of {variant.name} has"
-                    f" {pretty_bytes(Bytes(variant.disk))}",
-                    "Take smaller scales, or a larger disk.",
+                    f"the databases need {pretty_bytes(need)}, but the disk of {variant.name} has "
+                    f"{pretty_bytes(Bytes(variant.disk))}",
+                    "Use smaller scales or a larger disk.",
                 )
         free = host.disk_free.value if self.local and host and host.disk_free else None
         if free is not None and size + _RESERVE > free:
             raise Refused(
-                f"the databases need {pretty_bytes(size)} and {pretty_bytes(_RESERVE)} to spare,"
-                f" the disk has {pretty_bytes(free)} free",
-                "Take a smaller scale.",
+                f"the databases need {pretty_bytes(size)} and {pretty_bytes(_RESERVE)} to spare, "
+                f"but the disk has {pretty_bytes(free)} free",
+                "Use a smaller scale.",
             )
 
     def _try_scripts(self, server: Server) -> None:
@@ -251,7 +252,7 @@ class Preparation:
         with connect(server.dsn) as session:
             for name in scratch.remove_leftovers(session, template):
                 self.note(
-                    f"an earlier {self.conduct.what} had left database {name} behind; dropped"
+                    f"dropped database {name}, which an earlier {self.conduct.what} left behind"
                 )
         self._made.append((server, template))
         own = self.plan.by_name[owner] if owner is not None else None

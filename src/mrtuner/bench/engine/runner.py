@@ -108,8 +108,8 @@ def _require_same_place(record: Record, here: Mapping[str, object]) -> None:
     ]
     if changed:
         raise Refused(
-            f"the run was begun elsewhere: {'; '.join(changed)}",
-            "Go on where it was begun, or begin another run.",
+            f"the run was started on another machine: {'; '.join(changed)}",
+            "Continue it there, or start another run.",
         )
 
 

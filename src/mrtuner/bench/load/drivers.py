@@ -36,7 +36,7 @@ from mrtuner.stats.histogram import Histogram, histogram
 
 #: A program waits for its last transactions; this long beyond the planned end something hangs.
 _PATIENCE_S: Final = 600
-_HINT: Final = "Run it by hand with the same arguments and look at what it says."
+_HINT: Final = "Run it yourself with the same arguments and check its output."
 
 
 class Driver(Protocol):
@@ -118,7 +118,10 @@ class SysbenchDriver:
         """sysbench is there, and so is the script."""
         _require("sysbench")
         if self.sysbench.own and not Path(self.sysbench.script).is_file():
-            raise BadValue(f"no script {self.sysbench.script}", "Look at the workload's sysbench.")
+            raise BadValue(
+                f"sysbench script {self.sysbench.script} not found",
+                "Check the workload's sysbench.",
+            )
 
     def run(
         self,
@@ -147,8 +150,8 @@ class SysbenchDriver:
 def _require(program: str) -> None:
     if shutil.which(program) is None:
         raise MissingPart(
-            f"no program {program} here",
-            "Install it (sysbench is Debian's sysbench), or name it by its path in the plan.",
+            f"program {program} not found",
+            "Install it (Debian's package is sysbench), or give its path in the plan.",
         )
 
 
@@ -217,7 +220,7 @@ def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[Run, Logged]:
         for part in (r"(\d+)", r"\d+\s+\(([\d.]+) per sec")
     )
     if not transactions:
-        raise MrTunerError("sysbench ended no transaction", _HINT)
+        raise MrTunerError("sysbench completed no transaction", _HINT)
     found = Run(
         transactions=int(transactions),
         failed=int(_number(r"^\s+ignored errors:\s+(\d+)", printed, "errors")),
@@ -311,11 +314,11 @@ def _call(
             capture_output=True, text=True, errors="replace", check=False, timeout=timeout,
         )  # fmt: skip
     except OSError as error:
-        raise BadValue(f"{words[0]} does not run: {error.strerror}", _HINT) from error
+        raise BadValue(f"{words[0]} cannot be run: {error.strerror}", _HINT) from error
     except subprocess.TimeoutExpired as error:
         raise MrTunerError(
             f"{words[0]} did not end within {timeout:.0f} s",
-            "Look for sessions that block each other in pg_stat_activity.",
+            "Check pg_stat_activity for sessions that block each other.",
         ) from error
     if done.returncode != 0:
         raise MrTunerError(f"{words[0]} failed: {_complaint(done.stderr, done.stdout)}", _HINT)

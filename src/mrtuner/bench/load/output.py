@@ -25,7 +25,7 @@ _FIRST: Final = frozenset({b"0", b"1"})
 _MICROSECONDS: Final = 1_000_000
 #: Ends of transactions are kept to 10 ms: what is shorter nobody calls a pause.
 _TICK: Final = 10_000
-_UNREADABLE_HINT: Final = "Run pgbench by hand with the same options and look at what it prints."
+_UNREADABLE_HINT: Final = "Run pgbench yourself with the same options and check its output."
 
 
 @dataclass(frozen=True, slots=True)

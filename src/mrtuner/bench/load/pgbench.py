@@ -45,7 +45,7 @@ class Load:
         for name in ("scale", "clients", "threads", "seconds"):
             if getattr(self, name) < 1:
                 raise BadValue(
-                    f"{name} {getattr(self, name)} is below 1", "Give a whole number from 1 up."
+                    f"{name} {getattr(self, name)} is below 1", "Give a whole number of at least 1."
                 )
 
     @property
@@ -56,7 +56,7 @@ class Load:
         path = Path(self.script)
         if not path.is_file():
             raise BadValue(
-                f"no pgbench script {self.script!r}",
+                f"unknown pgbench script {self.script!r}",
                 f"Give {', '.join(BUILTIN)} or the path of a script.",
             )
         return path
@@ -109,8 +109,8 @@ def find_pgbench(binaries: Binaries | None = None) -> Path:
     found = shutil.which("pgbench")
     if found is None:
         raise MissingPart(
-            "no program pgbench on the PATH",
-            "Install the package that holds pgbench, or name an installation: --server-bin DIR.",
+            "program pgbench not found on the PATH",
+            "Install the package with pgbench, or give an installation with --server-bin DIR.",
         )
     return Path(found)
 
@@ -134,7 +134,7 @@ def initialise(dsn: str, scale: int, *, program: Path | None = None) -> None:
     No VACUUM is run: the caller decides when hint bits are settled.
     """
     if scale < 1:
-        raise BadValue(f"scale {scale} is below 1", "Give a whole number from 1 up.")
+        raise BadValue(f"scale {scale} is below 1", "Give a whole number of at least 1.")
     options = ["--initialize", "--init-steps=dtgp", "--quiet", f"--scale={scale}"]
     _call(program or find_pgbench(), options, dsn, timeout=None)
 
@@ -258,17 +258,17 @@ def _call(program: Path, options: list[str], dsn: str, timeout: float | None) ->
         )
     except OSError as error:
         raise MissingPart(
-            f"{program} does not run: {error.strerror}", "Name another: --server-bin DIR."
+            f"{program} cannot be run: {error.strerror}", "Give another with --server-bin DIR."
         ) from error
     except subprocess.TimeoutExpired as error:
         raise MrTunerError(
             f"pgbench did not end within {timeout:.0f} s",
-            "Look for sessions that block each other in pg_stat_activity.",
+            "Check pg_stat_activity for sessions that block each other.",
         ) from error
     if done.returncode != 0:
         raise MrTunerError(
             f"pgbench failed: {complaint(done.stderr)}",
-            "Check the server's log for the same moment.",
+            "Check the server's log of that time.",
         )
     return done.stdout
 
@@ -286,7 +286,7 @@ def without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     except ProgrammingError:
         # Its message may quote the string, and with it the password; so no chaining either.
         raise UsageError(
-            "the connection string cannot be read", "Write postgresql://user@host/database."
+            "the connection string cannot be parsed", "Write postgresql://user@host/database."
         ) from None
     environment = os.environ | {"LC_ALL": "C"}  # labels and messages in English
     password = parts.pop("password", None)
@@ -295,8 +295,8 @@ def without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     for secret in ("sslpassword", "oauth_client_secret"):
         if secret in parts:
             raise UsageError(
-                f"{secret} cannot be handed to pgbench without showing it to everybody",
-                "Use a login that does without it for the proof.",
+                f"{secret} cannot be passed to pgbench without showing it to all users",
+                "Use a login without it for the proof.",
             )
     return make_conninfo("", **parts), environment
 

@@ -38,18 +38,18 @@ class Command:
         check_places(text for text in (self.run, self.prepare) if text)
         if (self.throughput is None) is (self.throughput_key is None):
             raise BadValue(
-                "a command needs throughput or throughput_key, and not both",
-                "Say how to read transactions a second from what it prints.",
+                "a command needs either throughput or throughput_key",
+                "Give one, to read transactions per second from its output.",
             )
         if self.throughput is not None and _groups(self.throughput) != 1:
             raise BadValue(
                 f"throughput {self.throughput!r} needs one group",
-                r"Write throughput = 'tps: ([\d.]+)', with the number in brackets.",
+                r"Write throughput = 'tps: ([\d.]+)', with the number in parentheses.",
             )
         if self.prepare is not None and self.per_scale is None:
             raise BadValue(
                 "a command with prepare needs per_scale",
-                'Say how much disk its tables take for each scale: per_scale = "20MB".',
+                'Give the disk space of its tables per unit of scale: per_scale = "20MB".',
             )
 
 
@@ -64,10 +64,12 @@ class Sysbench:
         check_places(self.options.values())
         secret = next((name for name in self.options if "password" in name), None)
         if secret is not None:
-            raise BadValue(f"{secret} may not stand in a plan", "Keep it in PGPASSWORD.")
+            raise BadValue(f"{secret} is not allowed in a plan", "Use PGPASSWORD instead.")
         for name, text in self.sized(1).items():
             if name in ("tables", "table_size", "scale") and not text.isdecimal():
-                raise BadValue(f"{name} = {text!r} is not a whole number", "Give one from 1 up.")
+                raise BadValue(
+                    f"{name} = {text!r} is not a whole number", "Give one of at least 1."
+                )
 
     @property
     def own(self) -> bool:
@@ -110,7 +112,9 @@ def check_places(texts: Iterable[str]) -> None:
         if place not in PLACES:
             close = get_close_matches(place, PLACES, n=1)
             meant = f"did you mean {{{close[0]}}}?" if close else f"known: {', '.join(PLACES)}"
-            raise BadValue(f"nobody fills {{{place}}}, {meant}", "Put the rest into a script.")
+            raise BadValue(
+                f"unknown placeholder {{{place}}}, {meant}", "Put everything else into a script."
+            )
 
 
 def _groups(pattern: str) -> int:
@@ -118,5 +122,5 @@ def _groups(pattern: str) -> int:
         return re.compile(pattern, re.MULTILINE).groups
     except re.error as error:
         raise BadValue(
-            f"{pattern!r} is no regular expression: {error}", "Try it in Python's re."
+            f"{pattern!r} is not a regular expression: {error}", "Try it with Python's re module."
         ) from None

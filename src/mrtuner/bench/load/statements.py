@@ -93,7 +93,9 @@ def _script(
     if not numbers:
         return f"{text};\n"
     if session.info.server_version < _GENERIC_PLAN_FROM:
-        return Unplayable(one, "it has parameters, whose columns only 16 and later can tell")
+        return Unplayable(
+            one, "it has parameters, whose columns are only known to PostgreSQL 16 and later"
+        )
     plan = _generic_plan(session, text)
     if isinstance(plan, str):
         return Unplayable(one, plan)
@@ -109,7 +111,7 @@ def _values(
     values: dict[int, list[str]] = {}
     for number in numbers:
         if number not in columns:
-            return f"${number} is compared with no column"
+            return f"${number} is not compared with a column"
         values[number] = _draws(session, *columns[number], chance)
         if not values[number]:
             table, column, _ = columns[number]
@@ -120,14 +122,14 @@ def _values(
 def _hopeless(text: str, *, writes: bool) -> str | None:
     """What can be told from the text alone."""
     if ";" in text:
-        return "it holds a semicolon, and may be several statements"
+        return "it contains a semicolon, so it may be several statements"
     if _VARIABLE.search(text):
-        return "it holds a colon that pgbench takes for a variable"
+        return "it contains a colon, which pgbench would read as a variable"
     if _READS.match(text):
         return None
     if not _WRITES.match(text):
-        return "it is neither a query nor a change of rows"
-    return None if writes else "it writes: say --writes on data that may be lost"
+        return "it neither reads nor changes rows"
+    return None if writes else "it writes: add --writes if the data may be lost"
 
 
 def _generic_plan(session: Connection, text: str) -> Mapping[str, Any] | str:

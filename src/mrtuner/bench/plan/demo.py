@@ -74,8 +74,8 @@ def in_memory(
     reads = Task(
         title="cached reads",
         why=(
-            f"20,000 random rows a query by index, out of {data}: an application whose data fit"
-            " into memory, but not into the default 128 MB of shared_buffers"
+            f"20,000 random rows per query by index, out of {data}: an application whose data fit "
+            "into memory, but not into the default 128 MB of shared_buffers"
         ),
         plan=_plan("cached-reads", _scripts("cached-reads", _CACHED_READS), scale, cpus, seed,
                    sides, seconds=2, blocks=8),
@@ -85,8 +85,8 @@ def in_memory(
     reports = Task(
         title="reports",
         why=(
-            f"{', '.join(_REPORTS)} of {sizes} rows, one after another in one session: what does"
-            " not fit into work_mem goes to files, but a large hash table misses the CPU's cache"
+            f"{', '.join(_REPORTS)} of {sizes} rows, one after another in one session: whatever "
+            "exceeds work_mem goes to files, but a large hash table does not fit the CPU's cache"
         ),
         plan=_plan("reports", _reports(), scale, 1, seed, sides, seconds=2, blocks=5),
         lead_in=2,
@@ -94,8 +94,8 @@ def in_memory(
     control = Task(
         title="short writes, fast disk",
         why=(
-            f"{_TPCB} in memory, as the disk takes it: the control, in which"
-            " settings are worth least"
+            f"{_TPCB} in memory, at the speed of this disk: the control, where settings matter "
+            "least"
         ),
         plan=_plan("control", _builtin("control"), scale, 4 * cpus, seed, sides, seconds=2,
                    blocks=4),
@@ -112,8 +112,8 @@ _REPORTS: Final = {
 def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task]:
     """A small cloud machine, stood in for by a cgroup and a loop device."""
     machine = (
-        f"{VOLUME_MEMORY // MiB} MB of memory, data three times that, {VOLUME_IOPS:,} reads and"
-        " writes a second"
+        f"{VOLUME_MEMORY // MiB} MB of memory, data three times that, {VOLUME_IOPS:,} reads and "
+        "writes per second"
     )
 
     def plan(name: str, seconds: int, blocks: int, rates: tuple[str, ...] = ("",)) -> Plan:
@@ -123,15 +123,15 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
     return [
         Task(
             title="small cloud volume, full speed",
-            why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for their answers; {machine}",
+            why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for each answer; {machine}",
             plan=plan("volume-full", seconds=13, blocks=7),
             lead_in=30,
         ),
         Task(
             title="small cloud volume, fixed rate",
             why=(
-                "the same at three quarters of what the faster side did, as an application that"
-                " does not wait: latency counts from the moment at which a transaction was due"
+                "the same at three quarters of the faster side's throughput, like an application "
+                "that does not wait: latency is counted from when a transaction was due"
             ),
             plan=plan("volume-rate", seconds=25, blocks=2, rates=("1",)),
             share=0.75,

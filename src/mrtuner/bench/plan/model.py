@@ -72,18 +72,25 @@ class Workload:
         kinds = (self.builtin, self.scripts, self.sysbench, self.command)
         if sum(1 for kind in kinds if kind) != 1:
             raise BadValue(
-                f"workload {self.name} needs a builtin or scripts, sysbench or a command, and"
-                " only one of them",
+                f"workload {self.name} needs exactly one of builtin, scripts, sysbench and command",
                 f"Give builtin = one of {', '.join(BUILTIN)}, or scripts.",
             )
         if self.builtin is not None and self.builtin not in BUILTIN:
-            raise BadValue(f"no workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}.")
+            raise BadValue(
+                f"unknown workload {self.builtin!r}", f"Give one of {', '.join(BUILTIN)}."
+            )
         if self.protocol not in ("simple", "extended", "prepared"):
-            raise BadValue(f"no protocol {self.protocol!r}", "Give simple, extended or prepared.")
+            raise BadValue(
+                f"unknown protocol {self.protocol!r}", "Give simple, extended or prepared."
+            )
         if self.parts and len(self.scripts) != 1:
-            raise BadValue(f"workload {self.name} needs one script for its parts", "Join them.")
+            raise BadValue(
+                f"workload {self.name} needs a single script for its parts", "Join the scripts."
+            )
         if self.sysbench is not None and self.protocol == "extended":
-            raise BadValue("sysbench has no extended protocol", "Give simple or prepared.")
+            raise BadValue(
+                "sysbench does not support the extended protocol", "Give simple or prepared."
+            )
 
     @property
     def own_tables(self) -> bool:
@@ -148,47 +155,51 @@ class Variant:
         _check_name("variant", self.name)
         if (self.start is None) is not (self.dsn is None):
             raise BadValue(
-                f"variant {self.name} needs start and dsn together",
+                f"variant {self.name} needs both start and dsn",
                 "Give the command that starts the server, and the connection string.",
             )
         if self.start is not None and self._ours:
             raise BadValue(
-                f"variant {self.name} starts its own server and cannot have {self._ours[0]}",
-                "Let the command see to that.",
+                f"variant {self.name} starts its own server, so it cannot have {self._ours[0]}",
+                "Set this in the command.",
             )
         if self.dsn is not None and masked(self.dsn) != self.dsn:
             raise BadValue(
-                f"the dsn of variant {self.name} holds a password",
-                "Keep it in PGPASSWORD or ~/.pgpass: plans are copied into records.",
+                f"the dsn of variant {self.name} contains a password",
+                "Use PGPASSWORD or ~/.pgpass: plans are copied into records.",
             )
         if self.connect not in ("socket", "tcp"):
-            raise BadValue(f"no way to connect {self.connect!r}", "Give socket or tcp.")
+            raise BadValue(f"unknown connection method {self.connect!r}", "Give socket or tcp.")
         self._check_container()
         misplaced = sorted(PLACEMENT & set(self.settings))
         if misplaced:
             raise BadValue(
-                f"variant {self.name} may not set {misplaced[0]}",
-                "Where the server lies and listens is decided by the run; leave it out.",
+                f"variant {self.name} cannot set {misplaced[0]}",
+                "The run decides where the server stores data and listens; leave this out.",
             )
 
     def _check_container(self) -> None:
         if self.storage not in STORAGES:
-            raise BadValue(f"no storage {self.storage!r}", f"Give one of {', '.join(STORAGES)}.")
+            raise BadValue(
+                f"unknown storage {self.storage!r}", f"Give one of {', '.join(STORAGES)}."
+            )
         if self.network is None:
             if self.image != "host":
                 raise BadValue(
-                    f"variant {self.name} has an image and no network",
-                    'Add network = "host", or leave the image out: without one nothing is'
-                    " contained.",
+                    f"variant {self.name} has an image but no network",
+                    'Add network = "host", or leave out the image: without a network there'
+                    " is no container.",
                 )
             return
         if self.network not in NETWORKS:
-            raise BadValue(f"no network {self.network!r}", f"Give one of {', '.join(NETWORKS)}.")
+            raise BadValue(
+                f"unknown network {self.network!r}", f"Give one of {', '.join(NETWORKS)}."
+            )
         wanted = {"none": "socket"} | dict.fromkeys(APART, "tcp")
         if self.connect != wanted.get(self.network, self.connect):
             raise BadValue(
-                f"variant {self.name} has network {self.network} and connects by {self.connect}",
-                f'Write connect = "{wanted[self.network]}": the other way would not use it.',
+                f"variant {self.name} has network {self.network} but connects by {self.connect}",
+                f'Write connect = "{wanted[self.network]}": otherwise that network is not used.',
             )
 
     @property
@@ -210,7 +221,7 @@ class Cell:
     workload: str
     scale: int
     clients: int
-    rate: str = ""  # empty: as fast as it goes; 500: transactions a second; 70%: of capacity
+    rate: str = ""  # empty: as fast as possible; 500: transactions a second; 70%: of capacity
 
     @property
     def key(self) -> str:
@@ -265,25 +276,26 @@ class Plan:
         for name, value, least in lowest:
             if value < least:
                 raise BadValue(
-                    f"{name} {value} is below {least}", f"Give whole numbers from {least} up."
+                    f"{name} {value} is below {least}", f"Give whole numbers of at least {least}."
                 )
         for rate in self.rates:
             _check_rate(rate)
         if any(rate.endswith("%") for rate in self.rates) and "" not in self.rates:
             raise BadValue(
-                "a rate in percent of capacity needs the capacity",
-                'Add the rate "", which is full speed, to rates.',
+                "a rate in percent needs a known capacity",
+                'Add the rate "" (full speed) to rates.',
             )
         untimed = next((one.name for one in self.workloads if one.command is not None), None)
         if untimed is not None and any(self.rates):
             raise BadValue(
                 f"workload {untimed} cannot be run at given rates",
-                "A command tells no latencies, which such cells are judged by: one plan for it.",
+                "Such cells are judged by latency, which a command does not report: use a "
+                "separate plan for it.",
             )
         if len(self.variants) < 2:
-            raise BadValue("a grid needs two variants or more", "Add a second [[variant]].")
+            raise BadValue("a grid needs at least two variants", "Add a second [[variant]].")
         if not 0 < self.delta < 1:
-            raise BadValue(f"delta {self.delta} does not lie between 0 and 1", "Write 3 % as 0.03.")
+            raise BadValue(f"delta {self.delta} is not between 0 and 1", "Write 3 % as 0.03.")
 
     @property
     def warmup_seconds(self) -> int:
@@ -322,7 +334,7 @@ class Plan:
         for variant in self.variants:
             if variant.name == name:
                 return variant
-        raise BadValue(f"no variant {name!r}", f"There are {', '.join(self.names)}.")
+        raise BadValue(f"unknown variant {name!r}", f"Use one of {', '.join(self.names)}.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -359,7 +371,7 @@ def _workload(document: Mapping[str, Any]) -> Workload:
 def _check_name(what: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise BadValue(
-            f"{name!r} cannot name a {what}",
+            f"{name!r} is not a valid name for a {what}",
             "Use up to 40 letters, digits, dots, dashes and underscores.",
         )
 
@@ -370,12 +382,14 @@ def _check_list(name: str, values: tuple[Any, ...]) -> None:
     known = [getattr(value, "name", value) for value in values]
     twice = sorted({str(value) for value in known if known.count(value) > 1})
     if twice:
-        raise BadValue(f"{name} holds {twice[0]} twice", "Name each once.")
+        raise BadValue(f"{name} contains {twice[0]} twice", "Give each once.")
 
 
 def _check_rate(rate: str) -> None:
     number = rate.removesuffix("%")
     if rate and not (re.fullmatch(r"\d+(\.\d+)?", number) and float(number) > 0):
-        raise BadValue(f"{rate!r} is not a rate", 'Write "500" a second, or "70%" of capacity.')
+        raise BadValue(
+            f"{rate!r} is not a rate", 'Write "500" for 500 per second, or "70%" of capacity.'
+        )
     if rate.endswith("%") and float(number) >= 100:
-        raise BadValue(f"{rate} of capacity cannot be served", "Give less than 100%.")
+        raise BadValue(f"{rate} of capacity is not possible", "Give less than 100%.")

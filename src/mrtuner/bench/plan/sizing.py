@@ -57,7 +57,7 @@ def size_for(
         wanted = memory // _SHARE_OF_MEMORY
         why = f"an eighth of memory ({pretty_bytes(Bytes(memory))})"
     else:
-        wanted, why = 0, "the least that tells anything"
+        wanted, why = 0, "the smallest useful size"
     scale = max(_SMALLEST_SCALE, min(_LARGEST_SCALE, wanted // _BYTES_PER_SCALE))
     most = None if disk_free is None else max(1, disk_free // _SHARE_OF_DISK // _BYTES_PER_SCALE)
     if most is not None and most < scale:
@@ -68,7 +68,7 @@ def size_for(
         scale, clients, seconds,
         (
             f"scale {scale}: {why}",
-            f"{clients} sessions: four for each CPU",
-            f"{seconds} s a run: " + ("it only reads" if reads_only else "it writes"),
+            f"{clients} sessions: four per CPU",
+            f"{seconds} s per run: " + ("it only reads" if reads_only else "it writes"),
         ),
     )  # fmt: skip

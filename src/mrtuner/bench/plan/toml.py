@@ -40,9 +40,9 @@ name = "example"
 
 scales = [10]           # pgbench's: about 15 MB each, and as much again for the working copy
 clients = [4]           # sessions at once
-rates = [""]            # "" as fast as it goes; "500" a second; "70%" of what the cell can do
+rates = [""]            # "" as fast as possible; "500" a second; "70%" of what the cell can do
 
-blocks = 10             # each holds every variant once; 6 at least for a verdict worth the name
+blocks = 10             # each holds every variant once; at least 6 for a reliable verdict
 calibrate = 0           # further blocks that measure the first variant twice
 seconds = 60            # longer than checkpoint_timeout to judge settings of writing
 # warmup = 15           # dropped before every run; left out: 15 s, or a tenth of `seconds`
@@ -107,10 +107,10 @@ def read_plan(path: Path) -> Plan:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", "Make one: mrtuner bench init > plan.toml."
+            f"cannot read {path}: {error.strerror}", "Create one: mrtuner bench init > plan.toml."
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadValue(f"{path} is no TOML: {error}", "See mrtuner bench init.") from error
+        raise BadValue(f"{path} is not TOML: {error}", "See mrtuner bench init.") from error
     return plan(document, path.parent)
 
 
@@ -157,7 +157,7 @@ def _sysbench(given: dict[str, Any], base: Path) -> Sysbench | None:
     script, options = given.pop("sysbench", None), given.pop("options", None)
     if script is None:
         if options is not None:
-            raise BadValue("options are sysbench's", 'Add sysbench = "oltp_read_write".')
+            raise BadValue("options are only for sysbench", 'Add sysbench = "oltp_read_write".')
         return None
     table = _typed(options or {}, dict, "options")
     return Sysbench(
@@ -173,7 +173,7 @@ def _command(given: dict[str, Any], base: Path) -> Command | None:
     }
     if "command" not in found:
         if found:
-            raise BadValue(f"{next(iter(found))} is a command's", 'Add command = "…".')
+            raise BadValue(f"{next(iter(found))} is only for a command", 'Add command = "…".')
         return None
     found["run"] = _beside(found.pop("command"), base)
     if "prepare" in found:
@@ -246,13 +246,13 @@ def _known(table: Mapping[str, Any], keys: Collection[str], where: str) -> None:
 def _tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     tables = document.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        raise BadValue(f"{key} is no list of tables", f"Head each one with [[{key}]].")
+        raise BadValue(f"{key} is not a list of tables", f"Start each one with [[{key}]].")
     return tables
 
 
 def _list(value: object, key: str, kind: type) -> list[Any]:
     if not isinstance(value, list):
-        raise BadValue(f"{key} is no list", f"Write {key} = [{value!r}].")
+        raise BadValue(f"{key} is not a list", f"Write {key} = [{value!r}].")
     if kind is str:
         return [str(item) for item in value]
     return [_typed(item, kind, key) for item in value]
@@ -286,5 +286,5 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}",
-            "Files that a plan names are looked for beside the plan.",
+            "Paths in a plan are relative to the plan.",
         ) from error

@@ -42,7 +42,8 @@ class Archive:
             directory.mkdir(parents=True, exist_ok=True)
             if any(path.name != _LOCK for path in directory.iterdir()):
                 raise Refused(
-                    f"{directory} is not empty", "Name another with -o, or resume with --resume."
+                    f"{directory} is not empty",
+                    "Give another with --dir, or continue with --resume.",
                 )
             _write(directory / _HEAD, {"schema": SCHEMA} | dict(head))
             (directory / _LINES).touch()
@@ -55,7 +56,7 @@ class Archive:
         """Go on with an unfinished run; Refused for a sealed one."""
         record = load(directory)
         if record.sealed:
-            raise Refused(f"the run in {directory} is finished", "Begin another one.")
+            raise Refused(f"the run in {directory} is already finished", "Start another one.")
         _drop_torn_line(directory / _LINES)
         return cls(directory), record
 
@@ -133,7 +134,8 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(
-                f"another runner is at work in {directory}", "Wait for it, or name another with -o."
+                f"another process is running in {directory}",
+                "Wait for it, or give another directory with --dir.",
             ) from None
         try:
             yield
@@ -166,7 +168,7 @@ def load(directory: Path) -> Record:
         return assembled(head, lines, sealed=sealed)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadValue(
-            f"the run in {directory} is damaged: {error!r}", "Use the files as they were written."
+            f"the run in {directory} is damaged: {error!r}", "Use the files unchanged."
         ) from error
 
 
@@ -185,7 +187,9 @@ def _read_head(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BadValue(f"cannot read {directory / _HEAD}: {error}") from error
     if not isinstance(head, dict) or head.get("schema") not in READABLE:
-        raise BadValue(f"{directory} holds no run of ours", f"Give one of schema {SCHEMA!r}.")
+        raise BadValue(
+            f"{directory} does not contain a run of MrTuner", f"Give one of schema {SCHEMA!r}."
+        )
     return head
 
 
@@ -199,7 +203,7 @@ def _check_seal(directory: Path) -> bool:
     if changed:
         raise BadValue(
             f"{', '.join(changed)} in {directory} was changed after the run",
-            "Only an untouched record can be reported on.",
+            "Only an unchanged record can be reported.",
         )
     return True
 
@@ -231,5 +235,5 @@ def _checksum(path: Path) -> str:
 def _unwritable(path: Path, error: OSError) -> MrTunerError:
     return MrTunerError(
         f"cannot write the run in {path}: {error.strerror}",
-        "Make room or name another directory; then go on with --resume.",
+        "Make room or give another directory, then continue with --resume.",
     )

@@ -104,12 +104,14 @@ class Contained:
 def require(variant: Variant) -> None:
     """MissingPart where such a container does not run; found by running one that does nothing."""
     if os.geteuid() != 0:
-        raise MissingPart("containers are run as root only", _HINT)
+        raise MissingPart("containers need root", _HINT)
     if variant.image.startswith("/") and not Path(variant.image).is_dir():
-        raise MissingPart(f"no directory {variant.image}", "Make it, or take another image.")
+        raise MissingPart(
+            f"directory {variant.image} not found", "Create it, or use another image."
+        )
     for program in ("podman", "runc", *(["slirp4netns"] if variant.network == "slirp" else [])):
         if _which(program) is None:
-            raise MissingPart(f"no program {program} here", _HINT)
+            raise MissingPart(f"program {program} not found", _HINT)
     with own_network([variant]):
         _try_one(variant)
 
@@ -122,7 +124,7 @@ def _try_one(variant: Variant) -> None:
     )  # fmt: skip
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise MissingPart(f"no container runs here with network {variant.network}: {said}", _HINT)
+        raise MissingPart(f"no container can be run with network {variant.network}: {said}", _HINT)
 
 
 def _plain(variant: Variant) -> str:

@@ -43,7 +43,7 @@ class Volume:
         return f"{os.major(known)}:{os.minor(known)}"
 
     def throttle(self, iops: int, cgroup: Path = _CGROUP, *, bandwidth: int = 0) -> None:
-        """Cap reads and writes a second, and their bytes a second, each; 0 lifts a cap.
+        """Cap reads and writes per second, and their bytes a second, each; 0 lifts a cap.
 
         On cgroup v2 see `limits`.
         """
@@ -214,7 +214,7 @@ def require(*, memory: bool, volume: bool, cgroup: Path = _CGROUP) -> None:
     ]
     missing = [name for name in wanted if name not in _controllers(cgroup)]
     if missing:
-        raise MissingPart(f"no cgroup controller {', '.join(missing)} here", _HINT)
+        raise MissingPart(f"missing cgroup controllers: {', '.join(missing)}", _HINT)
     if wanted and os.geteuid() != 0:
         raise MissingPart("limits on a server need root", _HINT)
 

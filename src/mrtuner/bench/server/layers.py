@@ -28,7 +28,7 @@ def require() -> None:
     """MissingPart where no overlay can be mounted."""
     known = Path("/proc/filesystems")
     if not known.exists() or "overlay" not in known.read_text(encoding="ascii").split():
-        raise MissingPart("this kernel knows no overlay file system", _HINT)
+        raise MissingPart("this kernel does not support overlay file systems", _HINT)
     if os.geteuid() != 0:
         raise MissingPart("mounting an overlay needs root", _HINT)
 

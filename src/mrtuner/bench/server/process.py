@@ -17,7 +17,7 @@ from mrtuner.postgres.cluster import reason_in
 from mrtuner.postgres.connect import connect
 
 _STOP_S: Final = 60.0
-_HINT: Final = "Run it by hand; it has to stay, or to end with 0 once the server runs."
+_HINT: Final = "Run it yourself; it must keep running, or exit with 0 once the server runs."
 
 
 class Staying:
@@ -43,7 +43,7 @@ class Staying:
         except OSError as error:
             self.output.close()
             raise ConnectError(
-                f"the command of variant {self.name} does not run: {error.strerror}", _HINT
+                f"the command of variant {self.name} cannot be run: {error.strerror}", _HINT
             ) from error
         self._guarded.enter_context(
             guard.command_run(["kill", "-INT", "--", f"-{self.process.pid}"])
@@ -79,7 +79,7 @@ class Staying:
         self.stop()
         why = "" if died else f" within {self.timeout:.0f} s"
         raise ConnectError(
-            f"the command of variant {self.name} started no server{why}: {said}", _HINT
+            f"the command of variant {self.name} did not start a server{why}: {said}", _HINT
         )
 
     def _said(self) -> str:

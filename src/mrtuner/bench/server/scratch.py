@@ -85,14 +85,14 @@ def require_rights(session: Connection) -> None:
         " current_setting('server_version_num')::int FROM pg_roles WHERE rolname = current_user",
     )
     if standby:
-        raise Refused("the server is a standby", "Prove on the primary, or on a copy of it.")
+        raise Refused("the server is a standby", "Run the proof on the primary or a copy of it.")
     if superuser:
         return
     if not creates:
         raise MissingPart("this role may not create databases", "Grant it: ALTER ROLE … CREATEDB.")
     if version < 150000 or not _may_checkpoint(session):
         raise MissingPart(
-            "this role may not run CHECKPOINT, without which runs cannot start alike",
+            "this role may not run CHECKPOINT, which every run starts with",
             "Grant it: GRANT pg_checkpoint TO … (15 and later), or connect as a superuser.",
         )
 
@@ -109,13 +109,13 @@ def remove_leftovers(session: Connection, template: str) -> list[str]:
     mark = _comment(session, template)
     if not mark.startswith(_MARK):
         raise Refused(
-            f"database {found[-1]} is there and was not made by a proof",
-            "Name another with --database, or drop it yourself if nobody needs it.",
+            f"database {found[-1]} exists and was not created by a proof",
+            "Give another with --database, or drop it yourself if it is not needed.",
         )
     if _owner(mark) is Owner.RUNS:
         raise Refused(
             f"another proof is using database {template}: {mark}",
-            "Wait for it, or drop the database by hand if that process is something else.",
+            "Wait for it, or drop the database yourself if that process is something else.",
         )
     return drop(session, template)
 

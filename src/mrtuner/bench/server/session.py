@@ -30,7 +30,7 @@ def one_row(session: Connection, query: LiteralString, *values: str) -> tuple[An
     row = session.execute(query, values).fetchone()
     if row is None:
         raise ConnectError(
-            "the server gave an empty answer", "Connect to the server itself, then run again."
+            "the server returned an empty result", "Connect directly to the server, then run again."
         )
     return row
 

@@ -95,7 +95,7 @@ def _with_checksums(cluster: Cluster) -> None:
     if done.returncode != 0:
         raise MissingPart(
             f"pg_checksums {cluster.binaries.version} failed: {done.stderr.strip()}",
-            "Look at that installation, or take another.",
+            "Check that installation, or use another.",
         )
 
 
@@ -123,7 +123,8 @@ def _misplaced(line: str, variant: Variant) -> bool:
         return False
     if name[1].lower().startswith("include"):
         raise BadValue(
-            f"the file of variant {variant.name} includes another", "Put all settings in one file."
+            f"the file of variant {variant.name} includes another file",
+            "Put all settings in one file.",
         )
     return name[1].lower() in PLACEMENT
 

@@ -43,7 +43,7 @@ def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
     if share >= _MOST:
         return Bound(kind, f"{kind}: {share:.0%} of active sessions waited for it{where}")
     if rated:
-        return Bound("rate", f"the rate asked for{where}")
+        return Bound("rate", f"the requested rate{where}")
     return Bound("nothing", f"nothing in particular{where}")
 
 

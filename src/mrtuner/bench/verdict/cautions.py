@@ -31,14 +31,14 @@ def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
         cv = _scatter(cell, runs)
         if cv is not None and cv >= CV_REFUSE:
             yield (
-                f"runs of {name} scatter by {cv * 100:.0f} % (robust CV),"
-                f" limit {CV_REFUSE * 100:.0f} %"
+                f"runs of {name!r} vary by {cv * 100:.0f} % (robust CV), "
+                f"more than {CV_REFUSE * 100:.0f} %"
             )
         busy = max(
             (sample.run.client_cpu / (sample.run.wall * threads) for sample in runs), default=0.0
         )
         if busy > _SATURATED:
-            yield f"pgbench was busy {busy * 100:.0f} % of the time beside {name}: more threads"
+            yield f"pgbench was busy {busy * 100:.0f} % of the time with {name!r}: use more threads"
 
 
 def cautions(record: Record, one: CellVerdict) -> Iterator[str]:
@@ -57,27 +57,27 @@ def cautions(record: Record, one: CellVerdict) -> Iterator[str]:
 def _on_the_numbers(one: CellVerdict) -> Iterator[str]:
     seen = one.comparison
     if one.variant.bound:
-        yield "a bound: it shows what at most could be had, at the price of data; never advice"
+        yield "a bound: it shows the most that could be gained by risking data; never advice"
     if seen.pairs < FEWEST_BLOCKS:
-        yield f"{seen.pairs} blocks are few: {FEWEST_BLOCKS} or more make a proof"
+        yield f"{seen.pairs} blocks are too few: a proof needs {FEWEST_BLOCKS} or more"
     if seen.disagreement:
-        yield "a second way of reckoning (signed ranks) comes to another verdict"
+        yield "a second method (signed ranks) gives another verdict"
     if seen.near_resolution:
         yield (
-            f"the difference is near the resolution: {seen.pairs} blocks find"
-            f" {seen.mde * 100:.1f} % reliably"
+            f"the difference is near the resolution: {seen.pairs} blocks reliably detect "
+            f"{seen.mde * 100:.1f} %"
         )
     decided_alone = seen.verdict in (Verdict.BETTER, Verdict.WORSE)
     if one.verdict is Verdict.UNDECIDED and decided_alone and one.p_holm >= ALPHA:
-        yield f"taken alone this cell would be {seen.verdict}; among all of them it is not settled"
+        yield f"by itself this cell would be {seen.verdict}; adjusted for all cells it is undecided"
     if one.calibration and one.calibration.false_alarm:
         yield (
-            "calibration saw a difference between two runs of the same settings: either the one"
-            " time in twenty, or the machine is not fit for measuring"
+            "calibration found a difference between runs of the same settings: either by chance "
+            "(one time in twenty), or the machine is not fit for measuring"
         )
     if one.p99 and one.p99.verdict is Verdict.WORSE:
         longer = f"{one.p99.ratio:.2f}×"
-        yield f"the slowest hundredth of the transactions takes longer ({longer})"
+        yield f"the slowest 1 % of transactions take longer ({longer})"
 
 
 def _on_writing(record: Record, one: CellVerdict) -> Iterator[str]:
@@ -87,37 +87,37 @@ def _on_writing(record: Record, one: CellVerdict) -> Iterator[str]:
         if not covers_a_cycle(record, one.cell, name):
             timeout = record.settings.get(name, {}).get("checkpoint_timeout", "unknown")
             yield (
-                f"the window of {record.plan.seconds} s is shorter than a checkpoint cycle of"
+                f"the run of {record.plan.seconds} s is shorter than a checkpoint cycle of"
                 f" {name} (checkpoint_timeout {timeout} s): write settings cannot be judged from"
                 " this alone"
             )
     paid = one.with_checkpoint
     if paid is not None and paid.verdict != one.comparison.verdict:
         yield (
-            f"throughput as measured is {one.comparison.verdict} ({one.comparison.ratio:.2f}×),"
-            f" with the checkpoint left behind it is {paid.verdict} ({paid.ratio:.2f}×)"
+            f"throughput as measured is {one.comparison.verdict} ({one.comparison.ratio:.2f}×), "
+            f"including the checkpoint left behind it is {paid.verdict} ({paid.ratio:.2f}×)"
         )
 
 
 def _on_the_machine(record: Record, one: CellVerdict) -> Iterator[str]:
     if record.settings.get(one.baseline, {}).get("fsync") == "off":
-        yield "fsync is off: nothing here holds for a server that keeps its data"
+        yield "fsync is off: these results do not apply to a server that keeps its data"
     if not record.local:
         yield (
-            "the server runs elsewhere: what disturbed it was not seen, and the network is part"
-            " of every figure"
+            "the server runs on another machine: disturbances there were not seen, and every "
+            "figure includes the network"
         )
     elif any(sample.foreign is None for sample in record.of(one.cell)):
-        yield "how much CPU others used could not be told here"
+        yield "the CPU use of other programs is not known"
     if record.forced:
-        yield "taken on a busy machine, against advice (--force)"
+        yield "measured on a busy machine (--force)"
 
 
 def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
     runs = record.of(cell)
     repeated = {(sample.phase, sample.block) for sample in runs if sample.rejected}
     if repeated:
-        yield f"{_blocks(len(repeated))} disturbed and repeated; the rejected runs are on record"
+        yield f"{_blocks(len(repeated))} disturbed and repeated; the record keeps the rejected runs"
     disturbed = {
         sample.block
         for sample in runs
@@ -126,14 +126,14 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
         and record.plan.disturbances(sample.steal, sample.foreign)
     }
     if disturbed:
-        yield f"{_blocks(len(disturbed))} disturbed again and counted all the same: noisy"
+        yield f"{_blocks(len(disturbed))} disturbed again, but counted: noisy"
 
 
 def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
     runs = record.accepted(cell, name)
     cv = _scatter(cell, runs)
     if cv is not None and CV_WARN <= cv < CV_REFUSE:
-        yield f"runs of {name} scatter by {cv * 100:.0f} % (robust CV)"
+        yield f"runs of {name!r} vary by {cv * 100:.0f} % (robust CV)"
     drifts = [
         half_run_drift(sample.run.per_second)
         for sample in runs
@@ -142,12 +142,13 @@ def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
     moving = [drift for drift in drifts if drift is not None and abs(drift) > HALF_RUN_DRIFT]
     if moving:
         yield (
-            f"{len(moving)} of {len(runs)} runs of {name} were not steady: the second half differed"
+            f"{len(moving)} of {len(runs)} runs of {name!r} were not steady: the second half "
+            "differed"
             f" from the first by up to {max(map(abs, moving)) * 100:.0f} %"
         )
     unsettled = sum(1 for sample in runs if not sample.settled)
     if unsettled and not record.plan.standing:
-        yield f"the warm-up of {unsettled} of {len(runs)} runs of {name} is not known to have ended"
+        yield f"{unsettled} of {len(runs)} runs of {name!r} may not have finished warming up"
 
 
 def _on_checkpoints(record: Record, one: CellVerdict) -> Iterator[str]:
@@ -159,7 +160,7 @@ def _on_checkpoints(record: Record, one: CellVerdict) -> Iterator[str]:
     ]
     if unlike:
         blocks = plural(len(unlike), "block")
-        yield f"in {blocks} the numbers of checkpoints met differ by more than one"
+        yield f"in {blocks} the numbers of checkpoints differ by more than one"
 
 
 def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
@@ -172,8 +173,8 @@ def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
     if uneven:
         blocks = plural(uneven, "block")
         yield (
-            f"in {blocks} the machine changed its pace by more than {_CANARY * 100:.0f} %:"
-            " the canary, a fixed piece of work, took longer before one run than before another"
+            f"in {blocks} the machine's speed changed by more than {_CANARY * 100:.0f} %: the "
+            "canary, a fixed piece of work, took longer before one run than before another"
         )
 
 
@@ -184,7 +185,7 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
         yield f"{failed} transactions failed and are not counted"
     skipped = sum(sample.skipped for sample in record.of(cell))
     if skipped:
-        yield f"{skipped} transactions were too late and skipped: latencies are those of the rest"
+        yield f"{skipped} transactions were late and skipped: latencies are those of the others"
 
 
 def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:

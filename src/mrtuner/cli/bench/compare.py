@@ -79,7 +79,7 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compare two sides on servers of our own, whatever they differ in.
+    """Compare two configurations on temporary servers.
 
     \b
     Examples:
@@ -88,9 +88,9 @@ def command(
       mrtuner bench compare --a a.conf --b b.conf --load report.sql --delta 5%
       mrtuner bench compare --a bare --b container
 
-    A side is a file of settings as postgresql.conf has them (where the server lies and listens
-    is not taken from it), or a word: default or bare for none, tcp, container (the host's
-    network), bridge, published, slirp, overlay, layer. What those are: plans of bench.
+    A side is a file of settings in the form of postgresql.conf (data directory and addresses are
+    ignored), or a word: default or bare for none, tcp, container (the host's network), bridge,
+    published, slirp, overlay, layer. They are explained in the reference of benchmark plans.
     """
     running.begin(ctx, _plan(given), output, server_bin, force, as_json)
 

@@ -12,7 +12,7 @@ SCHEMA = "mrtuner.bench.plan/1"
 @options.command("init")
 @click.option(
     "--example", type=click.Choice(("containers-2014",)), metavar="NAME",
-    help="Name of another plan: containers-2014, PostgreSQL bare and in containers.",
+    help="Name of an example plan: containers-2014 (PostgreSQL on the host and in containers).",
 )  # fmt: skip
 @options.json_option
 def command(example: str | None, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from mrtuner.cli.bench import running
     "--against", type=click.Path(path_type=Path, file_okay=False), metavar="RUN",
     help="Compare with an earlier run on the same machine and versions.",
 )  # fmt: skip
-@options.html_option("Write all pictures and figures as one HTML page.")
+@options.html_option("Write all charts and figures as one HTML page.")
 @click.option(
     "--parquet", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write every sample as a row of a Parquet table.",
@@ -35,7 +35,7 @@ def command(
       mrtuner bench report run1 --json
       mrtuner bench report run1 --parquet run1.parquet
 
-    Runs of other hosts, kernels or versions are not put beside each other.
+    Runs on different hosts, kernels or versions are not compared.
     """
     from mrtuner.bench.record.archive import load
 

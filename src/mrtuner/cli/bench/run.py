@@ -64,16 +64,14 @@ def command(
       mrtuner bench run plan.toml --scale 10 --clients 4 --seconds 20
       mrtuner bench run --resume run1                after a Ctrl-C or a crash
 
-    Servers of our own are made for it and removed. Ctrl-C keeps what was measured.
+    Temporary servers are created and removed. Ctrl-C keeps what was measured.
     """
     if (plan is None) is (resume is None):
         raise UsageError("bench run needs a plan", "Give a file, or --resume DIR.")
     if resume is not None and (
         forecast or output is not None or any(value not in (None, ()) for value in given.values())
     ):
-        raise UsageError(
-            "--resume goes on in its own directory and with its own plan", "Leave the rest out."
-        )
+        raise UsageError("--resume uses the run's own directory and plan", "Leave out the rest.")
     if resume is not None:
         running.go_on(ctx, resume, server_bin, force, as_json)
         return

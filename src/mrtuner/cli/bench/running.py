@@ -22,7 +22,7 @@ output_option = click.option(
     help="Directory of the record.  [default: bench-NAME-TIME]",
 )  # fmt: skip
 force_option = click.option(
-    "--force", is_flag=True, help="Measure even on a busy machine; the record will say so."
+    "--force", is_flag=True, help="Measure even on a busy machine; the record will mention it."
 )
 
 
@@ -45,7 +45,7 @@ def begin(
     """Run a plan, tell its verdicts, and end with 5 where something was measured worse."""
     directory = output or Path(f"bench-{plan.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     terminal.print_note(_announcement(plan))
-    terminal.print_note(f"the record goes to {directory}")
+    terminal.print_note(f"recording in {directory}")
     _run(ctx, plan, directory, server_bin, force, as_json)
 
 
@@ -53,7 +53,7 @@ def go_on(
     ctx: click.Context, directory: Path, server_bin: Path | None, force: bool, as_json: bool
 ) -> None:
     """The same for a run that was interrupted."""
-    terminal.print_note(f"going on with the run in {directory}")
+    terminal.print_note(f"continuing the run in {directory}")
     _run(ctx, None, directory, server_bin, force, as_json)
 
 
@@ -76,11 +76,11 @@ def _run(
             raise
         if not isinstance(end, KeyboardInterrupt):
             terminal.print_note(f"cleaning up failed: {end}")
-        terminal.print_note(f"interrupted; to go on: mrtuner bench run --resume {directory}")
+        terminal.print_note(f"interrupted; to continue: mrtuner bench run --resume {directory}")
         raise KeyboardInterrupt from end
     show(record, as_json)
     terminal.print_note()
-    terminal.print_note(f"pictures and all figures: mrtuner bench report {directory} --html FILE")
+    terminal.print_note(f"for charts and all figures: mrtuner bench report {directory} --html FILE")
     if _worse(record):
         ctx.exit(exit_codes.WORSE)
 

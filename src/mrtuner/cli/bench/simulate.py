@@ -31,7 +31,7 @@ SCHEMA: Final = "mrtuner.bench.simulation/1"
 )  # fmt: skip
 @click.option(
     "--effect", type=options.Share(), default="0%", show_default=True, metavar="SHARE",
-    help="Difference to plant, to see how often it is found.",
+    help="Difference to simulate, to see how often it is detected.",
 )  # fmt: skip
 @click.option(
     "--repeats", type=int, default=1500, show_default=True, help="Number of simulated benchmarks."
@@ -41,7 +41,7 @@ SCHEMA: Final = "mrtuner.bench.simulation/1"
 def command(
     pairs: str, noise: float, drift: float, effect: float, repeats: int, seed: int, as_json: bool
 ) -> None:
-    """Simulate a machine that drifts: how often is a difference called that is not there?
+    """Simulate a machine that drifts: how often is a false difference reported?
 
     \b
     Examples:
@@ -49,8 +49,8 @@ def command(
       mrtuner bench simulate --drift 0%
       mrtuner bench simulate --pairs 10 --effect 5%
 
-    Nothing is measured. Why `bench` and `prove` run in blocks and judge by a paired t is what
-    comes out of it.
+    Nothing is measured. The result shows why `bench` and `prove` run in blocks and use a paired
+    t-test.
     """
     from mrtuner.stats.simulation import Machine, simulate
 
@@ -70,9 +70,9 @@ def command(
 
 
 def _tell(found: list[Outcome], effect: float) -> None:
-    what = f"a planted difference of {effect * 100:g} %" if effect else "no difference"
+    what = f"a simulated difference of {effect * 100:g} %" if effect else "no difference"
     terminal.print_line(
-        f"{what}: share of the benchmarks that call one, and the interval's half width"
+        f"{what}: share of benchmarks that report one, and the interval's half width"
     )
     for number in dict.fromkeys(outcome.pairs for outcome in found):
         terminal.print_line()
@@ -89,5 +89,5 @@ def _numbers(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise UsageError(
-            f"--pairs {text!r} is no list of numbers", "Write them as 3,5,10."
+            f"--pairs {text!r} is not a list of numbers", "Write them as 3,5,10."
         ) from None

@@ -25,7 +25,7 @@ SCHEMA: Final = "mrtuner.failover.audit/1"
     "--within", type=options.Duration(), default="60s", show_default=True, metavar="TIME",
     help="Report connections that may hang longer than this.",
 )  # fmt: skip
-@options.check_option("a connection may hang longer, or nothing ends ghost backends")
+@options.check_option("a connection may hang longer, or backends without clients are never ended")
 @options.json_option
 @click.pass_context
 def command(
@@ -37,23 +37,24 @@ def command(
     check: bool,
     as_json: bool,
 ) -> None:
-    """What is really in force on live connections, at the server, and in between.
+    """Show what is in force on live connections, at the server, and in between.
 
     \b
     Examples:
       mrtuner failover audit --port 5432              all that are open from here
       mrtuner failover audit --port 5432 --within 20s --check
       mrtuner failover audit 4711                     of one process
-      mrtuner failover audit postgresql://app@db/shop as this string connects; the server too
+      mrtuner failover audit postgresql://app@db/shop a connection like this one, and the server
 
     Options and timers are read from the sockets, not from files. Sockets of other users need root.
-    A connection string leads to one connection and one query of ours. --check ends with 3 when
-    a silent server would hang a connection longer than --within, or nothing ends ghost backends.
+    A connection string opens one connection and runs one query. With --check the exit code is 3 if
+    a silent server would hang a connection longer than --within, or if backends without clients
+    are never ended.
     """
     from mrtuner.failover import words
 
     if (target is None) is (port is None):
-        raise UsageError("nothing to look at", "Give a connection string, a PID, or --port 5432.")
+        raise UsageError("nothing to audit", "Give a connection string, a PID, or --port 5432.")
     done = _audited(target, port, within)
     if as_json:
         terminal.document({"schema": SCHEMA, **done.to_dict()})
@@ -77,8 +78,9 @@ def _audited(target: str | None, port: int | None, within: float) -> Audit:
     if not found:
         whose = f"to port {port}" if port is not None else f"of process {target}"
         raise MrTunerError(
-            f"no TCP connection {whose} is open here",
-            "Containers have networks of their own: nsenter -t PID -n mrtuner failover audit …",
+            f"no open TCP connection {whose} on this machine",
+            "For a container, use its network namespace: nsenter -t PID -n mrtuner failover "
+            "audit …",
         )
     return judged(found, local(), within)
 

@@ -24,7 +24,7 @@ SCHEMA: Final = "mrtuner.failover.lab/1"
 @options.command("lab")
 @click.option(
     "--scenario", "scenarios", multiple=True, metavar="NAME",
-    help="Play this scenario; may be repeated.  [default: stay open for commands]",
+    help="Run this scenario; may be repeated.  [default: stay open for commands]",
 )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="List the scenarios and what breaks in each.")
 @click.option(
@@ -41,13 +41,13 @@ SCHEMA: Final = "mrtuner.failover.lab/1"
 )  # fmt: skip
 @click.option(
     "--dns-ttl", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Time to live of the DNS name that leads to the primary.",
+    help="Time to live of the DNS name that points to the primary.",
 )  # fmt: skip
 @click.option(
     "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
     help="Longest wait for a hang to end.",
 )  # fmt: skip
-@options.html_option("Write all pictures and figures as one HTML page.")
+@options.html_option("Write all charts and figures as one HTML page.")
 @options.server_bin_option
 @options.json_option
 @click.pass_context
@@ -73,11 +73,11 @@ def command(
       mrtuner failover lab --scenario silent-loss
       mrtuner failover lab --scenario crash --scenario frozen --html lab.html
       mrtuner failover lab --scenario address-move --client '' --sysctl tcp_retries2=5
-      mrtuner failover lab                        stays open: break things by hand
+      mrtuner failover lab                        stays open for commands
 
-    No root is needed, and nothing of the machine changes: links, servers and their data end with
-    the command, however it ends. Hangs are held against what `predict` says, within 0.1 s; ends
-    with 1 when one lies outside its band.
+    Needs no root and does not change the machine: links, servers and their data are removed
+    however the command ends. Hangs are compared with what `predict` says, within 0.1 s; the exit
+    code is 1 if one is outside its band.
     """
     from mrtuner.failover.lab.control import Request, parameters, sysctl
 
@@ -90,7 +90,7 @@ def command(
     )  # fmt: skip
     if not scenarios:
         if html is not None:
-            raise UsageError("nothing to report: no scenario is played", "Give --scenario NAME.")
+            raise UsageError("nothing to report: no scenario was chosen", "Give --scenario NAME.")
         _stay_open(request, as_json)
         return
     write = _writer(html)
@@ -157,7 +157,7 @@ def _stay_open(request: Request, as_json: bool) -> None:
                     _tell(session, what, content, as_json)
                 raise session.ended()
         except KeyboardInterrupt:  # the way to end it, so no error
-            terminal.print_note("the lab has ended; nothing of it is left")
+            terminal.print_note("the lab has ended; everything it created was removed")
 
 
 def _forward(session: Session) -> None:
@@ -185,10 +185,10 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     if as_json:
         terminal.document({"schema": SCHEMA, "enter": entrance, "dsns": dict(dsns)})
         return
-    terminal.print_line("a client's place:")
+    terminal.print_line("run a client with:")
     terminal.print_line(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
     for line in aligned([("  " + what, dsn) for what, dsn in dsns.items()]):
         terminal.print_line(line)
-    terminal.print_line("type what is to happen; Ctrl-C ends it:")
+    terminal.print_line("type a command; Ctrl-C ends the lab:")
     for line in aligned([("  " + verb, words) for verb, words in explained()]):
         terminal.print_line(line)

@@ -23,8 +23,8 @@ def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
     except (OSError, UnicodeDecodeError) as error:
         raise MrTunerError(
             f"cannot read {source}: {getattr(error, 'strerror', None) or 'not text'}",
-            "Write it on the client machine: sysctl -a > FILE.",
+            "Create it on the client machine: sysctl -a > FILE.",
         ) from error
     if hz is None:
-        terminal.print_note(f"HZ is not in {source}: {ASSUMED_HZ} is assumed, --hz tells it")
+        terminal.print_note(f"HZ is not in {source}: {ASSUMED_HZ} is assumed; set it with --hz")
     return from_text(text, source, hz=hz or ASSUMED_HZ, release=release)

@@ -34,7 +34,7 @@ SCHEMA: Final = "mrtuner.failover.predict/1"
 )
 @click.option(
     "--user-timeout", type=options.Duration(), metavar="TIME",
-    help="A TCP_USER_TIMEOUT set by other means than the connection string.",
+    help="A TCP_USER_TIMEOUT that is not set in the connection string.",
 )  # fmt: skip
 @click.option(
     "--read-timeout", type=options.Duration(), metavar="TIME",
@@ -70,9 +70,9 @@ def command(
       mrtuner failover predict --sysctl app-host.txt --kernel 5.14 --hz 1000 --rtt 1ms
       mrtuner failover predict postgresql://app@db/shop --away 169s
 
-    With a connection string and no --rtt it connects, takes the round trip and the retransmission
-    timeout from the live socket, and says whether a pooler or proxy stands in between. Nothing is
-    changed anywhere.
+    With a connection string and no --rtt it connects, reads the round trip and the retransmission
+    timeout from the live socket, and reports whether a pooler or proxy stands in between. Nothing
+    is changed.
     """
     from mrtuner.failover import words
     from mrtuner.failover.predict.cases import Situation

@@ -30,7 +30,7 @@ _PATIENT: Final = 30.0
 @click.argument("dsn")
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",
-    help="What sets the failover off: rds:INSTANCE, patroni:URL, manual, or a command.",
+    help="What triggers the failover: rds:INSTANCE, patroni:URL, manual, or a command.",
 )  # fmt: skip
 @click.option(
     "--within", type=options.Duration(), metavar="TIME",
@@ -39,7 +39,7 @@ _PATIENT: Final = 30.0
 @click.option("--through", metavar="DSN", help="Probe through this pooler or proxy as well.")
 @click.option(
     "--connections", type=click.IntRange(1, 500), default=10, show_default=True, metavar="N",
-    help="Connections held open by each kind of probe, and the most new ones at a time.",
+    help="Connections held open by each kind of probe, and limit on new ones at a time.",
 )  # fmt: skip
 @options.every_option
 @click.option(
@@ -49,7 +49,8 @@ _PATIENT: Final = 30.0
 @options.steady_option
 @click.option(
     "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if nothing has happened by then.  [default: 2min; with --trigger manual: --timeout]",
+    help="Stop if nothing has happened after this long.  [default: 2min; with --trigger manual: "
+    "--timeout]",
 )  # fmt: skip
 @click.option(
     "--timeout", "whole", type=options.Duration(), default="10min", show_default=True,
@@ -75,7 +76,7 @@ def command(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Let a server that is not production fail over, and time it from the client's side.
+    """Let a test server fail over, and time it from the client's side.
 
     \b
     Examples:
@@ -84,11 +85,12 @@ def command(
       mrtuner failover rehearse "$DSN" --trigger 'ssh db2 pg_ctl promote -D /data' --yes
       mrtuner failover rehearse "$DSN" --trigger manual --through "$POOL_DSN"
 
-    Probes that do not wait for each other's answers read and write all the while: over new
-    connections, over many that stay open, and with queries in flight. Each answer tells which
-    server gave it; writes are counted in a table of our own, dropped at the end. A command is run
-    without a shell. Ends with 1 when nothing failed over; --check ends with 3 when a client waited
-    longer than --within or an acknowledged write was lost. Refused for what is tagged production.
+    Probes read and write throughout, without waiting for each other's answers: over new
+    connections, over many that stay open, and with queries in flight. Each answer shows which
+    server gave it; writes are counted in a separate table that is dropped at the end. A command is
+    run without a shell. The exit code is 1 if nothing failed over; with --check it is 3 if a
+    client waited longer than --within or an acknowledged write was lost. Servers tagged as
+    production are refused.
     """
     from mrtuner.rehearsal.run import rehearse
 
@@ -105,7 +107,7 @@ def command(
         _announce(trigger, ways, probes, rest["whole"])
         for caution in cautions:
             terminal.print_note(f"warning: {caution}")
-        terminal.confirm("Let it fail over?", yes=yes)
+        terminal.confirm("Trigger the failover?", yes=yes)
         with terminal.sigterm_as_interrupt():
             runs = rehearse(
                 trigger, list(probes.values()), patience=_patience(what, rest),
@@ -142,7 +144,7 @@ def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
     from mrtuner.rds.fleet.rehearsal import Reboot, plan
 
     if not instance:
-        raise UsageError("which instance?", "Write --trigger rds:INSTANCE.")
+        raise UsageError("the instance is missing", "Use --trigger rds:INSTANCE.")
     aws, _account = change.connected(given["region"], given["profile"])
     return Reboot(aws, plan(aws, instance, failover=True))
 
@@ -157,7 +159,7 @@ def _cautions(trigger: Trigger, dsn: str) -> Iterator[str]:
         yield elsewhere
     endpoint = str(trigger.client.meta.endpoint_url)
     if ".amazonaws.com" not in endpoint:
-        yield f"this is not AWS but a stand-in at {endpoint}: durations say nothing about AWS"
+        yield f"this is not AWS but a stand-in at {endpoint}: its durations say nothing about AWS"
 
 
 def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, ClientPath]]:
@@ -177,7 +179,8 @@ def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
     patience = given["give_up"] or (_PATIENT if within is None else _BEYOND * within)
     if within is not None and patience <= within:
         raise UsageError(
-            f"a probe given up after {patience:g} s cannot tell what takes {within:g} s",
+            f"a probe given up after {patience:g} s cannot show whether a client waits "
+            f"{within:g} s",
             "Give a longer --give-up than --within.",
         )
     return Schedule(
@@ -221,20 +224,20 @@ def _names(ways: Mapping[str, ClientPath], stack: ExitStack) -> Any:
 def _announce(
     trigger: Trigger, ways: Mapping[str, ClientPath], probes: Mapping[str, Probes], whole: float
 ) -> None:
-    terminal.print_note(f"to be done: {trigger.words}")
+    terminal.print_note(f"planned: {trigger.words}")
     for name, way in ways.items():
         between = f", through {way.between}" if way.between else ""
         terminal.print_note(f"{name}: {way.place}{between}")
         schedule = probes[name].schedule
         terminal.print_note(
-            f"  at most {schedule.sessions} sessions at once, a probe of each of "
+            f"  at most {schedule.sessions} sessions at the same time, one probe of each of "
             f"{len(schedule.kinds)} kinds every {schedule.interval:g} s"
         )
         if any(kind.writes for kind in schedule.kinds):
             terminal.print_note(
-                f"  a schema {probes[name].book.schema} is made there, and dropped again"
+                f"  schema {probes[name].book.schema} is created there and dropped at the end"
             )
-    terminal.print_note(f"it stops by itself, after {whole:g} s at the latest")
+    terminal.print_note(f"it stops after {whole:g} s at the latest")
 
 
 def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehearsed]:

@@ -13,12 +13,14 @@ SCHEMA: Final = "mrtuner.failover.selftest/1"
 
 @options.command("self-test")
 @click.option(
-    "--whole", is_flag=True, help="Run the whole grid of the documentation, about 2 minutes."
+    "--whole",
+    is_flag=True,
+    help="Run every case of the documentation, which takes about 2 minutes.",
 )
 @options.json_option
 @click.pass_context
 def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
-    """Hold a part of the predictions against this machine's kernel: some 7 s, no root needed.
+    """Compare some of the predictions with this machine's kernel, in about 7 s and without root.
 
     \b
     Examples:
@@ -26,13 +28,13 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
       mrtuner failover self-test --whole
       mrtuner failover self-test --json
 
-    A client, a router and a server in network namespaces of our own; the router drops everything.
-    Nothing of the machine changes and nothing is left. Ends with 1 when a hang lies outside its
-    band by more than 0.1 s: then do not trust the predictions for this kernel.
+    Runs a client, a router and a server in temporary network namespaces; the router drops all
+    packets. The machine is not changed, and nothing is left behind. The exit code is 1 if a hang is
+    more than 0.1 s outside its band: then do not trust the predictions for this kernel.
     """
     from mrtuner.failover.selftest import cases, run
 
-    terminal.print_note(f"measuring, some {'2 min' if whole else '7 s'} ...")
+    terminal.print_note(f"measuring, about {'2 min' if whole else '7 s'} ...")
     with terminal.sigterm_as_interrupt():
         done = run.run(cases.WHOLE if whole else (cases.SHORT,))
     if as_json:

@@ -57,7 +57,7 @@ def command(
     hz: int | None,
     as_json: bool,
 ) -> None:
-    """A ready snippet for a client stack that bounds a hang, with what that costs.
+    """Write settings for a client stack that bound a hang, and show what they cost.
 
     \b
     Examples:
@@ -66,9 +66,9 @@ def command(
       mrtuner failover settings --for pgbouncer --within 10s --sysctl app-host.txt
 
     Stacks: libpq, psycopg, sqlalchemy, django, rails, asyncpg, pg8000, pgjdbc, hikaricp, wildfly,
-    pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout, what it gives
-    and costs to stderr. It holds for a path twice as slow and at any age of a connection. What
-    cannot be had is refused with the reason.
+    pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout; its effect
+    and cost go to stderr. It also holds for a path twice as slow and for connections of any age.
+    Impossible limits are refused with the reason.
     """
     from mrtuner.failover import words
     from mrtuner.failover.predict.timer_trace import Path

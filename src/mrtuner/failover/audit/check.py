@@ -122,14 +122,14 @@ def _too_long(cases: Iterable[Prediction], within: float) -> Iterator[str]:
 def _unread(connection: Connection) -> Iterator[str]:
     """What is known without the socket: only whether a query in flight hangs forever."""
     if connection.timer is None:
-        yield f"{Case.FLIGHT.words}: for ever, no keepalive timer is armed"
+        yield f"{Case.FLIGHT.words}: forever, no keepalive timer is armed"
 
 
 def _between(name: str | None) -> Iterator[str]:
     if name is not None:
         yield (
-            f"{name} stands in between: a login through it proves nothing, and its own connections "
-            "to the server are not seen here; audit it on its host"
+            f"{name} stands in between: a login through it proves nothing, and its own "
+            "connections to the server cannot be seen from here; audit it on its host"
         )
 
 
@@ -139,15 +139,15 @@ def _server(settings: Mapping[str, str]) -> Iterator[str]:
         return
     if settings.get("client_connection_check_interval") == "0":
         yield (
-            "client_connection_check_interval = 0: the server finishes queries of clients that "
-            "have hung up"
+            "client_connection_check_interval = 0: the server finishes queries even if the client "
+            "has disconnected"
         )
     unbounded = settings.get("tcp_user_timeout") == "0"
     # 0 means a Unix socket here; over TCP the value is the one in force
     if int(settings.get("tcp_keepalives_idle", "0")) > _IDLE and unbounded:
         yield (
             f"tcp_keepalives_idle = {settings['tcp_keepalives_idle']} s at the server: backends "
-            "whose clients vanished stay that long and longer"
+            "stay at least that long after their clients vanished"
         )
 
 

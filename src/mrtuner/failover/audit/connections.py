@@ -55,7 +55,7 @@ def to_port(port: int) -> tuple[Connection, ...]:
 def of_process(pid: int) -> tuple[Connection, ...]:
     """Every TCP connection of one process; MrTunerError if there is no such process."""
     if not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - no path of ours
-        raise MrTunerError(f"there is no process {pid}", "pgrep -a NAME lists them.")
+        raise MrTunerError(f"process {pid} does not exist", "List processes with pgrep -a NAME.")
     return tuple(one for one in _established() if one.pid == pid)
 
 
@@ -64,9 +64,9 @@ def _established(*condition: str) -> tuple[Connection, ...]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
-        raise MissingPart("the program ss is not there", "Install iproute2.") from None
+        raise MissingPart("the program ss is not installed", "Install iproute2.") from None
     if done.returncode:
-        raise MrTunerError(f"ss failed: {done.stderr.strip()}", "Try ss -tn by hand.")
+        raise MrTunerError(f"ss failed: {done.stderr.strip()}", "Run ss -tn yourself to see why.")
     return tuple(connection for row in done.stdout.splitlines() for connection in parsed(row))
 
 

@@ -70,7 +70,7 @@ def between(session: Session) -> str | None:
     if pid != session.info.backend_pid:
         return "a pooler"
     through = port is not None and port != _own_port(session)
-    return "a proxy or an address translation" if through else None
+    return "a proxy or address translation" if through else None
 
 
 def _own_port(session: Session) -> int:

@@ -60,7 +60,7 @@ def sysctl(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     short = name.strip().removeprefix("net.ipv4.")
     if not short.startswith("tcp_") or not short.isidentifier() or not value.strip().isdigit():
-        raise UsageError(f"{text!r} is no TCP setting", "Write it as tcp_retries2=5.")
+        raise UsageError(f"{text!r} is not a TCP setting", "Write it as tcp_retries2=5.")
     return f"net.ipv4.{short}", int(value)
 
 
@@ -78,8 +78,8 @@ def parameters(text: str) -> dict[str, str]:
     given = parameters_of(text)
     if taken := sorted(_OURS & set(given)):
         raise UsageError(
-            f"{', '.join(taken)} cannot be given: the lab has servers of its own",
-            "Give limits only, such as connect_timeout=3.",
+            f"{', '.join(taken)} cannot be given: the lab uses its own servers",
+            "Give only limits, such as connect_timeout=3.",
         )
     configured("psycopg", {"host": "lab", **given})  # raises the error for an invalid value
     return {name: str(value) for name, value in given.items()}
@@ -132,7 +132,9 @@ class Session(AbstractContextManager["Session"]):
     def ended(self) -> MrTunerError:
         _, said = self._process.communicate(timeout=_PATIENCE)
         last = (said.strip().splitlines() or ["no reason given"])[-1]
-        return MissingPart(f"the lab ended by itself: {last}", "Run it with --debug, report that.")
+        return MissingPart(
+            f"the lab ended unexpectedly: {last}", "Run it with --debug and report the output."
+        )
 
     def first(self) -> int | None:
         """The process id through which to enter the client's namespaces; None: it is gone."""
@@ -149,7 +151,7 @@ def _require_all() -> None:
     if tried.returncode:
         said = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
         raise MissingPart(
-            f"this kernel does not let us make namespaces here: {said}",
+            f"namespaces cannot be created here: {said}",
             hint(),
         )
 

@@ -78,11 +78,11 @@ class Lab(AbstractContextManager["Lab"]):
         self._server(name).start()
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP to every process; the kernel goes on acknowledging."""
+        """SIGSTOP to every process; the kernel still acknowledges."""
         self._server(name).freeze()
 
     def thaw(self, name: str) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._server(name).thaw()
 
     def promote(self, name: str) -> None:
@@ -98,11 +98,11 @@ class Lab(AbstractContextManager["Lab"]):
         self._site.mend(self._machine("a"), self._machine("b"))
 
     def move(self, name: str) -> None:
-        """Let the moving address lead to this machine."""
+        """Move the moving address to this machine."""
         self._site.move_address(self._machine(name))
 
     def rename(self, name: str) -> None:
-        """Let the name lead to this machine; caches go on until their TTL ends."""
+        """Point the name to this machine; caches keep the old address until their TTL ends."""
         self.resolver.switch(self._machine(name).address)
 
     def do(self, line: str) -> None:
@@ -110,7 +110,9 @@ class Lab(AbstractContextManager["Lab"]):
         verb, *arguments = line.split()
         method = _verbs(self).get(verb)
         if method is None or len(arguments) != (verb not in _ALONE):
-            raise UsageError(f"no command {line.strip()!r}", f"There are: {', '.join(usage())}.")
+            raise UsageError(
+                f"unknown command {line.strip()!r}", f"Use one of: {', '.join(usage())}."
+            )
         method(*arguments)
 
     def _server(self, name: str) -> Server:
@@ -119,7 +121,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     def _machine(self, name: str) -> Machine:
         if name not in self._site.machines:
-            raise UsageError(f"no machine {name!r}", "There are a and b.")
+            raise UsageError(f"unknown machine {name!r}", "Use a or b.")
         return self._site.machines[name]
 
 

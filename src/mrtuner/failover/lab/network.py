@@ -204,6 +204,6 @@ def _mount(*words: str) -> None:
     done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise MissingPart(
-            f"cannot mount in a namespace of ours: {done.stderr.strip()}",
+            f"cannot mount in our namespace: {done.stderr.strip()}",
             hint(),
         )

@@ -128,7 +128,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     if told["fenced"] is not None:
         yield f"the old primary was killed {told['fenced']:.1f} s after the fault"
-    yield f"{writes['acknowledged']} writes were acknowledged, {writes['lost']} of them are lost"
+    yield f"{writes['acknowledged']} acknowledged writes, {writes['lost']} of them lost"
 
 
 def limits(told: Mapping[str, Any]) -> str:

@@ -113,8 +113,8 @@ class PatroniLab(Lab):
                 return
             time.sleep(0.1)
         raise ConnectError(
-            f"Patroni's server on machine {name} does not become a {role}",
-            "Report it with what --debug shows.",
+            f"Patroni's server on machine {name} did not become a {role}",
+            "Report it with the output of --debug.",
         )
 
 

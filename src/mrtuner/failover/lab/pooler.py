@@ -23,7 +23,9 @@ def program() -> str:
     """The path of PgBouncer; MissingPart if it is not installed."""
     found = which("pgbouncer") or which("pgbouncer", path="/usr/sbin")
     if found is None:
-        raise MissingPart("the program pgbouncer is not there", "Install the package pgbouncer.")
+        raise MissingPart(
+            "the program pgbouncer is not installed", "Install the package pgbouncer."
+        )
     return found
 
 
@@ -46,6 +48,6 @@ def start(within: float) -> None:
         time.sleep(0.05)
     said = SCRATCH.joinpath("pgbouncer.log").read_text(errors="replace").splitlines()
     raise ConnectError(
-        f"PgBouncer does not start: {said[-1] if said else 'it says nothing'}",
-        "Report it with what --debug shows.",
+        f"PgBouncer did not start: {said[-1] if said else 'no output'}",
+        "Report it with the output of --debug.",
     )

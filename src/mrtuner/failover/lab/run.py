@@ -99,7 +99,7 @@ class Play:
         time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
         self.one.takeover(self.lab)
         self.takeover, self.seen_takeover = time.monotonic(), probes.now()
-        self.talk("the other machine has taken over; waiting for those that hang")
+        self.talk("the other machine has taken over; waiting for hanging clients")
 
     def _until(self, attempts: list[Attempt]) -> float:
         """When every hang that ends should have ended."""
@@ -115,7 +115,7 @@ class Play:
 
     def _wait_for_answers(self, probes: Probes) -> None:
         """Wait until each kind of probe has been answered after the end."""
-        self.talk("waiting until the probes are answered again")
+        self.talk("waiting until the probes get answers again")
         last = time.monotonic() + _PATIENCE
         while time.monotonic() < last:
             late = {each.kind for each in probes.attempts()
@@ -180,7 +180,7 @@ class Play:
     def _name_row(self, observed: Observation) -> Row:
         ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
         return Row(
-            label="the name leads elsewhere",
+            label="the name points elsewhere",
             predicted=Span(0.0, ttl / 2, ttl),
             decided_by=f"the name's TTL = {ttl:g} s",
             measured=(None if first is None else max(0.0, first - self.seen_takeover),),
@@ -202,7 +202,7 @@ class Play:
         return Row(
             label="writes to the old primary",
             predicted=Span.exactly(self.seen_end - self.seen_takeover),
-            decided_by="nothing tells a client of the other primary: fencing does",
+            decided_by="clients do not learn of the new primary until the old one is fenced",
             measured=(max(writes, default=self.seen_takeover) - self.seen_takeover,),
             slack=_COARSE,
         )

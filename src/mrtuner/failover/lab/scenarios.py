@@ -69,7 +69,7 @@ def _at_once(case: Case, moment: Moment) -> Prediction:
     return Prediction(
         case=case,
         span=Span.exactly(moment.fault),
-        decided_by="the machine's kernel lives: it resets and refuses",
+        decided_by="the kernel still runs: it resets and refuses connections",
         steps=(),
     )
 
@@ -96,7 +96,7 @@ def _moved(case: Case, moment: Moment) -> Prediction:
 
 def _as_ever(case: Case, _moment: Moment) -> Prediction:
     """The old primary continues as if nothing had happened."""
-    words = "the old primary knows of nothing and answers"
+    words = "the old primary does not notice and answers"
     return Prediction(case=case, span=Span.exactly(0.0), decided_by=words, steps=())
 
 
@@ -132,30 +132,30 @@ SCENARIOS: Final = {
     one.name: one
     for one in (
         Scenario(
-            name="crash", words="every process is killed (kill -9); the machine lives",
+            name="crash", words="every process is killed (kill -9); the kernel still runs",
             fault=lambda lab: lab.crash("a"), takeover=_fail_over, expected=_at_once,
         ),
         Scenario(
-            name="silent-loss", words="the machine loses its power: nothing answers",
+            name="silent-loss", words="the machine loses power: nothing answers",
             fault=lambda lab: lab.silence("a"), takeover=_fail_over, expected=_silent,
         ),
         Scenario(
-            name="frozen", words="SIGSTOP to every process; the kernel goes on acknowledging",
+            name="frozen", words="SIGSTOP to every process; the kernel still acknowledges",
             fault=lambda lab: lab.freeze("a"), takeover=_fail_over, expected=_frozen,
             fence=lambda lab: lab.crash("a"),
         ),
         Scenario(
-            name="partition", words="the machines lose each other, clients see both: two primaries",
+            name="partition", words="the machines lose contact, clients reach both: two primaries",
             fault=lambda lab: lab.cut(), takeover=_fail_over, expected=_as_ever,
             cases=(Case.CONNECT, Case.IDLE), fence=lambda lab: lab.crash("a"),
         ),
         Scenario(
-            name="address-move", words="power lost; then the address leads to the other machine",
+            name="address-move", words="power lost; then the address moves to the other machine",
             fault=lambda lab: lab.silence("a"), takeover=_move, expected=_moved,
             entrance="address", observers="address",
         ),
         Scenario(
-            name="name-switch", words="power lost; then the name leads to the other machine",
+            name="name-switch", words="power lost; then the name points to the other machine",
             fault=lambda lab: lab.silence("a"), takeover=_rename, expected=_silent,
             entrance="name", observers="name",
         ),
@@ -176,5 +176,5 @@ SCENARIOS: Final = {
 def scenario(name: str) -> Scenario:
     """Return a scenario by name."""
     if name not in SCENARIOS:
-        raise BadValue(f"no scenario {name!r}", f"There are {', '.join(SCENARIOS)}.")
+        raise BadValue(f"unknown scenario {name!r}", f"Use one of {', '.join(SCENARIOS)}.")
     return SCENARIOS[name]

@@ -77,8 +77,8 @@ class Server:
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 raise ConnectError(
-                    f"the server on machine {self.machine.name} does not start: {self._said()}",
-                    "Report it with what --debug shows.",
+                    f"the server on machine {self.machine.name} did not start: {self._said()}",
+                    "Report it with the output of --debug.",
                 )
             time.sleep(0.05)
 
@@ -125,7 +125,7 @@ class Server:
             said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise MrTunerError(
                 f"{program} failed on machine {self.machine.name}: {said}",
-                "Look at what has been done to it; a new lab begins anew.",
+                "Check which commands were given; a new lab starts afresh.",
             )
 
     def _said(self) -> str:
@@ -143,6 +143,8 @@ def pair(primary: Machine, standby: Machine, binaries: Binaries) -> tuple[Server
     end = time.monotonic() + _PATIENCE
     while not first.streams_to(second):
         if time.monotonic() > end:
-            raise ConnectError("the standby does not stream", "Report it with --debug.")
+            raise ConnectError(
+                "the standby does not receive WAL", "Report it with the output of --debug."
+            )
         time.sleep(0.05)
     return first, second

@@ -45,7 +45,7 @@ def main() -> None:
         _tell(error=[type(error).__name__, error.message, error.hint])
     except psycopg.Error as error:
         said = str(error).strip().partition("\n")[0]
-        _tell(error=["ConnectError", said, "Look at what --client sets."])
+        _tell(error=["ConnectError", said, "Check the parameters given with --client."])
     os._exit(0)  # do not wait for threads of clients that hang forever
 
 
@@ -59,8 +59,8 @@ def _set(name: str, value: int) -> None:
         Path("/proc/sys", *name.split(".")).write_text(str(value))
     except OSError as error:
         raise UsageError(
-            f"this kernel does not take {name} = {value}: {error.strerror}",
-            "Look at its documentation, ip-sysctl.",
+            f"this kernel rejects {name} = {value}: {error.strerror}",
+            "See the kernel's documentation of ip-sysctl.",
         ) from error
 
 

@@ -115,11 +115,13 @@ def connecting(now: Situation) -> Prediction:
         steps.append(f"the client stops waiting after {client.connect_timeout:g} s")
     if client.addresses > 1:
         span = span.times(client.addresses)
-        steps.append(f"each of {client.addresses} addresses is tried, one after the other")
+        steps.append(f"each of {client.addresses} addresses is tried in turn")
     if client.pool_wait is not None:
         span = Span.exactly(client.pool_wait)
         decided = client.said("pool_wait", f"{client.pool_wait:g}")
-        steps.append(f"the pool tries again and lets its caller wait {client.pool_wait:g} s in all")
+        steps.append(
+            f"the pool tries again, while its caller waits {client.pool_wait:g} s in total"
+        )
     return _with_return(
         Prediction(
             case=Case.CONNECT,
@@ -135,8 +137,8 @@ def connecting(now: Situation) -> Prediction:
 
 def _syn_steps(trace: Connecting, span: Span, client: Client) -> Iterator[str]:
     kernel = trace.kernel
-    even = f", {kernel.linear + 1} times at even gaps" if kernel.linear else ""
-    yield f"the SYN is sent again after 1 s{even}, then at gaps that double"
+    even = f", {kernel.linear + 1} times at equal intervals" if kernel.linear else ""
+    yield f"the SYN is sent again after 1 s{even}, then at doubling intervals"
     if client.user_timeout:
         yield f"{_user_timeout(client)} counts from the first SYN: {said(span)}"
     else:
@@ -149,9 +151,12 @@ def _syn_steps(trace: Connecting, span: Span, client: Client) -> Iterator[str]:
 def _connect_traps(now: Situation) -> Iterator[str]:
     client = now.client
     if client.addresses > 1:
-        yield "connect_timeout is for each address, not for all of them"
+        yield "connect_timeout applies to each address, not to all together"
     if client.driver.name == "pgbouncer":
-        yield "PgBouncer logs clients in while a database it has known is dead: run a query to know"
+        yield (
+            "PgBouncer accepts logins even while a database it knows is down: run a query to be "
+            "sure"
+        )
     if client.origin.get("connect_timeout") and client.connect_timeout == 2:
         yield "connect_timeout=1 means 2 s before libpq 18, and in psycopg"
     if now.kernel.linear and now.kernel.tcp_syn_retries > 2 and client.connect_timeout is None:
@@ -190,12 +195,12 @@ def _idle_traps(now: Situation) -> Iterator[str]:
     if client.driver.name == "sqlalchemy":
         yield "pool_pre_ping moves this hang to the checkout; it does not bound it"
     if client.keepalives and not client.user_timeout:
-        yield "keepalive does nothing here: it is off while data is unacknowledged"
+        yield "keepalive has no effect here: it is off while data is unacknowledged"
     if client.user_timeout:
         return
     same = same_hang(now, kernel.tcp_retries2)
     if same:
-        yield f"tcp_retries2 = {' and '.join(map(str, same))} hang equally long here"
+        yield f"tcp_retries2 = {' and '.join(map(str, same))} give equally long hangs here"
 
 
 def same_hang(now: Situation, retries: int) -> list[int]:
@@ -222,7 +227,9 @@ def in_flight(now: Situation) -> Prediction:
             case=Case.FLIGHT,
             span=None,
             decided_by=client.said("keepalives", "off"),
-            steps=("nothing is left to send, so the kernel never asks whether anybody is there",),
+            steps=(
+                "nothing is left to send, so the kernel never checks whether the peer is alive",
+            ),
             traps=tuple(_flight_traps(client)),
         )
         return _read_bounded(endless, client)
@@ -247,23 +254,25 @@ def _keepalive_steps(trace: Waiting) -> Iterator[str]:
     )
     if trace.path is not None and trace.path.rtt > _FAR:
         soon, late = (seconds * 1000 for seconds in trace.path.acknowledged())
-        yield f"all of it from the acknowledgement of the query, after {soon:.0f} to {late:.0f} ms"
+        yield (
+            f"all counted from the acknowledgement of the query, after {soon:.0f} to {late:.0f} ms"
+        )
     if trace.user_timeout:
         yield (
-            f"given up at the first probe after tcp_user_timeout = {trace.user_timeout} ms: "
-            f"the count of {keepalive.count} is not looked at"
+            f"given up at the first probe after tcp_user_timeout = {trace.user_timeout} ms; the "
+            f"count of {keepalive.count} is ignored"
         )
     else:
         yield f"given up after {keepalive.count} unanswered probes"
-    yield f"timers of the kernel's wheel fire late: {said(hang(trace, trace.kernel))}"
+    yield f"the kernel's timer wheel fires late: {said(hang(trace, trace.kernel))}"
 
 
 def _flight_traps(client: Client) -> Iterator[str]:
     if not client.keepalives:
-        yield "tcp_user_timeout alone does nothing here: nothing is unacknowledged"
-    yield "statement_timeout is the server's and ends nothing when the server is gone"
+        yield "tcp_user_timeout alone has no effect here: nothing is unacknowledged"
+    yield "statement_timeout is enforced by the server, so it ends nothing once the server is gone"
     if client.keepalives:
-        yield "a long query is left alone: a living server's kernel answers the probes"
+        yield "long queries are not affected: the kernel of a live server answers the probes"
 
 
 def _keepalive_source(now: Situation, keepalive: Keepalive) -> str:
@@ -279,7 +288,7 @@ def _keepalive_source(now: Situation, keepalive: Keepalive) -> str:
 def frozen(now: Situation) -> Prediction:
     """Case 4: the process is stopped, but its kernel acknowledges everything."""
     client = now.client
-    login = "for ever" if client.connect_timeout is None else f"{client.connect_timeout:g} s"
+    login = "forever" if client.connect_timeout is None else f"{client.connect_timeout:g} s"
     endless = Prediction(
         case=Case.FROZEN,
         span=None,
@@ -288,7 +297,7 @@ def frozen(now: Situation) -> Prediction:
             "the server's kernel acknowledges the query and answers keepalive probes",
             f"a new connection's login hangs {login}",
         ),
-        traps=("no TCP setting helps: only a limit of the client on each answer does",),
+        traps=("no TCP setting helps, only a limit in the client on each answer",),
     )
     return _read_bounded(endless, client)
 
@@ -302,16 +311,16 @@ def stale(now: Situation) -> Prediction:
             span=Span(0.0, client.dns_ttl / 2, client.dns_ttl),
             decided_by=f"target_session_attrs, then the name's TTL = {client.dns_ttl:g} s",
             steps=(
-                "a read-only server is refused at connecting, so a retry goes on",
-                f"the name may lead there for its TTL, {client.dns_ttl:g} s",
+                "a read-only server is rejected when connecting, so a retry tries the next one",
+                f"the name may point there for its TTL, {client.dns_ttl:g} s",
             ),
         )
     return Prediction(
         case=Case.STALE,
         span=None,
         decided_by="target_session_attrs = any",
-        steps=("every query is answered, every write fails with SQLSTATE 25006",),
-        traps=("a pool keeps such a connection: SELECT 1 finds nothing wrong with it",),
+        steps=("every query is answered, but every write fails with SQLSTATE 25006",),
+        traps=("a pool keeps such a connection, because SELECT 1 succeeds on it",),
     )
 
 
@@ -347,10 +356,10 @@ def said(span: Span | None) -> str:
     """Format for display: ``45.4 to 47.4 s``, ``15 min 38 s``.
 
     >>> said(Span(45.36, 46.4, 47.41)), said(Span.exactly(3)), said(None)
-    ('45.4 to 47.4 s', '3.0 s', 'for ever')
+    ('45.4 to 47.4 s', '3.0 s', 'forever')
     """
     if span is None:
-        return "for ever"
+        return "forever"
     low, high = _clock(span.low), _clock(span.high)
     if low == high:
         return low

@@ -105,8 +105,8 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
     base = defaults(name)
     if not base.driver.sets_libpq:
         raise UsageError(
-            f"{base.driver.title} does not take libpq's parameters",
-            "Leave the connection string away, or give --client libpq.",
+            f"{base.driver.title} does not accept libpq's parameters",
+            "Leave out the connection string, or give --client libpq.",
         )
     refuse_local(parameters)
     on = str(parameters.get("keepalives", "1")) != "0"
@@ -122,7 +122,9 @@ def configured(name: str, parameters: Mapping[str, Any], *, libpq: int = 18) -> 
         user_timeout=asked if on else 0,
         addresses=len(str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")),
         read_write=parameters.get("target_session_attrs") in _WRITABLE,
-        ignored=() if on or not asked else ("tcp_user_timeout: libpq drops it with keepalives=0",),
+        ignored=()
+        if on or not asked
+        else ("tcp_user_timeout: ignored by libpq with keepalives=0",),
         origin=dict.fromkeys(parameters, "connection string"),
     )
 
@@ -146,7 +148,7 @@ def refuse_local(parameters: Mapping[str, Any]) -> None:
     host = str(parameters.get("host") or parameters.get("hostaddr") or "")
     if not host or host.startswith(("/", "@")):
         raise UsageError(
-            "the connection string leads to a Unix socket, which no network can cut",
+            "the connection string uses a Unix socket, which no network outage affects",
             "Give a host: postgresql://user@host/dbname.",
         )
 
@@ -176,8 +178,8 @@ def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | N
         return None
     if not 1 <= asked <= _KEEPALIVE[name]:
         raise BadValue(
-            f"{name} = {asked}: Linux refuses it, so libpq does not connect at all",
-            f"Give 1 to {_KEEPALIVE[name]}, or leave it out for the kernel's own.",
+            f"{name} = {asked}: Linux rejects it, so libpq cannot connect",
+            f"Give 1 to {_KEEPALIVE[name]}, or leave it out for the kernel's default.",
         )
     return asked
 

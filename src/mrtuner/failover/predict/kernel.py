@@ -58,12 +58,15 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if not 24 <= self.hz <= 10_000:
-            raise BadValue(f"HZ {self.hz} is not one of a kernel", "Usual are 100, 250, 300, 1000.")
+            raise BadValue(
+                f"HZ {self.hz} is not a tick rate of any kernel",
+                "Usual values are 100, 250, 300 and 1000.",
+            )
         for name, (low, high) in _BOUNDS.items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise BadValue(
-                    f"{name} = {value} is outside {low} to {high}", "The kernel would refuse it."
+                    f"{name} = {value} is outside {low} to {high}", "The kernel would reject it."
                 )
 
     @property
@@ -107,8 +110,8 @@ def local(root: Path = _ROOT) -> Kernel:
     """
     if platform.system() != "Linux" or not root.is_dir():
         raise MissingPart(
-            "there are no Linux TCP settings here to read",
-            "Give the client machine's own: sysctl -a > FILE there, then --sysctl FILE.",
+            "this machine has no Linux TCP settings to read",
+            "Run sysctl -a > FILE on the client machine, then give --sysctl FILE.",
         )
     found: dict[str, Any] = {name: int(root.joinpath(name).read_text()) for name in _present(root)}
     origin = dict.fromkeys(found, "this machine")
@@ -149,7 +152,7 @@ def from_text(
     }
     if not found:
         raise UsageError(
-            f"no TCP setting in {source}",
+            f"no TCP settings in {source}",
             "It should have lines such as net.ipv4.tcp_retries2 = 15.",
         )
     version = release or values.get("kernel.osrelease")

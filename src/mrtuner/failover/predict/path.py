@@ -109,8 +109,8 @@ def said(path: Path, kernel: Kernel) -> Iterator[str]:
         soon.probe(kernel, several=False), late.probe(kernel, several=False), kernel
     )
     yield (
-        f"a tail loss probe after {one}, from {several:g} ms on where the request takes several "
-        "segments; it does not count, then comes the first timeout"
+        f"a tail loss probe after {one}, or from {several:g} ms if the request takes several "
+        "segments; it is not counted, and the first timeout follows"
     )
 
 
@@ -128,4 +128,4 @@ def _source(path: Path, kernel: Kernel) -> str:
         return f"any round trip up to {path.most * 1000:g} ms + {minimum}"
     told = f"round trip {path.rtt * 1000:g} ms + {minimum}"
     fresh = 2 * path.bounds[1] > rto_min(kernel)
-    return f"{told}, and three round trips while the connection is fresh" if fresh else told
+    return f"{told}, and three round trips while the connection is new" if fresh else told

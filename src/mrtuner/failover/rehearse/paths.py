@@ -51,17 +51,17 @@ class ClientPath:
         if writes and self.standby:
             raise UsageError(
                 f"{self.place} is a standby, so nothing can be written there",
-                "Give the primary's address, or --no-write to rehearse with reads alone.",
+                "Give the primary's address, or --no-write to rehearse with reads only.",
             )
         if writes and not self.may_create:
             raise MrTunerError(
                 f"this role may not create a schema for the ledger of writes in {self.place}",
-                "GRANT CREATE ON DATABASE to it, or say --no-write to rehearse with reads alone.",
+                "GRANT CREATE ON DATABASE to it, or add --no-write to rehearse with reads only.",
             )
         if sessions > self.free and not self.between:
             raise UsageError(
-                f"the probes may need {sessions} sessions, and {self.place} has {self.free} free",
-                "Say --connections with a smaller number.",
+                f"the probes may need {sessions} sessions, but {self.place} has {self.free} free",
+                "Give a smaller number with --connections.",
             )
 
 

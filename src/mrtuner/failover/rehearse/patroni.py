@@ -106,13 +106,13 @@ class Patroni:
                 return _read(answer.read())
         except HTTPError as error:
             raise MrTunerError(
-                f"Patroni refuses {path}: {error.code} {_one_line(error.read())}",
-                "Its log says more. A user and password go into the address.",
+                f"Patroni rejected {path}: {error.code} {_one_line(error.read())}",
+                "See Patroni's log. Give a user and password in the address.",
             ) from None
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
             raise ConnectError(
-                f"Patroni at {self.url} does not answer: {reason}",
+                f"Patroni at {self.url} does not respond: {reason}",
                 "Check the address of its REST API, usually port 8008.",
             ) from None
 

@@ -129,12 +129,12 @@ def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
 
 def _outcome(one: Rehearsed) -> str:
     if not one.run.settled:
-        return "It had not ended well when the rehearsal stopped waiting."
+        return "Service had not recovered when the rehearsal stopped waiting."
     return {
         Outcome.MOVED: "Another server took over.",
-        Outcome.RESTARTED: "The server at the same address was started anew.",
-        Outcome.INTERRUPTED: "Nothing failed over: clients met errors, yet the same server answers "
-        "as before.",
+        Outcome.RESTARTED: "The server at the same address was restarted.",
+        Outcome.INTERRUPTED: "Nothing failed over: clients met errors, but the same server "
+        "answers as before.",
         Outcome.NOTHING: "Nothing failed over: every probe was answered in time, by the same "
         "server as before. No outage was measured.",
     }[one.outcome]
@@ -147,10 +147,10 @@ def _away(one: Rehearsed) -> Iterator[str]:
     if worst is None:
         yield "No new connection failed."
     elif worst.most is None:
-        yield f"{first_upper(worst.kind.words)}: no answer any more until the probes ended."
+        yield f"{first_upper(worst.kind.words)}: no answers until the probes ended."
     else:
         yield (
-            f"New connections were without answers for {worst.least:.1f} to {worst.most:.1f} s "
+            f"New connections got no answers for {worst.least:.1f} to {worst.most:.1f} s "
             f"({worst.kind.words})."
         )
 
@@ -162,7 +162,7 @@ def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
         return
     waited = f"{'more than ' if worst.at_least else ''}{worst.longest:.1f} s ({worst.case.words})"
     if within is None:
-        yield f"The longest that one client waited was {waited}."
+        yield f"The longest wait of a client was {waited}."
     elif worst.within(within):
         yield f"Within {within:g} s: no client waited longer than {waited}."
     else:
@@ -173,7 +173,7 @@ def _lost(one: Rehearsed) -> Iterator[str]:
     if one.lost:
         yield f"{_writes(one.lost)} LOST after they had been acknowledged."
     if one.uncounted:
-        yield "Writes could not be counted afterwards, so nothing is known of them."
+        yield "Writes could not be counted afterwards, so it is unknown whether any were lost."
 
 
 def _ledger(one: Rehearsed) -> Iterator[str]:
@@ -184,8 +184,8 @@ def _ledger(one: Rehearsed) -> Iterator[str]:
         yield f"No acknowledged write was lost ({ledger.acknowledged} were acknowledged)."
     if ledger.unacknowledged:
         yield (
-            f"{_writes(ledger.unacknowledged)} committed though the client got an error: a blind "
-            "retry would have written twice."
+            f"{_writes(ledger.unacknowledged)} committed although the client got an error: a "
+            "blind retry would have written twice."
         )
     if ledger.duplicated:
         yield f"{_writes(len(ledger.duplicated))} found more than once."
@@ -201,7 +201,7 @@ def _old_writes(one: Rehearsed) -> Iterator[str]:
 def _astray(one: Rehearsed) -> Iterator[str]:
     found = one.stale
     if found.reads:
-        yield f"Another than the new primary still answered {plural(found.reads, 'read')}."
+        yield f"A server other than the new primary still answered {plural(found.reads, 'read')}."
     if found.refused:
         yield f"A read-only server refused {plural(found.refused, 'write')}."
 
@@ -209,17 +209,17 @@ def _astray(one: Rehearsed) -> Iterator[str]:
 def limits(found: Sequence[Rehearsed]) -> Iterator[str]:
     """What must not be concluded from it."""
     yield (
-        "--within bounds how long one client waits for one answer or error, as `failover settings` "
-        "does; how long the database is away is another matter."
+        "--within limits how long a client waits for one answer or error, as `failover settings` "
+        "does; it does not limit how long the database is unavailable."
     )
     yield (
-        "Predictions are for a server that vanishes without a word. Clients that are told at once "
-        "wait less, and nothing then shows that the settings would have bounded a silence."
+        "Predictions are for a server that vanishes silently. Clients that get an error at once "
+        "wait less, which does not prove that the settings would have limited a silent hang."
     )
     yield (
-        "The probes connect anew at once and resolve the name each time. Cached names, waits "
-        "between retries and slow start-up of applications come on top. Only the probes were at "
-        "work: with load, recovery takes longer."
+        "The probes reconnect at once and resolve the name each time. Cached names, delays "
+        "between retries and slow start-up of applications add to this. Only the probes were "
+        "running: under load, recovery takes longer."
     )
     for one in found:
         yield from _of_probes(one)
@@ -229,20 +229,23 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
     seen = one.run.observation
     if one.way.between:
         yield (
-            f"{first_upper(one.name)}: {one.way.between} stands in between, so predictions are for"
-            " the way to it, not for its own connections to the server."
+            f"{first_upper(one.name)}: {one.way.between} stands in between, so predictions are "
+            "for connections to it, not for its own connections to the server."
         )
     if one.way.unpredicted:
-        yield f"{first_upper(one.name)}: no prediction, for {one.way.unpredicted}."
+        yield f"{first_upper(one.name)}: no prediction, because {one.way.unpredicted}."
     if seen.lag > seen.interval:
-        yield f"This machine sent probes up to {seen.lag:.1f} s late: figures are blurred."
+        yield (
+            f"This machine sent probes up to {seen.lag:.1f} s late, so the figures are less "
+            "precise."
+        )
     if seen.skipped:
         yield (
-            f"{first_upper(one.name)}: {seen.skipped} probes were left out because as many as"
-            " allowed were still without an answer (--connections)."
+            f"{first_upper(one.name)}: {seen.skipped} probes were skipped because too many were "
+            "still without an answer (--connections)."
         )
     if seen.left_behind:
-        yield f"The schema {seen.left_behind} could not be dropped: drop it yourself."
+        yield f"The schema {seen.left_behind} could not be dropped; drop it yourself."
 
 
 def document(

@@ -30,7 +30,7 @@ class Command:
             self.arguments = shlex.split(line)
         except ValueError as error:
             raise UsageError(
-                f"cannot read the command: {str(error).lower()}", "Close the quotation."
+                f"cannot read the command: {str(error).lower()}", "Close the quotation mark."
             ) from None
         if not self.arguments:
             raise UsageError("the command is empty", "Give one, or --trigger manual.")
@@ -61,7 +61,7 @@ class Command:
         """Raise UsageError if there is no such program."""
         if shutil.which(self.arguments[0]) is None:
             raise UsageError(
-                f"no program {self.arguments[0]!r} to run",
+                f"program {self.arguments[0]!r} not found",
                 "Give its path. Pipes and variables need a shell: --trigger \"sh -c '…'\".",
             )
 
@@ -74,7 +74,7 @@ class Command:
             )  # fmt: skip
         except OSError as error:
             raise MrTunerError(
-                f"cannot run {self.arguments[0]}: {error.strerror}", "Nothing was set off."
+                f"cannot run {self.arguments[0]}: {error.strerror}", "Nothing was triggered."
             ) from error
 
     def news(self) -> Iterator[News]:
@@ -92,7 +92,7 @@ class Command:
 class Manual:
     """The user sets it off; `ask` says when."""
 
-    words = "you do it, by hand"
+    words = "you trigger it yourself"
     over = True
 
     def __init__(self, ask: Callable[[str], None]) -> None:
@@ -103,7 +103,7 @@ class Manual:
 
     def fire(self) -> None:
         """Tell the user that it is time."""
-        self._ask("now make it fail over; the clock runs from here")
+        self._ask("now make it fail over; time is counted from now")
 
     def news(self) -> Iterator[News]:
         """Return no news: the user knows what happens."""

@@ -144,7 +144,9 @@ class _Stage(AbstractContextManager["_Stage"]):
 
 def _failed(stderr: str) -> MrTunerError:
     last = (stderr.strip().splitlines() or ["no reason given"])[-1]
-    return MissingPart(f"the self-test's namespaces failed: {last}", "Report it with --debug.")
+    return MissingPart(
+        f"the self-test's namespaces failed: {last}", "Report it with the output of --debug."
+    )
 
 
 def read(document: Mapping[str, Any]) -> SelfTest:

@@ -133,7 +133,7 @@ def _timed_out(began: float, call: Callable[[], object]) -> float:
         if error.errno == errno.ETIMEDOUT:
             return time.monotonic() - began
         raise
-    raise ConnectionError("somebody answered through a network that drops everything")
+    raise ConnectionError("something answered through a network that drops everything")
 
 
 if __name__ == "__main__":

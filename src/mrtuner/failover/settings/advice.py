@@ -89,7 +89,7 @@ def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
         if value == 0:
             raise Refused(
                 f"not even {name} = 1 ends a hang within {limits.within:g} s on this kernel",
-                "Ask for a longer time.",
+                "Allow a longer time.",
             )
     return limits.applied(kernel)
 
@@ -97,7 +97,7 @@ def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
 def stack_of(name: str) -> Stack:
     """Return a stack by name."""
     if name not in STACKS:
-        raise BadValue(f"no stack {name!r}", f"Known are {', '.join(STACKS)}.")
+        raise BadValue(f"unknown stack {name!r}", f"Use one of {', '.join(STACKS)}.")
     return STACKS[name]
 
 
@@ -136,7 +136,7 @@ def _tried_again(case: Prediction, stack: Stack, limits: Bounds) -> Prediction:
     if not (stack.attempts and found_dead and case.span):
         return case
     more = stack.attempts * limits.hosts * limits.connect_timeout
-    step = f"the pool's check finds it dead, and a new connection is tried: {more} s more"
+    step = f"the pool's check finds it dead and tries a new connection: {more} s more"
     return replace(case, span=case.span.plus(Span.exactly(more)), steps=(*case.steps, step))
 
 
@@ -147,7 +147,7 @@ def _check(cases: tuple[Prediction, ...], within: float) -> None:
         if endless or (case.span and case.span.high > within):
             raise Refused(
                 f"{case.case.words}: {case.decided_by} does not end it within {within:g} s",
-                "Ask for a longer time.",
+                "Allow a longer time.",
             )
 
 
@@ -156,46 +156,48 @@ def sysctl_file(limits: Bounds) -> str:
     rows = "\n".join(f"{name} = {value}" for name, value in limits.sysctls().items())
     return (
         "# /etc/sysctl.d/90-failover.conf of the client's host, or of its container's network\n"
-        f"# namespace. In force for every new TCP connection there.\n{rows}\n"
+        f"# namespace. Applies to every new TCP connection there.\n{rows}\n"
     )
 
 
 def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
     keepalive = _keepalive(stack, limits) or limits.keepalive
     yield (
-        f"a login that takes longer than {limits.connect_timeout} s fails, also when the server is "
+        f"a login that takes longer than {limits.connect_timeout} s fails, even if the server is "
         "merely busy"
     )
     if stack.sets_socket:
         yield (
-            f"a network that loses everything for {limits.user_timeout / 1000:g} s ends "
-            "connections in use and their transactions; so does a server that takes no data so long"
+            f"a network outage of {limits.user_timeout / 1000:g} s ends connections in use and "
+            "their transactions; so does a server that accepts no data for that long"
         )
     elif idle.span:
         yield (
-            f"a network that loses everything for {idle.span.low:.1f} s ends connections in use "
-            f"and their transactions; tcp_retries2 = {limits.tcp_retries2} holds for every "
-            "connection of that host or container, not only for the database's"
+            f"a network outage of {idle.span.low:.1f} s ends connections in use and their "
+            f"transactions; tcp_retries2 = {limits.tcp_retries2} applies to every connection of "
+            "that host or container, not only to those to the database"
         )
     yield (
-        f"one small packet every {keepalive.idle} s on each idle connection; long queries are left "
-        "alone, for a living server's kernel answers"
+        f"one small packet every {keepalive.idle} s on each idle connection; long queries are not "
+        "affected, because the kernel of a live server answers"
     )
     if stack.attempts:
         yield (
-            f"{stack.attempts * limits.hosts * limits.connect_timeout} s of the time are kept for "
-            "the new connection that the pool tries before it tells its caller"
+            f"{stack.attempts * limits.hosts * limits.connect_timeout} s of the time are reserved "
+            "for the new connection that the pool tries before it returns an error"
         )
     if stack.read_timeout and limits.read_timeout:
-        yield f"every query longer than {limits.read_timeout} s is cut, and its connection with it"
+        yield (
+            f"every query longer than {limits.read_timeout} s is aborted, and its connection closed"
+        )
     if stack.read_write:
-        yield "read-only servers are refused: use another connection string for replicas"
+        yield "read-only servers are rejected: use another connection string for replicas"
 
 
 def _unbounded(stack: Stack, cases: tuple[Prediction, ...]) -> Iterator[str]:
     """What remains unbounded, and why."""
-    cancel = f"{stack.title} has none, so the application must cancel by its own clock"
-    frozen = "give --longest-query for one" if stack.read_timeout else cancel
+    cancel = f"{stack.title} has none, so the application must cancel queries itself"
+    frozen = "give --longest-query to set one" if stack.read_timeout else cancel
     reasons = {Case.FROZEN: f"needs a limit on each answer; {frozen}", Case.STALE: stack.stale}
     for case in cases:
         if case.span is None:

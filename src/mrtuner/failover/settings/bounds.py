@@ -125,7 +125,7 @@ def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
         raise Refused(
             f"{hosts} host{'s' * (hosts > 1)} cannot be tried within {within:g} s: "
             f"connect_timeout is at least {_SHORTEST} s for each",
-            f"Ask for {least} s or more, or name fewer hosts.",
+            f"Allow {least} s or more, or give fewer hosts.",
         )
     return min(_LONGEST, max(_SHORTEST, int(within / max(3, attempts + 2) / hosts)))
 
@@ -141,9 +141,9 @@ def _keepalive(within: float, kernel: Kernel, path: Path) -> Keepalive:
                 return keepalive
         interval -= 1
     raise Refused(
-        f"an answer that never comes cannot be noticed within {within:g} s by keepalive: "
-        "its times are whole seconds, idle 1 s and three probes of 1 s",
-        "Ask for 5 s or more.",
+        f"keepalive cannot notice a missing answer within {within:g} s: its times are whole "
+        "seconds, at least 1 s idle and three probes of 1 s",
+        "Allow 5 s or more.",
     )
 
 
@@ -162,7 +162,7 @@ def _user_timeout(
     raise Refused(
         f"no tcp_user_timeout of a second or more ends a hang within {within:g} s{spent}: on this "
         f"path the first retransmission alone takes up to {first:.1f} s",
-        "Ask for a longer time.",
+        "Allow a longer time.",
     )
 
 
@@ -196,9 +196,9 @@ def _read_timeout(left: float, within: float, longest_query: float | None) -> in
     limit = int(left) - 1
     if longest_query >= limit:
         raise Refused(
-            f"a frozen server cannot be told from a query of {longest_query:g} s "
-            f"within {within:g} s, of which {limit} s are left for an answer",
-            "Ask for longer than the longest query, or leave --longest-query away: "
-            "then that case is not bounded.",
+            f"a frozen server cannot be distinguished from a query of {longest_query:g} s within "
+            f"{within:g} s, of which {limit} s are left for an answer",
+            "Allow more time than the longest query takes, or leave out --longest-query: then "
+            "that case is not bounded.",
         )
     return limit

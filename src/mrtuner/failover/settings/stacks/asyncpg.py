@@ -24,7 +24,7 @@ FAILOVER = dict({connect})
 {options(limits)}
 
 async def limit(conn):
-    sock = conn._transport.get_extra_info("socket")  # there is no public way
+    sock = conn._transport.get_extra_info("socket")  # no public API
     for option in OPTIONS:
         sock.setsockopt(*option)
 
@@ -34,13 +34,13 @@ async def acquired(pool):
     conn = await pool.acquire(timeout={limits.pool_wait})
     try:
         yield conn
-    finally:  # a dead one would be waited for
+    finally:  # or it waits for a dead one
         await pool.release(conn, timeout=0.5)
 
 
 # pool = await asyncpg.create_pool(dsn, init=limit, **FAILOVER)
 # async with acquired(pool) as conn: ...
-# one connection alone: conn = await asyncpg.connect(dsn, **FAILOVER); await limit(conn)
+# a single connection: conn = await asyncpg.connect(dsn, **FAILOVER); await limit(conn)
 """
 
 

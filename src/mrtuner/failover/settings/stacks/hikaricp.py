@@ -11,7 +11,7 @@ def write(limits: Bounds) -> str:
     """hikari.properties; times are in ms."""
     driver = "\n".join(f"dataSource.{key}={value}" for key, value in properties(limits).items())
     return (
-        f"# A last check may begin just before this is over: {limits.pool_wait} s in all.\n"
+        f"# A final check may start just before this ends: {limits.pool_wait} s in total.\n"
         f"connectionTimeout={(limits.pool_wait - limits.validation) * 1000}\n"
         f"validationTimeout={limits.validation * 1000}\n"
         "keepaliveTime=30000\n"

@@ -16,13 +16,13 @@ def write(limits: Bounds) -> str:
         python += f", read_timeout={read}, write_timeout={read}"
     return (
         f"jdbc:mysql://db/shop?{asked}\n# PyMySQL: connect({python})\n"
-        "# A login at a frozen server ends by the limit on answers alone, not by connect's.\n"
+        "# A login to a frozen server is ended only by the limit on answers, not by connect's.\n"
     )
 
 
 STACK = Stack(
     name="mysql", title="MySQL", file="the JDBC URL", write=write,
     sets_socket=False, read_timeout=True, read_write=False,
-    stale="ask for @@global.read_only when a connection is taken",
+    stale="check @@global.read_only when a connection is taken",
     verified="verified with Connector/J 9.1.0 and PyMySQL 1.2.4 on MariaDB 10.11",
 )  # fmt: skip

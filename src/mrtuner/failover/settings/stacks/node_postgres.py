@@ -37,7 +37,7 @@ def write(limits: Bounds) -> str:
         "// Without these two a connection that is lost, idle or in use, ends the whole process.\n"
         'pool.on("error", () => {})\n'
         'pool.on("connect", (client) => client.on("error", () => {}))\n'
-        "// After an error of a query give the client back for good: client.release(true).\n"
+        "// After a failed query, destroy the client: client.release(true).\n"
         "// Otherwise the pool hands the dead connection out again.\n"
     )
 

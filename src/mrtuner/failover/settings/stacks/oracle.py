@@ -15,7 +15,7 @@ def write(limits: Bounds) -> str:
         f"TCP.CONNECT_TIMEOUT = {seconds}\n"
         f"SQLNET.OUTBOUND_CONNECT_TIMEOUT = {min(seconds + 2, int(limits.within))}\n"
         f"{read}"
-        "# tnsnames.ora; ENABLE=BROKEN switches keepalive on, its times are the kernel's\n"
+        "# tnsnames.ora; ENABLE=BROKEN enables keepalive; its times are the kernel's\n"
         "SHOP = (DESCRIPTION =\n"
         f"  (ENABLE = BROKEN)(TRANSPORT_CONNECT_TIMEOUT = {seconds})(RETRY_COUNT = 0)\n"
         "  (ADDRESS = (PROTOCOL = TCP)(HOST = db)(PORT = 1521))\n"
@@ -26,5 +26,5 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="oracle", title="Oracle Net", file="sqlnet.ora and tnsnames.ora", write=write,
     sets_socket=False, read_timeout=True, read_write=False,
-    stale="ask v$database for OPEN_MODE when a connection is taken",
+    stale="check OPEN_MODE of v$database when a connection is taken",
 )  # fmt: skip

@@ -21,12 +21,12 @@ def connect(host, port=5432, **login):
     sock = socket.create_connection((host, port), timeout={limits.connect_timeout})
     for option in OPTIONS:
         sock.setsockopt(*option)
-    conn = pg8000.dbapi.connect(host=host, sock=sock, **login)  # the login within that time, too
-    conn._usock.settimeout({limits.read_timeout})  # {note}; behind TLS it is another socket
+    conn = pg8000.dbapi.connect(host=host, sock=sock, **login)  # covers the login too
+    conn._usock.settimeout({limits.read_timeout})  # {note}; with TLS it is another socket
     return conn
 
 
-# After an error of the network close the connection: pg8000 does not mark it as broken.
+# After a network error, close the connection: pg8000 does not mark it as broken.
 """
 
 

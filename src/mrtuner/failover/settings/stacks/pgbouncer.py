@@ -29,6 +29,6 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="pgbouncer", title="PgBouncer", file="pgbouncer.ini", write=write,
     sets_socket=True, read_timeout=True, read_write=False,
-    stale="PgBouncer does not look whether its server is writable; RECONNECT it after a failover",
+    stale="PgBouncer does not check whether its server is writable; RECONNECT it after a failover",
     verified="verified with PgBouncer 1.18",
 )  # fmt: skip

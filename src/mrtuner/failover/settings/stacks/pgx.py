@@ -43,7 +43,7 @@ config.ConnConfig.DialFunc = (&net.Dialer{{
 def _deadline(limits: Bounds) -> str:
     seconds = limits.read_timeout
     if seconds is None:
-        return "// every query: a context with a deadline of the longest that is legal\n"
+        return "// every query: a context with a deadline for the longest allowed query\n"
     return f"// every query: ctx, cancel := context.WithTimeout(ctx, {seconds}*time.Second)\n"
 
 

@@ -12,7 +12,7 @@ def write(limits: Bounds) -> str:
     return (
         "engine = create_engine(\n"
         '    "postgresql+psycopg://app@db/shop",\n'
-        "    pool_pre_ping=True,  # a dead connection is found here; connect_args bound how long\n"
+        "    pool_pre_ping=True,  # finds dead connections; connect_args limit the time\n"
         f"    pool_timeout={limits.pool_wait},\n"
         "    pool_recycle=600,\n"
         f"    connect_args={{\n{rows}\n    }},\n"
