@@ -56,9 +56,9 @@ def section(kind: type[Document]) -> Iterator[str]:
     """
     parts = msgspec.json.schema(kind)["$defs"]
     yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
-    newer = kind.__mro__[1].__struct_config__
-    if newer.tag:
-        yield f"It has the fields of {link(newer.tag)}."
+    newer = kind.__mro__[1]
+    if newer is not Document:
+        yield f"It has the fields of {link(tag(newer))}."
         return
     yield from fields(parts, kind.__name__)
     for name in reachable(parts, kind.__name__):
@@ -105,7 +105,7 @@ def linked(part: dict[str, Any]) -> str | None:
 
 def link(schema: str) -> str:
     """Return a link to the section of a document."""
-    return f"[`{schema}`](#{re.sub(r'[^a-z0-9]', '', schema)})"
+    return f"[`{schema}`](#{re.sub(r'[^a-z0-9-]', '', schema)})"
 
 
 def container(told: dict[str, Any], parts: dict[str, Any]) -> str | None:
