@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from mrtuner.cpu.advice import advice
 from mrtuner.cpu.diagnose import Cause, diagnose
 from mrtuner.cpu.model import Mode, Record
-from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.documents import Doc, Document, Struct, convert, field
 
 
 class CpuPlan(Struct):
@@ -64,13 +64,16 @@ class CpuPair(Struct):
 class WorkerRun(Struct):
     """A worker's run: `wall` = `cpu` + `delay` + `rest` [s]."""
 
-    pieces: Annotated[list[float], Doc("the time of each piece of its work")]
-    wall: Annotated[float, Doc("their sum")]
+    wall: Annotated[float, Doc("from the common start to the end of its work")]
     cpu: Annotated[float | None, Doc("CPU time")]
     delay: Annotated[float | None, Doc("runnable, but not running")]
     rest: Annotated[float | None, Doc("neither: stolen from the machine, or asleep")]
     switches: Annotated[int | None, Doc("involuntary context switches")]
-    cpus: Annotated[list[int | None], Doc("the CPU it was on after each piece")]
+    cpus: Annotated[list[int | None], Doc("the CPU it was on after each piece of its work")]
+    #: The records that the documentation keeps are without it.
+    pieces: Annotated[list[float], Doc("the time of each piece; their sum is `wall`")] = field(
+        default_factory=list
+    )
 
 
 class TrialWeather(Struct):
