@@ -16,6 +16,7 @@ import pytest
 from docs_pages import DOCS, generator
 
 import mrtuner
+from mrtuner.bench.plan.toml import TEMPLATE
 from mrtuner.bench.series import LeftOut
 from mrtuner.cli.document import AppliedSide
 from mrtuner.cli.proving import Proof
@@ -124,6 +125,25 @@ def test_apply_and_undo_satisfy_their_schemas(embedded: Cluster, tmp_path: Path)
         document["outcome"]["result"] = "splendid"
         with pytest.raises(jsonschema.ValidationError, match="splendid"):
             jsonschema.validate(document, schema_of(name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "field"),
+    [
+        (["init"], "mrtuner.bench.plan-1.json", "plan"),
+        (["run", "plan.toml", "--forecast"], "mrtuner.bench.forecast-1.json", "runs"),
+        (["simulate", "--pairs=3", "--repeats=9"], "mrtuner.bench.simulation-1.json", "drift"),
+    ],
+)
+def test_documents_of_bench_satisfy_their_schemas(
+    arguments: list[str], name: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    (tmp_path / "plan.toml").write_text(TEMPLATE)
+    monkeypatch.chdir(tmp_path)
+    document = output("bench", *arguments, "--json", state=tmp_path)
+    jsonschema.validate(document, schema_of(name))
+    with pytest.raises(jsonschema.ValidationError, match="many"):
+        jsonschema.validate(document | {field: "many"}, schema_of(name))
 
 
 def test_a_report_satisfies_its_schema() -> None:
