@@ -126,7 +126,7 @@ def test_a_directory_in_use_or_not_ours_is_refused(run: Path, tmp_path: Path) ->
     with pytest.raises(BadValue, match=r"run\.json: the document is something/1"):
         load(run)
     (run / "run.json").write_text(json.dumps({"schema": "mrtuner.bench.run/3"}))
-    with pytest.raises(BadValue, match=r"version mrtuner\.bench\.run/3; .* run/2 or .*run/1"):
+    with pytest.raises(BadValue, match=r"version mrtuner\.bench\.run/3; .*\.run/2 or .*\.run/1"):
         load(run)
 
 
