@@ -57,6 +57,7 @@ def pilots(count: int, output: Path) -> None:
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
     from mrtuner.cli import demo, proving
+    from mrtuner.documents import as_builtins
     from mrtuner.host import probe
     from mrtuner.postgres.cluster import find_binaries
 
@@ -75,7 +76,7 @@ def pilots(count: int, output: Path) -> None:
         series = Series(measured=tuple(measured), left_out=(), busy=None)
         place_of = output / f"run-{number:02}"
         place_of.mkdir(exist_ok=True)
-        document = proving.Proof(tuning=stages[0].tuning, series=series).document()
+        document = as_builtins(proving.Proof(tuning=stages[0].tuning, series=series).document())
         (place_of / "report.json").write_text(json.dumps(document), encoding="utf-8")
 
 

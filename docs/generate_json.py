@@ -23,6 +23,8 @@ _PLAIN: Final = {
     "boolean": "boolean",
     "null": "null",
 }
+#: The fields that say what an object is; they are declared as tags, without words of their own.
+_TAGS: Final = {"schema": "the kind of document and its version", "kind": "what it is"}
 
 
 def json_page() -> Iterator[str]:
@@ -82,9 +84,16 @@ def schema(kind: type[Document]) -> dict[str, Any]:
 
 
 def section(kind: type[Document]) -> Iterator[str]:
-    """Yield what a document consists of: its own fields, then each part that they name."""
+    """Yield what a document consists of: its own fields, then each part that they name.
+
+    An older version with the same fields refers to the newer one.
+    """
     parts = msgspec.json.schema(kind)["$defs"]
     yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
+    newer = kind.__mro__[1]
+    if newer is not Document:
+        yield f"It has the fields of {link(tag(newer))}."
+        return
     yield from fields(parts, kind.__name__)
     for name in reachable(parts, kind.__name__):
         yield from (
@@ -100,7 +109,7 @@ def fields(parts: dict[str, Any], name: str) -> Iterator[str]:
     yield "| Field | Type | Meaning |"
     yield "|:--|:--|:--|"
     for field, told in parts[name]["properties"].items():
-        meaning = told.get("description", "the kind of document and its version")
+        meaning = told.get("description") or _TAGS[field]
         yield f"| `{field}` | {type_of(told, parts)} | {meaning} |"
 
 
@@ -111,11 +120,26 @@ def type_of(told: dict[str, Any], parts: dict[str, Any]) -> str:
             return " or ".join(type_of(one, parts) for one in several)
         case {"$ref": str(address)}:
             name = address.rpartition("/")[2]
-            return alternatives(parts[name]) if "enum" in parts[name] else words(name).lower()
+            if "enum" in parts[name]:
+                return alternatives(parts[name])
+            return linked(parts[name]) or words(name).lower()
         case {"enum": _}:
             return alternatives(told)
         case _:
             return container(told, parts) or _PLAIN.get(told.get("type", ""), "any")
+
+
+def linked(part: dict[str, Any]) -> str | None:
+    """Return a link to the section of a document within another one, None for a part."""
+    match part["properties"]:
+        case {"schema": {"enum": [str(schema)]}}:
+            return link(schema)
+    return None
+
+
+def link(schema: str) -> str:
+    """Return a link to the section of a document."""
+    return f"[`{schema}`](#{re.sub(r'[^a-z0-9-]', '', schema)})"
 
 
 def container(told: dict[str, Any], parts: dict[str, Any]) -> str | None:
@@ -138,12 +162,17 @@ def alternatives(told: dict[str, Any]) -> str:
 
 
 def reachable(parts: dict[str, Any], start: str) -> list[str]:
-    """Return the parts that a document uses, in the order in which its fields name them."""
+    """Return the parts that a document uses, in the order in which its fields name them.
+
+    What another document within it consists of is told in the section of that one.
+    """
     found: list[str] = []
 
     def visit(name: str) -> None:
         for below in re.findall(r"\"#/\$defs/(\w+)\"", json.dumps(parts[name])):
-            if below not in found and below != start and "properties" in parts[below]:
+            if below in found or below == start or "properties" not in parts[below]:
+                continue
+            if not linked(parts[below]):
                 found.append(below)
                 visit(below)
 

@@ -9,8 +9,10 @@ from typing import Any
 from bench_grids import WOBBLE, a_plan, a_record, a_sample
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import Script, Variant, Workload
+from mrtuner.bench.record.document import RunDocument, line_of
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Measured, Series
+from mrtuner.documents import convert
 from mrtuner.stats.histogram import Histogram
 
 SIDES = ("default", "advised")
@@ -21,8 +23,8 @@ RUNNING = {"running": 9, "IO:WalSync": 1}
 
 def contents(record: Record) -> dict[str, Any]:
     """The record as its archive has it: head and lines."""
-    names = ("host", "kernel", "pgbench", "mrtuner", "started", "local", "forced")
-    lines = [{"kind": "sample"} | asdict(run) for run in record.samples]
+    names = ("plan", "host", "kernel", "pgbench", "mrtuner", "started", "local", "forced")
+    lines: list[dict[str, Any]] = [{"kind": "sample"} | asdict(run) for run in record.samples]
     lines += [
         {
             "kind": "rejection", "cell": asdict(run.cell), "phase": run.phase, "block": run.block,
@@ -35,8 +37,8 @@ def contents(record: Record) -> dict[str, Any]:
         {"kind": "settings", "variant": name, "settings": dict(known)}
         for name, known in record.settings.items()
     ]
-    head = {"plan": record.plan.to_dict()} | {name: getattr(record, name) for name in names}
-    return {"head": head, "lines": lines}
+    head = convert({name: getattr(record, name) for name in names}, RunDocument)
+    return {"head": head, "lines": [line_of(line) for line in lines]}
 
 
 def a_load(
@@ -69,7 +71,7 @@ def a_load(
             runs.append(replace(run, pause=pauses[place], commands=commands))
     settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
     return Measured(
-        title=title, why=f"why {title}", contents=contents(a_record(runs, plan, settings=settings))
+        title=title, why=f"why {title}", **contents(a_record(runs, plan, settings=settings))
     )
 
 

@@ -53,6 +53,17 @@ def test_what_was_written_is_read_back() -> None:
     assert documents.read(text, TuneDocument) == written
 
 
+def test_data_that_was_parsed_already_is_read_like_its_text() -> None:
+    written = tune_document(mrtuner.tune(memory="16GB", cpus=4))
+    assert documents.read(documents.as_builtins(written), TuneDocument) == written
+    with pytest.raises(BadValue, match="not one of MrTuner"):
+        documents.read({}, TuneDocument)
+
+
+def test_a_part_makes_a_dataclass() -> None:
+    assert convert(Part(size=3), Measured) == Measured(size=3)
+
+
 def tuned(**changes: object) -> str:
     return json.dumps(mrtuner.tune(memory="1GB", cpus=1).to_dict() | changes)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _D = TypeVar("_D", bound="Document")
-_S = TypeVar("_S", bound="Struct")
+_T = TypeVar("_T")
 _VERSION: Final = "/"
 
 
@@ -66,11 +66,14 @@ def Doc(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
 
 
-def convert(source: object, kind: type[_S]) -> _S:
+def convert(source: object, kind: type[_T]) -> _T:
     """Return a part or a document with the attributes of `source`, and of what it consists of.
+
+    A dataclass is made from a part in the same way.
 
     Raises:
         msgspec.ValidationError: an attribute is missing or has another type: a defect of ours.
+            It is a ValueError.
     """
     return msgspec.convert(source, kind, from_attributes=True)
 
@@ -86,19 +89,21 @@ def tag(kind: type[Document]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-def read(text: str | bytes, *accepted: type[_D]) -> _D:
+def read(given: str | bytes | Mapping[str, Any], *accepted: type[_D]) -> _D:
     """Return a document that was written earlier, as the first of these kinds that it is.
 
-    Fields that this version does not know are ignored.
+    `given` is its text, or the data that `json` made of it. Fields that this version does not know
+    are ignored.
 
     Raises:
         BadValue: the text is no JSON document, another kind or version, or lacks a field.
     """
-    schema = _schema(text)
+    found = given if isinstance(given, Mapping) else _parsed(given)
+    schema = named if isinstance(named := found.get("schema"), str) else ""
     for kind in accepted:
         if schema == tag(kind):
             try:
-                return msgspec.json.decode(text, type=kind)
+                return msgspec.convert(found, kind)
             except msgspec.ValidationError as error:
                 raise BadValue(
                     f"the document says it is {schema}, but: {error}",
@@ -114,13 +119,12 @@ def read(text: str | bytes, *accepted: type[_D]) -> _D:
     raise BadValue(f"the document is {schema or 'not one of MrTuner'}", f"Give one of {known}.")
 
 
-def _schema(text: str | bytes) -> str:
+def _parsed(text: str | bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadValue(f"not a JSON document: {error}", "Give a document of MrTuner.") from None
-    schema = found.get("schema") if isinstance(found, dict) else None
-    return schema if isinstance(schema, str) else ""
+    return found if isinstance(found, dict) else {}
 
 
 def kinds() -> Iterator[type[Document]]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench_grids import HOST, SETTINGS, a_plan, a_sample
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.archive import Archive, load, locked
+from mrtuner.bench.record.document import RunDocument
+from mrtuner.documents import convert
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
 CELL = Cell("select", 10, 4)
-HEAD: dict[str, Any] = {
-    "plan": a_plan().to_dict(), "host": HOST, "kernel": "Linux 6.1", "pgbench": "18.6",
-    "mrtuner": "0", "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
-}  # fmt: skip
+HEAD = convert(
+    {
+        "plan": a_plan(), "host": HOST, "kernel": "Linux 6.1", "pgbench": "18.6", "mrtuner": "0",
+        "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
+    },
+    RunDocument,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -119,7 +123,10 @@ def test_a_directory_in_use_or_not_ours_is_refused(run: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match="no run in"):
         load(tmp_path)
     (run / "run.json").write_text(json.dumps({"schema": "something/1"}))
-    with pytest.raises(BadValue, match="does not contain a run of MrTuner"):
+    with pytest.raises(BadValue, match=r"run\.json: the document is something/1"):
+        load(run)
+    (run / "run.json").write_text(json.dumps({"schema": "mrtuner.bench.run/3"}))
+    with pytest.raises(BadValue, match=r"version mrtuner\.bench\.run/3; .*\.run/2 or .*\.run/1"):
         load(run)
 
 

@@ -36,7 +36,7 @@ def test_a_pod_limited_to_two_whose_cpuset_has_one_is_told_so(tmp_path: Path) ->
     tree = machine(tmp_path, allowed="3", cpu__max="200000 100000", cpuset__cpus__effective="3")
     found = usable(tree)
     assert (found.count, found.bound) == (1, "cpuset")
-    assert found.words().startswith("1 of 8, because of the cpuset (cgroup v2 ")
+    assert found.words.startswith("1 of 8, because of the cpuset (cgroup v2 ")
     assert found.cpus == (3,)
     assert place(tree).platform == "kubernetes"
 
@@ -45,7 +45,7 @@ def test_a_quota_below_the_cpuset_is_what_binds(tmp_path: Path) -> None:
     tree = machine(tmp_path, cpu__max="150000 100000", cpuset__cpus__effective="0-3")
     found = usable(tree)
     assert (found.count, found.bound, found.may_run_on) == (1.5, "quota", 4)
-    assert "cpu.max" in found.words()
+    assert "cpu.max" in found.words
 
 
 def test_the_affinity_mask_binds_where_no_cpuset_does(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_affinity_mask_binds_where_no_cpuset_does(tmp_path: Path) -> None:
 def test_nothing_binds_a_process_that_has_the_whole_machine(tmp_path: Path) -> None:
     found = usable(machine(tmp_path, cpu__max="max 100000", cpuset__cpus__effective="0-7"))
     assert (found.count, found.bound) == (8, None)
-    assert found.words() == "8 (/sys/devices/system/cpu/online)"
+    assert found.words == "8 (/sys/devices/system/cpu/online)"
 
 
 def test_a_quota_that_is_wider_than_the_machine_binds_nothing(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +16,11 @@ import pytest
 from docs_pages import DOCS, generator
 
 import mrtuner
-from mrtuner.bench.record.model import Sample
+from mrtuner.bench.plan.toml import TEMPLATE
 from mrtuner.bench.series import LeftOut
+from mrtuner.cli.document import AppliedSide
 from mrtuner.cli.proving import Proof
+from mrtuner.documents import as_builtins
 from mrtuner.postgres.explain import Statement
 from mrtuner.tuning.query_plans import ChangedPlan, NotExplained, Plans, Side, Verdict
 from series_data import a_load, a_series
@@ -103,13 +103,16 @@ def test_every_key_of_plans_is_described() -> None:
 
 
 @pytest.mark.parametrize("name", [["work_mem"], ["io_workers"], ["log_destination"], []])
-def test_every_key_of_an_explanation_is_described(name: list[str], tmp_path: Path) -> None:
+def test_an_explanation_satisfies_its_schema(name: list[str], tmp_path: Path) -> None:
     document = output("explain", *name, "--json", state=tmp_path)
-    assert document["schema"] == "mrtuner.explain/1"
-    assert set(keys(document)) - described("mrtuner.explain/1") == set()
+    jsonschema.validate(document, schema_of("mrtuner.explain-1.json"))
+    with pytest.raises(jsonschema.ValidationError, match="eighteen"):
+        jsonschema.validate(
+            document | {"postgres": "eighteen"}, schema_of("mrtuner.explain-1.json")
+        )
 
 
-def test_every_key_of_apply_and_undo_is_described(embedded: Cluster, tmp_path: Path) -> None:
+def test_apply_and_undo_satisfy_their_schemas(embedded: Cluster, tmp_path: Path) -> None:
     settings = tmp_path / "two.conf"
     settings.write_text("work_mem = 5MB\njit = on\n")
     dsn = embedded.dsn()
@@ -117,49 +120,63 @@ def test_every_key_of_apply_and_undo_is_described(embedded: Cluster, tmp_path: P
         "apply", dsn, "--from", str(settings), "--yes", "--json", state=tmp_path / "state"
     )
     undone = output("undo", dsn, "--yes", "--json", state=tmp_path / "state")
-    assert (applied["schema"], undone["schema"]) == ("mrtuner.apply/1", "mrtuner.undo/1")
-    known = described("mrtuner.apply/1")
-    assert set(keys(applied)) - known == set()
-    assert set(keys(undone)) - known - described("mrtuner.undo/1") == set()
-    assert set(undone) == described("mrtuner.undo/1") - {"mrtuner.apply/1"}
+    for document, name in ((applied, "mrtuner.apply-1.json"), (undone, "mrtuner.undo-1.json")):
+        jsonschema.validate(document, schema_of(name))
+        document["outcome"]["result"] = "splendid"
+        with pytest.raises(jsonschema.ValidationError, match="splendid"):
+            jsonschema.validate(document, schema_of(name))
 
 
-def fields(kind: type) -> Iterator[str]:
-    """The names of a record's fields, and of the records inside it."""
-    for name, hint in typing.get_type_hints(kind).items():
-        yield name
-        for part in (hint, *typing.get_args(hint)):
-            if dataclasses.is_dataclass(part):
-                assert isinstance(part, type)
-                yield from fields(part)
+@pytest.mark.parametrize(
+    ("arguments", "name", "field"),
+    [
+        (["init"], "mrtuner.bench.plan-1.json", "plan"),
+        (["run", "plan.toml", "--forecast"], "mrtuner.bench.forecast-1.json", "runs"),
+        (["simulate", "--pairs=3", "--repeats=9"], "mrtuner.bench.simulation-1.json", "drift"),
+    ],
+)
+def test_documents_of_bench_satisfy_their_schemas(
+    arguments: list[str], name: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    (tmp_path / "plan.toml").write_text(TEMPLATE)
+    monkeypatch.chdir(tmp_path)
+    document = output("bench", *arguments, "--json", state=tmp_path)
+    jsonschema.validate(document, schema_of(name))
+    with pytest.raises(jsonschema.ValidationError, match="many"):
+        jsonschema.validate(document | {field: "many"}, schema_of(name))
 
 
-def test_every_key_of_a_sample_is_described() -> None:
-    names = set(fields(Sample))
-    assert {"steal", "p999", "waits", "counts"} <= names
-    of_cell = {"workload", "scale", "clients"}
-    assert names - described("mrtuner.bench.run/2") - of_cell == set()
-
-
-def test_every_key_of_a_report_is_described() -> None:
-    document = small_proof().document()
+def test_a_report_satisfies_its_schema() -> None:
+    document = as_builtins(small_proof().document())
     assert document["schema"] == "mrtuner.report/2"
-    own = {key: value for key, value in document.items() if key not in {"tuning", "proof"}}
-    assert {*document, *keys(own)} - described("mrtuner.report/2") == set()
+    validate(document, "mrtuner.report-2.json")
+    document["proof"]["loads"][0]["lines"].append({"kind": "splendid"})
+    with pytest.raises(jsonschema.ValidationError, match="splendid"):
+        validate(document, "mrtuner.report-2.json")
 
 
-def test_every_key_of_a_series_is_described() -> None:
-    """What is in a load's head and lines is described with the benchmark's run."""
-    document = small_proof().series.to_dict()
-    loads = [set(load) for load in document.pop("loads")]
-    assert {*keys(document), *loads[0], "loads"} - described("mrtuner.series/1") == set()
+def test_a_series_satisfies_its_schema() -> None:
+    validate(small_proof().series.to_dict(), "mrtuner.series-1.json")
+
+
+def test_a_head_of_a_record_satisfies_its_schema() -> None:
+    head = as_builtins(small_proof().series.measured[0].head)
+    validate(head, "mrtuner.bench.run-2.json")
+    with pytest.raises(jsonschema.ValidationError, match="splendid"):
+        validate(head | {"local": "splendid"}, "mrtuner.bench.run-2.json")
+
+
+def validate(document: Any, name: str) -> None:
+    """As it is after JSON: tuples are lists."""
+    jsonschema.validate(json.loads(json.dumps(document)), schema_of(name))
 
 
 def small_proof() -> Proof:
     """A proof of one load, written down."""
-    applied: dict[str, Any] = dict.fromkeys(
-        ("steps", "left_alone", "refused", "elsewhere", "method", "undo", "restarted")
-    )
+    applied = AppliedSide(
+        steps=[], left_alone=[], refused=[], pending=[], elsewhere=None, method="ALTER SYSTEM",
+        put_back=True, restarted=False,
+    )  # fmt: skip
     return Proof(
         tuning=mrtuner.tune(memory="1GB", cpus=1),
         series=a_series(

@@ -137,7 +137,5 @@ def better() -> Record:
 
 def proof(of: Record | None = None) -> dict[str, Any]:
     """A series of this one load, as the document that a page is made from."""
-    measured = Measured(
-        title="TPC-B", why="pgbench's own transaction", contents=contents(of or better())
-    )
+    measured = Measured(title="TPC-B", why="pgbench's own transaction", **contents(of or better()))
     return Series(measured=(measured,)).to_dict()

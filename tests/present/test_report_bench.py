@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from report_browser import browser, program
 
 from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks, with_rejected
 from mrtuner.bench.plan.model import Cell, Variant
 from mrtuner.bench.record.model import Failure, Record
+from mrtuner.bench.verdict.document import bench_report_document
+from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused
-from mrtuner.present.bench import document, lines
+from mrtuner.present.bench import lines
 from mrtuner.present.bench_page import page
 from servers import ROOT
 
 CELL = Cell("select", 10, 4)
+
+
+def document(record: Record, other: Record | None = None) -> dict[str, Any]:
+    return as_builtins(bench_report_document(record, other))
 
 
 @pytest.fixture(scope="module")
@@ -85,22 +91,14 @@ def test_the_document_is_json_and_has_the_same_verdicts(grid: Record) -> None:
     assert told["collector_share"] == pytest.approx(0.001)
 
 
-def test_every_key_of_the_document_is_described(grid: Record) -> None:
-    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-    section = text.split("## `mrtuner.bench.report/2`\n")[1].split("\n## ")[0]
-    described = set(re.findall(r"`([\w.]+)`", section))
-    assert set(_keys(document(grid, grid))) <= described
-
-
-def _keys(told: Any) -> Iterator[str]:
-    if isinstance(told, dict):
-        for key, value in told.items():
-            yield key
-            if key != "host":
-                yield from _keys(value)
-    elif isinstance(told, list):
-        for item in told:
-            yield from _keys(item)
+def test_a_report_satisfies_its_schema(grid: Record) -> None:
+    path = ROOT / "docs" / "reference" / "schemas" / "mrtuner.bench.report-2.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    told = json.loads(json.dumps(document(grid, grid)))
+    jsonschema.validate(told, schema)
+    told["cells"][0]["verdicts"][0]["verdict"] = "splendid"
+    with pytest.raises(jsonschema.ValidationError, match="splendid"):
+        jsonschema.validate(told, schema)
 
 
 def test_failures_notes_and_an_unfinished_run_are_told() -> None:

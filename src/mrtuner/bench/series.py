@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.bench.engine.campaign import carry_out
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Event, Progress, Stage
@@ -32,12 +32,13 @@ from mrtuner.bench.verdict.judge import CellVerdict, verdicts_among
 from mrtuner.bench.verdict.meanwhile import meanwhile
 from mrtuner.bench.verdict.pairs import blocks as values_by_block
 from mrtuner.bench.verdict.summary import VariantSummary, summaries
-from mrtuner.errors import BadValue
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
 from mrtuner.stats.paired import Verdict
 
-SCHEMA: Final = "mrtuner.series/1"
+if TYPE_CHECKING:
+    from mrtuner.bench.record.document import AnyLine, RunDocument
+
 #: Servers of ours on data that are there; nothing is repeated on a busy machine.
 _STANDING: Final = Conduct(what="series", database=DATABASE, force=True)
 #: CPU that others took from the machine while it was measured: above this it is said aloud.
@@ -81,12 +82,13 @@ class Measured:
 
     title: str
     why: str
-    contents: Mapping[str, Any] = field(repr=False)  # head and lines of the record, JSON types
+    head: RunDocument = field(repr=False)
+    lines: Sequence[AnyLine] = field(repr=False)
 
     @property
     def record(self) -> Record:
-        """The record that the contents tell of."""
-        return assembled(self.contents["head"], self.contents["lines"], sealed=True)
+        """The record with this head and these lines."""
+        return assembled(self.head, self.lines, sealed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,45 +199,27 @@ class Series:
 
     def to_dict(self) -> dict[str, Any]:
         """A document of JSON types."""
-        return {
-            "schema": SCHEMA,
-            "loads": [
-                {"title": one.title, "why": one.why, **one.contents} for one in self.measured
-            ],
-            "left_out": [
-                {"title": one.title, "why": one.why, "remedy": one.remedy} for one in self.left_out
-            ],
-            "conditions": list(self.conditions),
-            "busy": self.busy,
-        }
+        from mrtuner.bench.document import SeriesDocument
+        from mrtuner.documents import as_builtins, convert
+
+        return as_builtins(convert(self, SeriesDocument))
 
 
 def from_dict(document: Mapping[str, Any]) -> Series:
     """The series back from `to_dict`, also after JSON; BadValue for any other document."""
-    if document.get("schema") != SCHEMA:
-        raise BadValue(
-            f"not a series of loads: schema {document.get('schema')!r}",
-            f"Give a document with schema {SCHEMA!r}.",
-        )
-    try:
-        found = Series(
-            measured=tuple(_measured(one) for one in document["loads"]),
-            left_out=tuple(LeftOut(**one) for one in document["left_out"]),
-            conditions=tuple(document["conditions"]),
-            busy=document["busy"],
-        )
-        for one in found.measured:
-            _ = one.record
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadValue(
-            f"the series of loads is damaged: {error!r}", "Use the file unchanged."
-        ) from error
-    return found
+    from mrtuner.bench.document import SeriesDocument
+    from mrtuner.documents import convert, read
 
-
-def _measured(document: Mapping[str, Any]) -> Measured:
-    kept = {name: document[name] for name in ("head", "lines")}
-    return Measured(title=document["title"], why=document["why"], contents=kept)
+    found = read(document, SeriesDocument)
+    return Series(
+        measured=tuple(
+            Measured(title=one.title, why=one.why, head=one.head, lines=one.lines)
+            for one in found.measured
+        ),
+        left_out=tuple(convert(one, LeftOut) for one in found.left_out),
+        conditions=tuple(found.conditions),
+        busy=found.busy,
+    )
 
 
 def measure(
@@ -266,7 +250,8 @@ def measure(
         carry_out(Preparation(task.plan, servers, archive, files, conduct, progress), host)
         archive.seal(now())
         load(place / "record")  # what cannot be read again is no record
-        return Measured(title=task.title, why=task.why, contents=contents(place / "record"))
+        found, lines = contents(place / "record")
+        return Measured(title=task.title, why=task.why, head=found, lines=lines)
 
 
 def paced(task: Task, before: Measured | None) -> Task:

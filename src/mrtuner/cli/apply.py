@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,9 @@ from mrtuner.cli import change, options, terminal
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Outcome, Plan
+    from mrtuner.cli.document import ApplyDocument
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
-
-SCHEMA: Final = "mrtuner.apply/1"
 
 
 @options.command("apply")
@@ -144,12 +143,16 @@ def _document(
     outcome: Outcome,
     undo: str | None,
     found: Plans | None,
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "recovered": change.outcome_document(recovered),
-        "plan": change.plan_document(plan),
-        "outcome": change.outcome_document(outcome),
-        "undo": undo,
-        **({"plans": found.to_dict()} if found else {}),
-    }
+) -> ApplyDocument:
+    from mrtuner.change.document import ChangeOutcome, ChangePlan
+    from mrtuner.cli.document import ApplyDocument
+    from mrtuner.documents import UNSET, convert
+    from mrtuner.tuning.document import query_plans
+
+    return ApplyDocument(
+        recovered=convert(recovered, ChangeOutcome) if recovered else None,
+        plan=convert(plan, ChangePlan),
+        outcome=convert(outcome, ChangeOutcome),
+        undo=undo,
+        plans=query_plans(found) if found else UNSET,
+    )

@@ -16,7 +16,7 @@ from mrtuner.errors import MrTunerError, Refused
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Outcome
-    from mrtuner.change.settings.apply import Plan, Restart, Wanted
+    from mrtuner.change.settings.apply import Restart, Wanted
     from mrtuner.tuning import Tuning
 
 restart_option = click.option(
@@ -183,27 +183,6 @@ def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
     if outcome is None:
         return None
     return {name: value for name, value in asdict(outcome).items() if name != "was_undo"}
-
-
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """Plain data of a plan."""
-    return {
-        "steps": [
-            {"name": step.name, "before": step.before, "value": step.value,
-             "restart": step.restart, "notes": list(step.notes)}
-            for step in plan.steps
-        ],
-        "left_alone": [
-            {"name": item.name, "value": item.value, "why": item.why} for item in plan.left_alone
-        ],
-        "refused": [
-            {"name": item.name, "value": item.value, "why": item.why} for item in plan.refused
-        ],
-        "pending": [
-            {"name": item.name, "before": item.before, "value": item.value} for item in plan.pending
-        ],
-        "elsewhere": plan.elsewhere,
-    }  # fmt: skip
 
 
 def next_commands(dsn: str, restart: str) -> list[tuple[str, str]]:

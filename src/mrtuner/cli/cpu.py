@@ -96,14 +96,17 @@ def _check(mode: str | None, dsn: str | None, cpus: int | None) -> None:
 def _measured(
     mode: str, dsn: str | None, cpus: int | None, yes: bool, given: dict[str, Any]
 ) -> dict[str, Any]:
-    from mrtuner.cpu import Mode, document, here, measure, server
+    from mrtuner.cpu import Mode, here, measure, server
+    from mrtuner.cpu.document import cpu_document
+    from mrtuner.documents import as_builtins
 
     setup = here(Mode(mode)) if dsn is None else server(dsn, cpus)
     plan = _plan(setup, given)
     _announce(setup, plan)
     if dsn is not None:
         terminal.confirm("Keep this server's CPUs busy for that long?", yes=yes)
-    return document(measure(setup, plan, tell=lambda text: terminal.print_note(f"  {text}")))
+    record = measure(setup, plan, tell=lambda text: terminal.print_note(f"  {text}"))
+    return as_builtins(cpu_document(record))
 
 
 def _plan(setup: Setup, given: dict[str, Any]) -> Plan:
@@ -128,7 +131,7 @@ def _announce(setup: Setup, plan: Plan) -> None:
 
     expected = seconds_expected(plan, setup.usable)
     length = f"{expected:.0f} s" if expected < 120 else f"{expected / 60:.0f} min"
-    terminal.print_note(f"usable CPUs: {setup.usable.words()}")
+    terminal.print_note(f"usable CPUs: {setup.usable.words}")
     terminal.print_note(
         f"{plan.mode} work, 1 to {plan.counts[-1]} workers, {plan.repeats} times each: "
         f"about {length}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
+    from mrtuner.cli.document import ExplainDocument
     from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
 
-SCHEMA: Final = "mrtuner.explain/1"
 _NO_RULE: Final = "MrTuner has no rule for it and never changes it."
 
 
@@ -39,15 +39,13 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
       mrtuner explain io_method --pg 18
       mrtuner explain work_mem --json
     """
-    if name is None:
-        data, lines = _everything(major)
-    else:
-        parameter = _find(name, major)
-        data, lines = _document(parameter), _page(parameter, terminal.look(sys.stdout))
+    parameter = None if name is None else _find(name, major)
+    major = major or _default_major()
     if as_json:
-        terminal.document(data)
+        terminal.document(_list_document(major) if parameter is None else _document(parameter))
         return
-    for line in lines:
+    look = terminal.look(sys.stdout)
+    for line in _contents(major, look) if parameter is None else _page(parameter, look):
         terminal.print_line(line)
 
 
@@ -78,39 +76,42 @@ def _find(name: str, major: int | None) -> Parameter:
     return parameter(name, _default_major())  # raises, naming close matches
 
 
-def _everything(major: int | None) -> tuple[dict[str, Any], Iterator[str]]:
+def _listed(major: int) -> Iterator[tuple[Rule, str]]:
+    """Every rule for a parameter of this version, with one line about the parameter."""
     from mrtuner.catalog import parameters
 
-    major = major or _default_major()
     known = parameters(major)
-    rules = [rule for name, rule in _rules().items() if name in known]
-    data = {
-        "schema": SCHEMA,
-        "postgres": major,
-        "parameters": [
-            {"name": rule.name, "area": rule.area, "summary": known[rule.name].summary}
-            for rule in rules
+    yield from ((rule, known[name].summary) for name, rule in _rules().items() if name in known)
+
+
+def _list_document(major: int) -> ExplainDocument:
+    from mrtuner.cli.document import ExplainDocument, ListedParameter
+
+    return ExplainDocument(
+        postgres=major,
+        parameters=[
+            ListedParameter(name=rule.name, area=rule.area, summary=summary)
+            for rule, summary in _listed(major)
         ],
-    }
-    return data, _contents(rules, {rule.name: known[rule.name].summary for rule in rules})
+    )
 
 
-def _contents(rules: list[Rule], summaries: dict[str, str]) -> Iterator[str]:
+def _contents(major: int, look: Look) -> Iterator[str]:
     from mrtuner.present.text import sections
 
-    areas = groupby(rules, key=lambda rule: rule.area)
-    listed = [
-        (area, [(item.name, summaries[item.name]) for item in items]) for area, items in areas
-    ]
-    yield from sections(listed, terminal.look(sys.stdout))
+    areas = groupby(_listed(major), key=lambda pair: pair[0].area)
+    yield from sections(
+        [(area, [(rule.name, summary) for rule, summary in pairs]) for area, pairs in areas], look
+    )
 
 
-def _document(parameter: Parameter) -> dict[str, Any]:
+def _document(parameter: Parameter) -> ExplainDocument:
     from mrtuner.catalog import history
+    from mrtuner.cli.document import DefaultOfVersions, ExplainDocument, ExplainedRule
+    from mrtuner.documents import convert
 
     rule = _rules().get(parameter.name)
-    return {
-        "schema": SCHEMA,
+    found = {
         "postgres": parameter.major,
         "name": parameter.name,
         "summary": parameter.summary,
@@ -118,27 +119,19 @@ def _document(parameter: Parameter) -> dict[str, Any]:
         "unit": parameter.unit,
         "min": parameter.min,
         "max": parameter.max,
-        "values": list(parameter.enum),
+        "values": parameter.enum,
         "context": parameter.context,
         "restart": parameter.restart,
         "default": _default(parameter),
         "certainty": parameter.certainty,
-        "rule": _rule_document(rule) if rule else None,
-        "defaults": [{"since": first, "until": last, "default": text}
-                     for first, last, text in _defaults(parameter.name)],
-        "history": list(history(parameter.name)),
-    }  # fmt: skip
-
-
-def _rule_document(rule: Rule) -> dict[str, Any]:
-    return {
-        "area": rule.area,
-        "method": rule.method,
-        "basis": str(rule.basis),
-        "source": rule.source,
-        "risk": rule.risk,
-        "suggestion": rule.suggestion,
+        "rule": convert(rule, ExplainedRule) if rule else None,
+        "defaults": [
+            DefaultOfVersions(since=first, until=last, default=text)
+            for first, last, text in _defaults(parameter.name)
+        ],
+        "history": history(parameter.name),
     }
+    return convert(found, ExplainDocument)
 
 
 def _page(parameter: Parameter, look: Look) -> Iterator[str]:

@@ -250,6 +250,8 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
 
 def _nothing(as_json: bool) -> None:
     if as_json:
-        terminal.document({"schema": proving.SCHEMA, "proof": None, "verdict": None, "loads": []})
+        from mrtuner.cli.document import ReportDocument
+
+        terminal.document(ReportDocument(verdict=None, loads=[], proof=None))
     else:
         terminal.print_line("nothing to compare: all comparable settings are already in force")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.cli import change, progress, terminal
 from mrtuner.cli.variants import Sides
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Series, Task
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Restart, Wanted
+    from mrtuner.cli.document import AppliedSide, ReportDocument
     from mrtuner.postgres.cluster import Cluster
     from mrtuner.tuning import Tuning
 
-SCHEMA: Final = "mrtuner.report/2"
 _LISTEN_S: Final = 2.0
 #: CPU that others may take before it is said.
 BUSY: Final = 0.05
@@ -31,26 +31,36 @@ class Proof:
 
     tuning: Tuning
     series: Series
-    applied: dict[str, Any] | None = None
+    applied: AppliedSide | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ReportDocument:
         """All of it as one JSON document."""
-        from mrtuner.present.gains import document
+        from mrtuner.bench.document import LoadLeftOut, SeriesDocument
+        from mrtuner.cli.document import ReportDocument, load_result
+        from mrtuner.documents import convert
+        from mrtuner.present.gains import answer
+        from mrtuner.tuning.document import tune_document
 
-        return {
-            "schema": SCHEMA,
-            "tuning": self.tuning.to_dict(),
-            "applied": self.applied,
-            **document(self.series),
-            "proof": self.series.to_dict(),
-        }
+        said = answer(self.series)
+        return ReportDocument(
+            verdict=self.series.verdict,
+            loads=[load_result(one) for one in self.series.findings],
+            proof=convert(self.series, SeriesDocument),
+            tuning=tune_document(self.tuning),
+            applied=self.applied,
+            headline=said.headline,
+            warnings=list(said.warnings),
+            left_out=[convert(one, LoadLeftOut) for one in said.left_out],
+        )
 
     def page(self, commands: Sequence[tuple[str, str]]) -> str:
         """All of it as one HTML file."""
+        from mrtuner.documents import as_builtins
         from mrtuner.present.html import page
 
+        applied = as_builtins(self.applied) if self.applied else None
         return page(
-            self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=self.applied
+            self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=applied
         )
 
     def words(self) -> Iterator[str]:
@@ -92,6 +102,9 @@ def measure(
     """
     from mrtuner.bench.proof import prove
     from mrtuner.bench.series import Series
+    from mrtuner.change.document import ChangePlan
+    from mrtuner.cli.document import AppliedSide
+    from mrtuner.documents import convert
 
     sides = Sides(dsn, wanted, book, restart, change.fits(tuning), repair)
     try:
@@ -104,18 +117,19 @@ def measure(
         if repair is not None:
             _say_left(dsn, repair)
         raise
+    assert sides.plan is not None  # noqa: S101 - the advised side was measured
+    plan = convert(sides.plan, ChangePlan)
     return Proof(
         tuning=tuning,
         series=Series(
             measured=(measured,), left_out=question.left_out, conditions=question.conditions,
             busy=question.busy,
         ),
-        applied={
-            **(change.plan_document(sides.plan) if sides.plan else {}),
-            "method": "ALTER SYSTEM",
-            "put_back": True,
-            "restarted": restart.run is not None and any(item.restart for item in wanted),
-        },
+        applied=AppliedSide(
+            steps=plan.steps, left_alone=plan.left_alone, refused=plan.refused,
+            pending=plan.pending, elsewhere=plan.elsewhere, method="ALTER SYSTEM", put_back=True,
+            restarted=restart.run is not None and any(item.restart for item in wanted),
+        ),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.change.settings.apply import Outcome
-
-SCHEMA: Final = "mrtuner.undo/1"
+    from mrtuner.cli.document import UndoDocument
 
 
 @options.command("undo")
@@ -140,12 +139,13 @@ def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:
         return lambda _values: True
 
 
-def _document(
-    recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "recovered": change.outcome_document(recovered),
-        "outcome": change.outcome_document(outcome),
-        "removed": list(removed),
-    }
+def _document(recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]) -> UndoDocument:
+    from mrtuner.change.document import ChangeOutcome
+    from mrtuner.cli.document import UndoDocument
+    from mrtuner.documents import convert
+
+    return UndoDocument(
+        recovered=convert(recovered, ChangeOutcome) if recovered else None,
+        outcome=convert(outcome, ChangeOutcome),
+        removed=list(removed),
+    )

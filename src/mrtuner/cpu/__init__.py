@@ -14,12 +14,11 @@ the slow ones and hide the effect to be measured.
 from __future__ import annotations
 
 from mrtuner.cpu.diagnose import Diagnosis, diagnose
-from mrtuner.cpu.document import document
 from mrtuner.cpu.model import Mode, Plan, Record
 from mrtuner.cpu.session import Setup, here, measure, planned, server
 from mrtuner.cpu.trials import seconds_expected
 
 __all__ = [
-    "Diagnosis", "Mode", "Plan", "Record", "Setup", "diagnose", "document", "here", "measure",
-    "planned", "seconds_expected", "server",
+    "Diagnosis", "Mode", "Plan", "Record", "Setup", "diagnose", "here", "measure", "planned",
+    "seconds_expected", "server",
 ]  # fmt: skip

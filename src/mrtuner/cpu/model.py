@@ -95,6 +95,7 @@ class Usable:
     bound: str | None  # cpuset, affinity, quota; None without a limit
     source: str
 
+    @property
     def words(self) -> str:
         """``1 of 8, because of the cpuset (cgroup v2 cpuset.cpus.effective of /pod)``."""
         if self.bound is None:

@@ -1,31 +1,31 @@
-"""A run of a grid as a report: lines for a terminal, or one JSON document.
-
-Both are computed from the record alone. Schema "mrtuner.bench.report/2".
-"""
+"""A run of a grid as a report for a terminal, computed from the record alone."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from math import isfinite
 from textwrap import wrap
-from typing import Any, Final
+from typing import Final
 
-from mrtuner.bench.plan.model import PLACEMENT, Cell, Variant
-from mrtuner.bench.record.model import Failure, Record, unlike
+from mrtuner.bench.record.model import Failure, Record
 from mrtuner.bench.verdict.judge import CellVerdict, require_samples, verdicts
-from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
-from mrtuner.bench.verdict.summary import VariantSummary, by_cell, differing_settings, summaries
+from mrtuner.bench.verdict.summary import (
+    Beside,
+    VariantSummary,
+    beside,
+    by_cell,
+    collector_share,
+    differing_settings,
+    summaries,
+)
 from mrtuner.catalog import MAJORS
-from mrtuner.errors import Refused
 from mrtuner.present.html import as_written, count, ratio
 from mrtuner.stats.paired import Verdict
 from mrtuner.tables import bulleted
 from mrtuner.wording import plural
 
-SCHEMA: Final = "mrtuner.bench.report/2"
 #: Line width of text on a terminal.
 WIDE: Final = 100
 #: More variants than this are counted, not named, in the headline.
@@ -36,83 +36,6 @@ _IN_WORDS: Final = {
     Verdict.EQUIVALENT: "without a difference that matters",
     Verdict.UNDECIDED: "undecided",
 }
-
-
-def document(record: Record, other: Record | None = None) -> dict[str, Any]:
-    """Return the whole report as JSON values; `other` is an earlier run to show next to it.
-
-    Raises Refused when the two are from different hosts, kernels or versions.
-    """
-    require_samples(record)
-    seen, found = verdicts(record), by_cell(summaries(record))
-    return {
-        "schema": SCHEMA,
-        "name": record.plan.name,
-        "finished": record.sealed,
-        "forced": record.forced,
-        "started": record.started,
-        "ended": record.ended,
-        "kernel": record.kernel,
-        "pgbench": record.pgbench,
-        "mrtuner": record.mrtuner,
-        "host": dict(record.host),
-        "seed": record.plan.seed,
-        "delta": record.plan.delta,
-        "variants": [_variant(record, variant) for variant in record.plan.variants],
-        "settings_diff": [
-            {"name": name, "values": list(values)} for name, values in differing_settings(record)
-        ],
-        "cells": [
-            _cell(record, cell, found.get(cell, {}).values(), seen) for cell in record.cells()
-        ],
-        "rejected": sum(1 for sample in record.samples if sample.rejected),
-        "failures": [_failure(failure) for failure in record.failures],
-        "skipped": [
-            {"variant": name, "reason": reason} for name, reason in record.plan.skipped.items()
-        ],
-        "notes": list(record.notes),
-        "collector_share": collector_share(record),
-        "against": None if other is None else beside(record, other),
-    }
-
-
-def beside(record: Record, other: Record) -> list[dict[str, Any]]:
-    """Return the figures of both runs, unjudged: an interval across two sessions would mislead.
-
-    Raises Refused when the two are from different hosts, kernels or versions.
-    """
-    reasons = unlike(record, other)
-    if reasons:
-        raise Refused(
-            f"these runs cannot be compared: {'; '.join(reasons)}",
-            "Measure both as variants of one plan.",
-        )
-    mine, theirs = by_cell(summaries(record)), by_cell(summaries(other))
-    return [
-        {
-            "cell": cell.key,
-            "variant": name,
-            "tps": side.tps,
-            "other_tps": theirs[cell][name].tps,
-            "ratio": side.tps / theirs[cell][name].tps,
-            "same_settings": _settings(record, name) == _settings(other, name),
-        }
-        for cell, table in mine.items()
-        for name, side in table.items()
-        if name in theirs.get(cell, {})
-    ]
-
-
-def _settings(record: Record, name: str) -> dict[str, str]:
-    """Return the settings, except those that always differ because of the server's location."""
-    known = record.settings.get(name, {})
-    return {name: value for name, value in known.items() if name not in PLACEMENT}
-
-
-def collector_share(record: Record) -> float:
-    """Return the CPU time used for collecting, as a share of one CPU over all runs."""
-    wall = sum(sample.run.wall for sample in record.samples)
-    return sum(sample.collector_cpu for sample in record.samples) / wall if wall else 0.0
 
 
 def lines(record: Record, other: Record | None = None) -> Iterator[str]:
@@ -263,101 +186,9 @@ def _failure_line(failure: Failure) -> str:
     return f"{failure.cell.key} block {failure.block}, {failure.label}: {failure.reason}"
 
 
-def _beside_line(item: dict[str, Any]) -> str:
-    same = "same settings" if item["same_settings"] else "other settings"
+def _beside_line(item: Beside) -> str:
+    same = "same settings" if item.same_settings else "other settings"
     return (
-        f"{item['cell']} {item['variant']}: {count(round(item['tps'], 1))} tps,"
-        f" then {count(round(item['other_tps'], 1))} ({ratio(item['ratio'])}; {same})"
+        f"{item.cell} {item.variant}: {count(round(item.tps, 1))} tps,"
+        f" then {count(round(item.other_tps, 1))} ({ratio(item.ratio)}; {same})"
     )
-
-
-# JSON
-
-
-def _variant(record: Record, variant: Variant) -> dict[str, Any]:
-    version = record.settings.get(variant.name, {}).get("server_version")
-    return {
-        "name": variant.name,
-        "server_version": version,
-        "bound": variant.bound,
-        "connect": variant.connect,
-        "network": variant.network,
-        "image": variant.image if variant.network else None,
-        "storage": variant.storage,
-    }
-
-
-def _cell(
-    record: Record, cell: Cell, found: Iterable[VariantSummary], seen: Sequence[CellVerdict]
-) -> dict[str, Any]:
-    return {
-        "cell": cell.key,
-        "workload": cell.workload,
-        "scale": cell.scale,
-        "clients": cell.clients,
-        "rate": cell.rate,
-        "asked_tps": record.rates.get(cell.key),
-        "sides": [_side(side) for side in found],
-        "verdicts": [_verdict(record, one) for one in seen if one.cell == cell],
-        "meanwhile": [_meanwhile(one) for one in meanwhile(record) if one.cell == cell.key],
-    }
-
-
-def _meanwhile(one: Meanwhile) -> dict[str, Any]:
-    known = {name: value for name, value in asdict(one).items() if name != "cell"}
-    return known | {"events": [{"event": name, "share": share} for name, share in one.events]}
-
-
-def _side(side: VariantSummary) -> dict[str, Any]:
-    return {
-        "variant": side.variant,
-        "runs": side.runs,
-        "tps": side.tps,
-        "tps_with_checkpoint": side.tps_with_checkpoint,
-        "worst_second": side.worst_second,
-        "cv": side.cv,
-        "drift": side.drift,
-        "skipped": side.skipped,
-        "latency_ms": {name: _ms(value) for name, value in side.percentiles.items()},
-        "longest_ms": _ms(side.longest),
-        "first_touch_ms": None if side.first_touch is None else side.first_touch * 1000,
-    }
-
-
-def _verdict(record: Record, one: CellVerdict) -> dict[str, Any]:
-    seen = one.comparison
-    return {
-        "variant": one.variant.name,
-        "first": record.plan.baseline.name,
-        "verdict": str(one.verdict),
-        "measure": one.measure,
-        "ratio": seen.ratio,
-        "interval": [_finite(seen.low), _finite(seen.high)],
-        "hodges_lehmann": seen.hodges_lehmann,
-        "pairs": seen.pairs,
-        "p": seen.p_value,
-        "p_holm": one.p_holm,
-        "mde": _finite(seen.mde),
-        "more_blocks": one.more_blocks,
-        "bound": one.variant.bound,
-        "refused": list(one.refused),
-        "cautions": list(one.cautions),
-    }
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "cell": failure.cell.key,
-        "phase": failure.phase,
-        "block": failure.block,
-        "variant": failure.label,
-        "reason": failure.reason,
-    }
-
-
-def _ms(value: int | None) -> float | None:
-    return None if value is None else value / 1000
-
-
-def _finite(number: float) -> float | None:
-    return number if isfinite(number) else None

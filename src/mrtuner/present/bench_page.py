@@ -10,9 +10,15 @@ from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts
 from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
-from mrtuner.bench.verdict.summary import VariantSummary, by_cell, summaries
+from mrtuner.bench.verdict.summary import (
+    VariantSummary,
+    beside,
+    by_cell,
+    collector_share,
+    summaries,
+)
 from mrtuner.present import bench_charts, charts
-from mrtuner.present.bench import answer, beside, collector_share, settings_shown
+from mrtuner.present.bench import answer, settings_shown
 from mrtuner.present.html import environment
 from mrtuner.stats.histogram import Histogram
 from mrtuner.stats.paired import Verdict

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.tables import aligned, bulleted
@@ -17,7 +16,6 @@ from mrtuner.tables import aligned, bulleted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCHEMA: Final = "mrtuner.cpu/1"
 #: A V below this does not matter, even where it is not due to chance.
 _MATTERS: Final = 0.05
 #: Line width of text on a terminal.
@@ -95,11 +93,10 @@ def verdict(told: Mapping[str, Any]) -> str:
 
 
 def _check(told: Mapping[str, Any]) -> None:
-    if told.get("schema") != SCHEMA:
-        raise BadValue(
-            f"not a consistency test: schema {told.get('schema')!r}",
-            f"Give a document of {SCHEMA!r}.",
-        )
+    from mrtuner.cpu.document import CpuDocument
+    from mrtuner.documents import read
+
+    read(told, CpuDocument)
 
 
 def _workers(count: int) -> str:

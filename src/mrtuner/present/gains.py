@@ -6,11 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.bench.series import BUSY, Finding, LeftOut, Series
-from mrtuner.bench.verdict.bound import Bound
-from mrtuner.bench.verdict.summary import VariantSummary
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
 from mrtuner.wording import first_upper
@@ -93,53 +91,6 @@ def screen(series: Series, look: Look) -> Iterator[str]:
     for one in said.left_out:
         yield from heading(f"not measured: {one.title}", look)
         yield from paragraph(f"{one.why}. {one.remedy}", look)
-
-
-def document(series: Series) -> dict[str, Any]:
-    """Return the answer as JSON values, with the records it was computed from."""
-    said = answer(series)
-    return {
-        "verdict": str(series.verdict),
-        "headline": said.headline,
-        "warnings": list(said.warnings),
-        "loads": [_load(one) for one in series.findings],
-        "left_out": [
-            {"title": one.title, "why": one.why, "remedy": one.remedy} for one in said.left_out
-        ],
-    }
-
-
-def _load(one: Finding) -> dict[str, Any]:
-    seen = one.verdict.comparison
-    return {
-        "title": one.title,
-        "why": one.why,
-        "measure": one.verdict.measure,
-        "verdict": str(one.verdict.verdict),
-        "ratio": seen.ratio,
-        "interval": [number if isfinite(number) else None for number in (seen.low, seen.high)],
-        "pairs": seen.pairs,
-        "parts": dict(one.parts),
-        "p": seen.p_value,
-        "p_holm": one.verdict.p_holm,
-        "more_blocks": one.verdict.more_blocks,
-        "refused": list(one.verdict.refused),
-        "cautions": list(one.verdict.cautions),
-        "sides": [
-            _side(side, bound) for side, bound in zip((one.a, one.b), one.bounds, strict=True)
-        ],
-    }
-
-
-def _side(side: VariantSummary, bound: Bound) -> dict[str, Any]:
-    return {
-        "side": side.variant,
-        "tps": side.tps,
-        "p99_ms": None if (p99 := side.times.percentile(0.99)) is None else p99 / 1000,
-        "longest_pause_s": side.pause,
-        "bound": bound.kind,
-        "because": bound.words,
-    }
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:

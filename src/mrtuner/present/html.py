@@ -33,7 +33,6 @@ from mrtuner.wording import first_upper, plural
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_TUNE: Final = "mrtuner.tune/1"
 _AREAS: Final = {"wal": "WAL"}
 _APPLIED: Final[Mapping[str, Any]] = {
     "steps": (), "left_alone": (), "refused": (), "elsewhere": None,
@@ -81,10 +80,10 @@ def page(
 
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
-    if tuning.get("schema") != _TUNE:
-        raise BadValue(
-            f"not a tuning: schema {tuning.get('schema')!r}", f"Give a document of {_TUNE!r}."
-        )
+    from mrtuner.documents import read
+    from mrtuner.tuning.document import TuneDocument
+
+    read(tuning, TuneDocument)
     measured = series.from_dict(proof)
     said = answer(measured)
     found = zip(measured.findings, said.rows, strict=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from mrtuner import __version__
 from mrtuner.bench.engine.campaign import carry_out
@@ -22,6 +22,9 @@ from mrtuner.bench.server.variant import possible, servers
 from mrtuner.errors import Refused
 from mrtuner.host import Host, probe
 from mrtuner.postgres.connect import translated
+
+if TYPE_CHECKING:
+    from mrtuner.bench.record.document import RunDocument
 
 
 def run_grid(
@@ -61,20 +64,22 @@ def run_grid(
     return load(directory)
 
 
-def head(
-    plan: Plan, host: Host | None, program: Path, *, local: bool, forced: bool
-) -> dict[str, object]:
+def head(plan: Plan, host: Host | None, program: Path, *, local: bool, forced: bool) -> RunDocument:
     """What a record begins with."""
-    return {
-        "plan": plan.to_dict(),
-        "host": host_facts(host),
-        "kernel": f"{platform.system()} {platform.release()} {_preemption()}".strip(),
-        "pgbench": pgbench_version(program),
-        "mrtuner": __version__,
-        "started": now(),
-        "local": local,
-        "forced": forced,
-    }
+    from mrtuner.bench.plan.document import BenchPlan
+    from mrtuner.bench.record.document import RunDocument
+    from mrtuner.documents import convert
+
+    return RunDocument(
+        plan=convert(plan, BenchPlan),
+        host=host_facts(host),
+        kernel=f"{platform.system()} {platform.release()} {_preemption()}".strip(),
+        pgbench=pgbench_version(program),
+        mrtuner=__version__,
+        started=now(),
+        local=local,
+        forced=forced,
+    )
 
 
 def _opened(
@@ -99,12 +104,12 @@ def _check_workloads(plan: Plan, program: Path) -> None:
             files.driver(Cell(workload.name, 1, 1)).check()
 
 
-def _require_same_place(record: Record, here: Mapping[str, object]) -> None:
+def _require_same_place(record: Record, here: RunDocument) -> None:
     """Half a run of one kernel and half of another would compare kernels."""
     changed = [
-        f"{name} was {getattr(record, name)}, is {here[name]}"
+        f"{name} was {getattr(record, name)}, is {getattr(here, name)}"
         for name in ("kernel", "pgbench", "mrtuner")
-        if getattr(record, name) != here[name]
+        if getattr(record, name) != getattr(here, name)
     ]
     if changed:
         raise Refused(

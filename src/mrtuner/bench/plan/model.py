@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
@@ -343,29 +343,17 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON types."""
-        return asdict(self)
+        from mrtuner.bench.plan.document import BenchPlan
+        from mrtuner.documents import as_builtins, convert
+
+        return as_builtins(convert(self, BenchPlan))
 
 
 def from_dict(document: Mapping[str, Any]) -> Plan:
-    """The plan back from `to_dict`, also after JSON."""
-    kept = dict(document)
-    for name in ("scales", "clients", "rates"):
-        kept[name] = tuple(kept[name])
-    kept["variants"] = tuple(Variant(**variant) for variant in kept["variants"])
-    kept["workloads"] = tuple(_workload(workload) for workload in kept["workloads"])
-    return Plan(**kept)
+    """The plan back from `to_dict`, also after JSON; ValueError for anything else."""
+    from mrtuner.documents import convert
 
-
-def _workload(document: Mapping[str, Any]) -> Workload:
-    """Records of before there were other programs lack their keys."""
-    sysbench, command = document.get("sysbench"), document.get("command")
-    return Workload(**{
-        **document,
-        "scripts": tuple(Script(**script) for script in document["scripts"]),
-        "parts": tuple(document.get("parts", ())),
-        "sysbench": None if sysbench is None else Sysbench(**sysbench),
-        "command": None if command is None else Command(**command),
-    })  # fmt: skip
+    return convert(document, Plan)
 
 
 def _check_name(what: str, name: str) -> None:

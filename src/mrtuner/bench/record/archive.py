@@ -18,11 +18,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrtuner.bench.plan.model import Cell
-from mrtuner.bench.record.model import READABLE, SCHEMA, Record, Sample, assembled
+from mrtuner.bench.record.model import Record, Sample, assembled
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.bench.record.document import AnyLine, RunDocument
 
 _HEAD, _LINES, _SEAL, _LOCK = "run.json", "lines.jsonl", "seal.json", "lock"
 #: Lines that took a run of the load: a failed one is worth keeping, too.
@@ -36,8 +39,10 @@ class Archive:
         self.directory = directory
 
     @classmethod
-    def create(cls, directory: Path, head: Mapping[str, Any]) -> Archive:
+    def create(cls, directory: Path, head: RunDocument) -> Archive:
         """Begin in an empty or missing directory; Refused when something is there."""
+        from mrtuner.documents import as_builtins
+
         try:
             directory.mkdir(parents=True, exist_ok=True)
             if any(path.name != _LOCK for path in directory.iterdir()):
@@ -45,7 +50,7 @@ class Archive:
                     f"{directory} is not empty",
                     "Give another with --dir, or continue with --resume.",
                 )
-            _write(directory / _HEAD, {"schema": SCHEMA} | dict(head))
+            _write(directory / _HEAD, as_builtins(head))
             (directory / _LINES).touch()
         except OSError as error:
             raise _unwritable(directory, error) from error
@@ -105,7 +110,11 @@ class Archive:
         (self.directory / _LOCK).unlink(missing_ok=True)
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        from mrtuner.bench.record.document import line_of
+        from mrtuner.documents import as_builtins
+
+        declared = as_builtins(line_of(line))
+        text = json.dumps(declared, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         try:
             with (self.directory / _LINES).open("a", encoding="utf-8") as file:
                 file.write(text + "\n")
@@ -146,7 +155,8 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _anything_measured(directory: Path) -> bool:
-    return any(line["kind"] in _MEASURED for line in _read_lines(directory / _LINES))
+    lines = _whole_lines(directory / _LINES)
+    return any(json.loads(line)["kind"] in _MEASURED for line in lines)
 
 
 def _take_back(directory: Path, made: bool) -> None:
@@ -161,36 +171,39 @@ def load(directory: Path) -> Record:
 
     Raises UsageError when there is none, BadValue when it is damaged or was changed later.
     """
-    head = _read_head(directory)
     sealed = _check_seal(directory)
-    lines = list(_read_lines(directory / _LINES))
+    return assembled(*contents(directory), sealed=sealed)
+
+
+def contents(directory: Path) -> tuple[RunDocument, list[AnyLine]]:
+    """Head and lines of the run in a directory, for a document that holds several."""
+    from mrtuner.bench.record.document import read_line
+
+    head = _read_head(directory)
     try:
-        return assembled(head, lines, sealed=sealed)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        return head, [read_line(line, head) for line in _whole_lines(directory / _LINES)]
+    except ValueError as error:
         raise BadValue(
-            f"the run in {directory} is damaged: {error!r}", "Use the files unchanged."
+            f"the run in {directory} is damaged: {error}", "Use the files unchanged."
         ) from error
 
 
-def contents(directory: Path) -> dict[str, Any]:
-    """Head and lines of the run in a directory, for a document that holds several."""
-    return {"head": _read_head(directory), "lines": list(_read_lines(directory / _LINES))}
+def _read_head(directory: Path) -> RunDocument:
+    from mrtuner.bench.record.document import RunDocument, RunDocument1
+    from mrtuner.documents import read
 
-
-def _read_head(directory: Path) -> dict[str, Any]:
     try:
-        head = json.loads((directory / _HEAD).read_text(encoding="utf-8"))
+        text = (directory / _HEAD).read_bytes()
     except FileNotFoundError:
         raise UsageError(
             f"no run in {directory}", "Give the directory that mrtuner bench run wrote."
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BadValue(f"cannot read {directory / _HEAD}: {error}") from error
-    if not isinstance(head, dict) or head.get("schema") not in READABLE:
-        raise BadValue(
-            f"{directory} does not contain a run of MrTuner", f"Give one of schema {SCHEMA!r}."
-        )
-    return head
+    try:
+        return read(text, RunDocument, RunDocument1)
+    except BadValue as error:
+        raise BadValue(f"{directory / _HEAD}: {error.message}", error.hint) from None
 
 
 def _check_seal(directory: Path) -> bool:
@@ -208,11 +221,10 @@ def _check_seal(directory: Path) -> bool:
     return True
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """All whole lines."""
+def _whole_lines(path: Path) -> list[bytes]:
+    """All lines but one that a crash cut off."""
     text = path.read_bytes() if path.exists() else b""
-    for line in text[: text.rfind(b"\n") + 1].splitlines():
-        yield json.loads(line)
+    return text[: text.rfind(b"\n") + 1].splitlines()
 
 
 def _drop_torn_line(path: Path) -> None:

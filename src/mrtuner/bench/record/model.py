@@ -5,21 +5,27 @@ They are computed from it (`mrtuner.bench.verdict`), and a report can be made fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.load.output import Latency
 from mrtuner.bench.load.pgbench import Run
 from mrtuner.bench.plan.cells import cells
-from mrtuner.bench.plan.model import Cell, Phase, Plan, from_dict
+from mrtuner.bench.plan.model import Cell, Phase, Plan
 from mrtuner.host.model import Host
 from mrtuner.stats.histogram import Histogram
 
-SCHEMA: Final = "mrtuner.bench.run/2"
-#: Before, a sample was two objects, one within the other, and its variant was called an arm.
-READABLE: Final = (SCHEMA, "mrtuner.bench.run/1")
+if TYPE_CHECKING:
+    from mrtuner.bench.record.document import (
+        AnyLine,
+        GridCell,
+        HostFact,
+        RejectionLine,
+        RunDocument,
+        SampleLine,
+    )
+
 #: What has to be the same in two runs before they may stand side by side.
 _ALIKE: Final = ("kernel", "pgbench", "mrtuner")
 #: Facts of a host that change from hour to hour.
@@ -31,13 +37,18 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def host_facts(host: Host | None) -> dict[str, Any]:
-    """The known facts of a host as JSON types, each with its source."""
+def host_facts(host: Host | None) -> dict[str, HostFact]:
+    """The known facts of a host, each with its source."""
+    from mrtuner.bench.record.document import HostFact
+    from mrtuner.documents import convert
+
     if host is None:
         return {}
     known = {entry.name: getattr(host, entry.name) for entry in fields(host)}
     return {
-        name: asdict(fact) for name, fact in known.items() if fact is not None and name != "missing"
+        name: convert(asdict(fact), HostFact)
+        for name, fact in known.items()
+        if fact is not None and name != "missing"
     }
 
 
@@ -163,71 +174,47 @@ def unlike(one: Record, other: Record) -> list[str]:
     return found
 
 
-def assembled(
-    head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], *, sealed: bool
-) -> Record:
+def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> Record:
     """The record from the head and the lines of its archive."""
-    rejected = {_attempt(line): line["reason"] for line in _of(lines, "rejection")}
+    from mrtuner.bench.record import document as of
+    from mrtuner.documents import as_builtins, convert
+
+    rejected = {_attempt(line): line.reason for line in lines if isinstance(line, of.RejectionLine)}
     return Record(
-        plan=from_dict(head["plan"]),
-        samples=tuple(_sample(line, rejected) for line in _of(lines, "sample")),
-        failures=tuple(_failure(line) for line in _of(lines, "failure")),
-        finished=frozenset(
-            (Cell(**line["cell"]).key, line["phase"], line["block"]) for line in _of(lines, "block")
+        plan=convert(head.plan, Plan),
+        samples=tuple(
+            replace(convert(line, Sample), rejected=rejected.get(_attempt(line)))
+            for line in lines
+            if isinstance(line, of.SampleLine)
         ),
-        settings={line["variant"]: line["settings"] for line in _of(lines, "settings")},
-        rates={Cell(**line["cell"]).key: line["tps"] for line in _of(lines, "rate")},
-        notes=tuple(dict.fromkeys(line["text"] for line in _of(lines, "note"))),
-        ended=next((line["at"] for line in _of(lines, "end")), None),
-        local=head["local"] and not _of(lines, "elsewhere"),
-        sealed=sealed,
-        **{
-            name: head[name]
-            for name in ("host", "kernel", "pgbench", "mrtuner", "started", "forced")
+        failures=tuple(
+            convert(line, Failure) for line in lines if isinstance(line, of.FailureLine)
+        ),
+        finished=frozenset(
+            (_cell(line.cell).key, line.phase, line.block)
+            for line in lines
+            if isinstance(line, of.BlockLine)
+        ),
+        settings={
+            line.variant: line.settings for line in lines if isinstance(line, of.SettingsLine)
         },
+        rates={_cell(line.cell).key: line.tps for line in lines if isinstance(line, of.RateLine)},
+        notes=tuple(dict.fromkeys(line.text for line in lines if isinstance(line, of.NoteLine))),
+        host={name: as_builtins(fact) for name, fact in head.host.items()},
+        kernel=head.kernel,
+        pgbench=head.pgbench,
+        mrtuner=head.mrtuner,
+        started=head.started,
+        ended=next((line.at for line in lines if isinstance(line, of.EndLine)), None),
+        local=head.local and not any(isinstance(line, of.ElsewhereLine) for line in lines),
+        forced=head.forced,
+        sealed=sealed,
     )
 
 
-def _of(lines: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    return [line for line in lines if line["kind"] == kind]
+def _attempt(line: SampleLine | RejectionLine) -> tuple[Cell, Phase, int, int]:
+    return _cell(line.cell), line.phase, line.block, line.attempt
 
 
-def _attempt(line: Mapping[str, Any]) -> tuple[Cell, str, int, int]:
-    return Cell(**line["cell"]), line["phase"], line["block"], line["attempt"]
-
-
-def _sample(line: Mapping[str, Any], rejected: Mapping[Any, str]) -> Sample:
-    if "sample" in line:
-        line = _of_schema_1(line)
-    known = {name: value for name, value in line.items() if name != "kind"}
-    return Sample(**{
-        **known,
-        "cell": Cell(**line["cell"]),
-        "rejected": rejected.get(_attempt(line)),
-        "run": _run(line["run"]),
-        "times": Histogram(tuple((value, count) for value, count in line["times"]["counts"])),
-        "slowest": tuple(line["slowest"]),
-        "commands": tuple(line.get("commands", ())),
-        "series": {name: tuple(values) for name, values in line["series"].items()},
-        "backends": tuple((kind, *counts) for kind, *counts in line.get("backends", ())),
-    })  # fmt: skip
-
-
-def _of_schema_1(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = {name: value for name, value in line["sample"].items() if name != "arm"}
-    outer = {name: value for name, value in line.items() if name != "sample"}
-    return {**outer, **inner, "variant": line["sample"]["arm"]}
-
-
-def _run(document: Mapping[str, Any]) -> Run:
-    latency = document["latency"]
-    return Run(**{
-        **document,
-        "latency": Latency(**latency) if latency else None,
-        "per_second": tuple(document["per_second"]),
-    })  # fmt: skip
-
-
-def _failure(line: Mapping[str, Any]) -> Failure:
-    known = {name: value for name, value in line.items() if name != "kind"}
-    return Failure(**{**known, "cell": Cell(**line["cell"])})
+def _cell(found: GridCell) -> Cell:
+    return Cell(found.workload, found.scale, found.clients, found.rate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from mrtuner.bench.verdict.meanwhile import Meanwhile
 
@@ -19,11 +19,15 @@ _LOCKS: Final = ("Lock:", "LWLock:")
 _RUNNING: Final = "running"
 
 
+#: What held a load up; rate: what was asked for; nothing: nothing was found.
+BoundKind = Literal["cpu", "storage", "locks", "rate", "nothing"]
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What held a load up: cpu, storage, locks, rate (what was asked for), or nothing found."""
+    """What held a load up, and what shows it."""
 
-    kind: str
+    kind: BoundKind
     words: str
 
 
@@ -47,9 +51,13 @@ def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
     return Bound("nothing", f"nothing in particular{where}")
 
 
-def _shares(events: Mapping[str, float]) -> dict[str, float]:
+def _shares(events: Mapping[str, float]) -> dict[BoundKind, float]:
     """Of the active sessions seen: at work, waiting for storage, waiting for each other."""
-    shares = {"cpu": events.get(_RUNNING, 0.0), "storage": 0.0, "locks": 0.0}
+    shares: dict[BoundKind, float] = {
+        "cpu": events.get(_RUNNING, 0.0),
+        "storage": 0.0,
+        "locks": 0.0,
+    }
     for name, share in events.items():
         if name.startswith(_STORAGE):
             shares["storage"] += share

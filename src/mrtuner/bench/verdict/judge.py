@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mrtuner.bench.plan.model import Cell, Variant
 from mrtuner.bench.record.model import Record
@@ -36,6 +37,9 @@ from mrtuner.stats.paired import (
     holm,
 )
 
+#: What is judged; of latency, a percentile.
+Judged = Literal["throughput", "p99 latency", "median latency"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellVerdict:
@@ -49,7 +53,7 @@ class CellVerdict:
     cell: Cell
     baseline: str
     variant: Variant
-    measure: str  # throughput, p99 latency, median latency
+    measure: Judged
     comparison: Comparison  # of the cell alone; ratios are variant / first
     with_checkpoint: Comparison | None  # None where nothing is written, and at a given rate
     p99: Comparison | None  # of latency: a ratio below 1 is better; None where nothing was logged
@@ -72,7 +76,7 @@ class _Test:
     record: Record
     cell: Cell
     variant: Variant
-    measure: str
+    measure: Judged
     higher_is_better: bool
     pairs: Sequence[Pair]
     with_checkpoint: Sequence[Pair] | None
@@ -131,7 +135,7 @@ def _tests(record: Record) -> Iterator[_Test]:
                 yield _Test(record, cell, variant, measure, higher, found, paid)
 
 
-def _judged_by(record: Record, cell: Cell) -> tuple[str, Measure, bool]:
+def _judged_by(record: Record, cell: Cell) -> tuple[Judged, Measure, bool]:
     """The measure of a cell: its name, how to read it, whether more is better."""
     if not cell.rate:
         return "throughput", throughput, True

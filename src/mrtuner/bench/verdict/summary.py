@@ -8,7 +8,8 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import PLACEMENT, Cell
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import Record, Sample, unlike
+from mrtuner.errors import Refused
 from mrtuner.stats.histogram import Histogram, merged
 from mrtuner.stats.steady import half_run_drift, robust_cv
 
@@ -71,6 +72,57 @@ def differing_settings(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
         values = tuple(settings.get(name, "not there") for settings in known)
         if len(set(values)) > 1:
             yield name, values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A variant in a cell, in this run and in another one."""
+
+    cell: str
+    variant: str
+    tps: float
+    other_tps: float
+    same_settings: bool
+
+    @property
+    def ratio(self) -> float:
+        """This run over the other."""
+        return self.tps / self.other_tps
+
+
+def beside(record: Record, other: Record) -> list[Beside]:
+    """Return the figures of both runs, unjudged: an interval across two sessions would mislead.
+
+    Raises Refused when the two are from different hosts, kernels or versions.
+    """
+    reasons = unlike(record, other)
+    if reasons:
+        raise Refused(
+            f"these runs cannot be compared: {'; '.join(reasons)}",
+            "Measure both as variants of one plan.",
+        )
+    mine, theirs = by_cell(summaries(record)), by_cell(summaries(other))
+    return [
+        Beside(
+            cell=cell.key, variant=name, tps=side.tps, other_tps=theirs[cell][name].tps,
+            same_settings=_settings(record, name) == _settings(other, name),
+        )
+        for cell, table in mine.items()
+        for name, side in table.items()
+        if name in theirs.get(cell, {})
+    ]  # fmt: skip
+
+
+def _settings(record: Record, name: str) -> dict[str, str]:
+    """Return the settings, except those that always differ because of the server's location."""
+    known = record.settings.get(name, {})
+    return {name: value for name, value in known.items() if name not in PLACEMENT}
+
+
+def collector_share(record: Record) -> float:
+    """Return the CPU time used for collecting, as a share of one CPU over all runs."""
+    wall = sum(sample.run.wall for sample in record.samples)
+    return sum(sample.collector_cpu for sample in record.samples) / wall if wall else 0.0
 
 
 def _summary(cell: Cell, name: str, runs: Sequence[Sample]) -> VariantSummary | None:

@@ -6,8 +6,6 @@ import click
 
 from mrtuner.cli import options, terminal
 
-SCHEMA = "mrtuner.bench.plan/1"
-
 
 @options.command("init")
 @click.option(
@@ -29,7 +27,11 @@ def command(example: str | None, as_json: bool) -> None:
     from mrtuner.bench.plan.toml import TEMPLATE, example_text, plan
 
     text = TEMPLATE if example is None else example_text(example)
-    if as_json:
-        terminal.document({"schema": SCHEMA, "plan": plan(loads(text), Path()).to_dict()})
-    else:
+    if not as_json:
         click.echo(text, nl=False)
+        return
+    from mrtuner.bench.plan.document import BenchPlan, PlanDocument
+    from mrtuner.documents import convert
+
+    made = plan(loads(text), Path())
+    terminal.document(PlanDocument(plan=convert(made, BenchPlan)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,6 @@ from mrtuner.errors import interrupted
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan
     from mrtuner.bench.record.model import Record
-
-FORECAST: Final = "mrtuner.bench.forecast/1"
 
 output_option = click.option(
     "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -29,7 +27,10 @@ force_option = click.option(
 def tell_forecast(plan: Plan, as_json: bool) -> None:
     """How many runs, how long, how much disk."""
     if as_json:
-        terminal.document({"schema": FORECAST} | _forecast(plan))
+        from mrtuner.bench.plan.document import ForecastDocument
+        from mrtuner.documents import convert
+
+        terminal.document(convert(_forecast(plan), ForecastDocument))
     else:
         terminal.print_line(_announcement(plan))
 
@@ -87,12 +88,14 @@ def _run(
 
 def show(record: Record, as_json: bool, other: Record | None = None) -> None:
     """The verdicts on stdout; with another run beside them, if there is one."""
-    from mrtuner.present import bench
-
     if as_json:
-        terminal.document(bench.document(record, other))
+        from mrtuner.bench.verdict.document import bench_report_document
+
+        terminal.document(bench_report_document(record, other))
         return
-    for line in bench.lines(record, other):
+    from mrtuner.present.bench import lines
+
+    for line in lines(record, other):
         terminal.print_line(line)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +11,6 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.stats.simulation import Outcome
-
-SCHEMA: Final = "mrtuner.bench.simulation/1"
 
 
 @options.command("simulate")
@@ -62,9 +59,16 @@ def command(
         for outcome in simulate(number, machine, effect=effect, repeats=repeats, seed=seed)
     ]
     if as_json:
-        given = {"noise": noise, "drift": drift, "effect": effect, "repeats": repeats, "seed": seed}
-        outcomes = [asdict(outcome) for outcome in found]
-        terminal.document({"schema": SCHEMA, **given, "outcomes": outcomes})
+        from mrtuner.bench.document import SimulatedWay, SimulationDocument
+        from mrtuner.documents import convert
+
+        outcomes = [convert(outcome, SimulatedWay) for outcome in found]
+        terminal.document(
+            SimulationDocument(
+                noise=noise, drift=drift, effect=effect, repeats=repeats, seed=seed,
+                outcomes=outcomes,
+            )
+        )  # fmt: skip
         return
     _tell(found, effect)
 

@@ -1,0 +1,59 @@
+"""A series of loads, ``mrtuner.series/1``, and simulated benchmarks as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mrtuner.bench.record.document import AnyLine, RunDocument
+from mrtuner.documents import Doc, Document, Struct, field
+
+
+class LoadRecord(Struct):
+    """A load that was measured."""
+
+    title: Annotated[str, Doc("its name")]
+    why: Annotated[str, Doc("who meets this load")]
+    head: Annotated[RunDocument, Doc("the head of its record")]
+    lines: Annotated[list[AnyLine], Doc("the lines of its record, in the order they were written")]
+
+
+class LoadLeftOut(Struct):
+    """A load that could not be measured."""
+
+    title: Annotated[str, Doc("its name")]
+    why: Annotated[str, Doc("the reason")]
+    remedy: Annotated[str, Doc("what would make it possible")]
+
+
+class SeriesDocument(Document, tag="mrtuner.series/1"):
+    """The records of a series of loads, without verdicts: a report is computed from it.
+
+    Written as `proof` of [`mrtuner.report/2`](#mrtunerreport2).
+    """
+
+    measured: Annotated[list[LoadRecord], Doc("what was measured")] = field(name="loads")
+    left_out: Annotated[list[LoadLeftOut], Doc("what could not be measured")]
+    conditions: Annotated[list[str], Doc("what holds for all loads: limits, huge pages")]
+    busy: Annotated[str | None, Doc("who used the machine before the first run, if anybody")]
+
+
+class SimulatedWay(Struct):
+    """How a way of benchmarking fares."""
+
+    way: Annotated[str, Doc("the way")]
+    pairs: Annotated[int, Doc("number of pairs of runs")]
+    called: Annotated[float, Doc("share of the benchmarks that report a difference")]
+    half_width: Annotated[
+        float, Doc("half width of the 95 % interval, as a share; the median over benchmarks")
+    ]
+
+
+class SimulationDocument(Document, tag="mrtuner.bench.simulation/1"):
+    """Written by `mrtuner bench simulate --json`."""
+
+    noise: Annotated[float, Doc("standard deviation of a single run, as a share")]
+    drift: Annotated[float, Doc("standard deviation of the machine's drift, as a share")]
+    effect: Annotated[float, Doc("the difference that was planted, as a share")]
+    repeats: Annotated[int, Doc("number of simulated benchmarks")]
+    seed: Annotated[int, Doc("of the random numbers")]
+    outcomes: Annotated[list[SimulatedWay], Doc("one for each way and number of pairs")]

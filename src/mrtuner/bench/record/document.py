@@ -1,0 +1,234 @@
+"""The record of a benchmark as JSON: the head, ``mrtuner.bench.run/2``, and its lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from mrtuner.bench.plan.document import BenchPlan
+from mrtuner.bench.plan.model import Phase
+from mrtuner.documents import Doc, Document, Struct, field
+
+
+class HostFact(Struct):
+    """A fact about the machine."""
+
+    value: Annotated[
+        int | str | dict[str, int | str | None],
+        Doc("sizes in bytes; several values by name for huge pages and virtual memory"),
+    ]
+    source: Annotated[str, Doc("where it was read")]
+
+
+class RunDocument(Document, tag="mrtuner.bench.run/2"):
+    """`run.json`, the head of the record that `mrtuner bench run` writes into a directory.
+
+    Beside it lies `lines.jsonl`, one JSON object a line: the `lines` of a load in
+    [`mrtuner.series/1`](#mrtunerseries1).
+    """
+
+    plan: Annotated[BenchPlan, Doc("what was to be measured")]
+    host: Annotated[dict[str, HostFact], Doc("facts about the load generator's machine, by name")]
+    kernel: Annotated[str, Doc("its kernel")]
+    pgbench: Annotated[str, Doc("version of pgbench")]
+    mrtuner: Annotated[str, Doc("version of MrTuner")]
+    started: Annotated[str, Doc("ISO 8601, UTC")]
+    local: Annotated[bool, Doc("no variant is started by a command; see also the line `elsewhere`")]
+    forced: Annotated[bool, Doc("taken on a busy machine, with `--force`")]
+
+
+class RunDocument1(RunDocument, tag="mrtuner.bench.run/1"):
+    """The same record as written before November 2026, still readable.
+
+    In its lines, what belongs to a sample's place in the order, and `run`, are in an object
+    `sample`, and the variant is called `arm`.
+    """
+
+
+class GridCell(Struct):
+    """A place in the grid, where all variants are compared."""
+
+    workload: Annotated[str, Doc("name of the workload")]
+    scale: Annotated[int, Doc("scale factor")]
+    clients: Annotated[int, Doc("number of sessions")]
+    rate: Annotated[str, Doc("as in `rates` of the plan; empty: full speed")] = ""
+
+
+class LatencySummary(Struct):
+    """Times of single transactions in milliseconds."""
+
+    mean: Annotated[float, Doc("mean")]
+    stddev: Annotated[float, Doc("standard deviation")]
+    p50: Annotated[float, Doc("median")]
+    p95: Annotated[float, Doc("95th percentile")]
+    p99: Annotated[float, Doc("99th percentile")]
+    p999: Annotated[float, Doc("99.9th percentile")]
+    maximum: Annotated[float, Doc("the longest")]
+
+
+class LoadRun(Struct):
+    """What the load program reported."""
+
+    transactions: Annotated[int, Doc("transactions that succeeded")]
+    failed: Annotated[int, Doc("given up after serialization failures or deadlocks")]
+    tps: Annotated[float, Doc("transactions per second, without the time to connect")]
+    latency: Annotated[LatencySummary | None, Doc("null if no transaction was logged")]
+    per_second: Annotated[list[int], Doc("transactions that ended in each whole second")]
+    sampling: Annotated[float, Doc("share of transactions that were logged")]
+    wall: Annotated[float, Doc("seconds from its start to its end")]
+    client_cpu: Annotated[float, Doc("seconds of CPU time that it took")]
+
+
+class TransactionTimes(Struct):
+    """A histogram of the times of single transactions."""
+
+    counts: Annotated[
+        list[tuple[int, int]], Doc("microseconds, to three digits, and how often; ascending")
+    ]
+
+
+class Line(Struct, tag_field="kind"):
+    """A line of a record."""
+
+
+class SettingsLine(Line, tag="settings"):
+    """The settings of a variant, as its server showed them."""
+
+    variant: Annotated[str, Doc("the variant")]
+    settings: Annotated[dict[str, str], Doc("`pg_settings`, in base units")]
+
+
+class SampleLine(Line, tag="sample"):
+    """One measured run of a variant in a cell, with what server and machine did meanwhile."""
+
+    cell: Annotated[GridCell, Doc("the cell")]
+    phase: Annotated[Phase, Doc("calibration measures the first variant twice")]
+    block: Annotated[int, Doc("from 1, in its cell and phase")]
+    attempt: Annotated[int, Doc("2 if the block was repeated")]
+    position: Annotated[int, Doc("from 1, in its block")]
+    label: Annotated[
+        str, Doc("the variant, with an apostrophe for the second run of a calibration")
+    ]
+    variant: Annotated[str, Doc("the variant")]
+    seed: Annotated[int, Doc("of pgbench; the same for all runs of a block")]
+    started: Annotated[str, Doc("ISO 8601, UTC")]
+    rate: Annotated[float | None, Doc("transactions per second asked for; null: full speed")]
+    warmup: Annotated[int, Doc("seconds of the load before the run")]
+    warmup_tps: Annotated[float | None, Doc("transactions per second in them")]
+    settled: Annotated[bool, Doc("whether the throughput had settled by then")]
+    canary: Annotated[float, Doc("seconds that a fixed piece of work took just before")]
+    run: Annotated[LoadRun, Doc("what the load program reported")]
+    times: Annotated[
+        TransactionTimes, Doc("of single transactions; at a given rate from the scheduled start")
+    ]
+    slowest: Annotated[
+        list[int], Doc("the longest transaction that ended in each whole second [µs]")
+    ]
+    skipped: Annotated[
+        int, Doc("transactions too late to be begun, at a given rate with a latency limit")
+    ]
+    checkpoint: Annotated[float, Doc("seconds that a `CHECKPOINT` right afterwards took")]
+    wal_bytes: Annotated[int, Doc("WAL written during the run")]
+    checkpoints_timed: Annotated[int, Doc("checkpoints by `checkpoint_timeout`")]
+    checkpoints_requested: Annotated[int, Doc("other checkpoints")]
+    steal: Annotated[float | None, Doc("share of CPU time taken by the hypervisor")]
+    foreign: Annotated[float | None, Doc("share of CPU time taken by other programs")]
+    series: Annotated[dict[str, list[float]], Doc("rates in each second, by name")] = field(
+        default_factory=dict
+    )
+    deltas: Annotated[
+        dict[str, dict[str, float]],
+        Doc("growth of the counters of `pg_stat_*` views, by view and column"),
+    ] = field(default_factory=dict)
+    waits: Annotated[
+        dict[str, int], Doc("by wait event: how often an active session was seen in it")
+    ] = field(default_factory=dict)
+    backends: Annotated[
+        list[tuple[str, int, int]],
+        Doc("each process of the server: its kind, voluntary and involuntary context switches"),
+    ] = field(default_factory=list)
+    collector_cpu: Annotated[float, Doc("seconds of CPU time that collecting took")] = 0.0
+    first_touch: Annotated[float | None, Doc("seconds that the very first statement took")] = None
+    pause: Annotated[float | None, Doc("the longest time in which no transaction ended [s]")] = None
+    commands: Annotated[
+        list[float],
+        Doc("mean time of each statement of the script [ms], for a workload with parts"),
+    ] = field(default_factory=list)
+    rejected: Annotated[str | None, Doc("null: rejections are lines of their own")] = None
+
+
+class FailureLine(Line, tag="failure"):
+    """A run that did not finish."""
+
+    cell: Annotated[GridCell, Doc("the cell")]
+    phase: Annotated[Phase, Doc("calibration or comparison")]
+    block: Annotated[int, Doc("its number")]
+    attempt: Annotated[int, Doc("2 if the block was repeated")]
+    label: Annotated[str, Doc("the variant")]
+    reason: Annotated[str, Doc("the error")]
+
+
+class RejectionLine(Line, tag="rejection"):
+    """No sample of this attempt at a block counts."""
+
+    cell: Annotated[GridCell, Doc("the cell")]
+    phase: Annotated[Phase, Doc("calibration or comparison")]
+    block: Annotated[int, Doc("its number")]
+    attempt: Annotated[int, Doc("which attempt")]
+    reason: Annotated[str, Doc("why it does not count")]
+
+
+class BlockLine(Line, tag="block"):
+    """A block is finished."""
+
+    cell: Annotated[GridCell, Doc("the cell")]
+    phase: Annotated[Phase, Doc("calibration or comparison")]
+    block: Annotated[int, Doc("its number")]
+
+
+class RateLine(Line, tag="rate"):
+    """What a share of the capacity came to."""
+
+    cell: Annotated[GridCell, Doc("the cell")]
+    tps: Annotated[float, Doc("transactions per second")]
+
+
+class ElsewhereLine(Line, tag="elsewhere"):
+    """A server does not share the load generator's machine."""
+
+
+class NoteLine(Line, tag="note"):
+    """Something that happened on the way."""
+
+    text: Annotated[str, Doc("a sentence")]
+    at: Annotated[str, Doc("ISO 8601, UTC")]
+
+
+class EndLine(Line, tag="end"):
+    """The run is finished."""
+
+    at: Annotated[str, Doc("ISO 8601, UTC")]
+
+
+AnyLine = (
+    SettingsLine | SampleLine | FailureLine | RejectionLine | BlockLine | RateLine | ElsewhereLine
+    | NoteLine | EndLine
+)  # fmt: skip
+
+
+def line_of(found: Mapping[str, Any]) -> AnyLine:
+    """Return a line from plain data; ValueError if it is none."""
+    line: AnyLine = msgspec.convert(found, AnyLine)
+    return line
+
+
+def read_line(text: bytes, head: RunDocument) -> AnyLine:
+    """Return a line of the record that begins with this head; ValueError if it is damaged."""
+    found = json.loads(text)
+    if isinstance(head, RunDocument1) and "sample" in found:
+        inner = found.pop("sample")
+        found |= {"variant": inner.pop("arm"), **inner}
+    return line_of(found)

@@ -1,0 +1,223 @@
+"""What commands write as JSON beyond the document of a single capability."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mrtuner.bench.document import LoadLeftOut, SeriesDocument
+from mrtuner.bench.verdict.bound import BoundKind
+from mrtuner.bench.verdict.judge import Judged
+from mrtuner.change.document import ChangeOutcome, ChangePlan
+from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
+from mrtuner.stats.paired import Verdict
+from mrtuner.tuning.document import QueryPlans, TuneDocument
+from mrtuner.tuning.verdict import Basis
+
+if TYPE_CHECKING:
+    from mrtuner.bench.series import Finding
+    from mrtuner.bench.verdict.bound import Bound
+    from mrtuner.bench.verdict.summary import VariantSummary
+
+
+class ApplyDocument(Document, tag="mrtuner.apply/1"):
+    """Written by `mrtuner apply --json`."""
+
+    recovered: Annotated[
+        ChangeOutcome | None, Doc("what became of an earlier, interrupted change, if any")
+    ]
+    plan: Annotated[ChangePlan, Doc("what was to be written")]
+    outcome: Annotated[ChangeOutcome, Doc("what became of it")]
+    undo: Annotated[str | None, Doc("the command that takes it back; null if nothing changed")]
+    plans: Annotated[QueryPlans | UnsetType, Doc("only with `--plans`")] = UNSET
+
+
+class UndoDocument(Document, tag="mrtuner.undo/1"):
+    """Written by `mrtuner undo --json`."""
+
+    recovered: Annotated[
+        ChangeOutcome | None, Doc("what became of an earlier, interrupted change, if any")
+    ]
+    outcome: Annotated[ChangeOutcome, Doc("what became of the change that was to be undone")]
+    removed: Annotated[
+        list[str],
+        Doc("what killed proofs had left behind: databases by name, directories by path"),
+    ]
+
+
+class ExplainedRule(Struct):
+    """How MrTuner chooses the value."""
+
+    area: Annotated[str, Doc("sessions, memory, wal, …")]
+    method: Annotated[str, Doc("how the value is chosen")]
+    basis: Annotated[Basis, Doc("why the rule can be trusted")]
+    source: Annotated[str, Doc("where the rule comes from")]
+    risk: Annotated[str, Doc("what can go wrong")]
+    suggestion: Annotated[bool, Doc("for people only: never applied")]
+
+
+class DefaultOfVersions(Struct):
+    """Consecutive major versions with the same default."""
+
+    since: Annotated[int, Doc("the first major version")]
+    until: Annotated[int, Doc("the last major version")]
+    default: Annotated[
+        str | None, Doc("the default; null if the server, initdb or the build determines it")
+    ]
+
+
+class ListedParameter(Struct):
+    """A parameter with a rule."""
+
+    name: Annotated[str, Doc("the parameter")]
+    area: Annotated[str, Doc("sessions, memory, wal, …")]
+    summary: Annotated[str, Doc("one line about it")]
+
+
+class ExplainDocument(Document, tag="mrtuner.explain/1"):
+    """Written by `mrtuner explain NAME --json`; without a name, only with `parameters`."""
+
+    postgres: Annotated[int, Doc("the major version")]
+    parameters: Annotated[
+        list[ListedParameter] | UnsetType, Doc("without a name: every parameter with a rule")
+    ] = UNSET
+    name: Annotated[str | UnsetType, Doc("the parameter")] = UNSET
+    summary: Annotated[str | UnsetType, Doc("one line about it")] = UNSET
+    type: Annotated[
+        Literal["bool", "integer", "real", "enum", "string"] | UnsetType,
+        Doc("as `pg_settings.vartype`"),
+    ] = UNSET
+    unit: Annotated[str | UnsetType | None, Doc("its base unit")] = UNSET
+    min: Annotated[int | float | UnsetType | None, Doc("in the base unit")] = UNSET
+    max: Annotated[int | float | UnsetType | None, Doc("in the base unit")] = UNSET
+    values: Annotated[list[str] | UnsetType, Doc("of an enum, else empty")] = UNSET
+    context: Annotated[str | UnsetType, Doc("how it can be changed, as `pg_settings.context`")] = (
+        UNSET
+    )
+    restart: Annotated[bool | UnsetType, Doc("whether a change needs a restart")] = UNSET
+    default: Annotated[
+        str | UnsetType | None,
+        Doc("as in a configuration file; null if the server, initdb or the build determines it"),
+    ] = UNSET
+    certainty: Annotated[
+        Literal["server", "source"] | UnsetType,
+        Doc("whether a running server of this version was read, or documentation and source"),
+    ] = UNSET
+    rule: Annotated[ExplainedRule | UnsetType | None, Doc("null without one")] = UNSET
+    defaults: Annotated[list[DefaultOfVersions] | UnsetType, Doc("the default in each version")] = (
+        UNSET
+    )
+    history: Annotated[list[str] | UnsetType, Doc("sentences, oldest first")] = UNSET
+
+
+class AppliedSide(ChangePlan):
+    """How the advised settings were put into force for the measurement."""
+
+    method: Annotated[Literal["ALTER SYSTEM"], Doc("how they were written")]
+    put_back: Annotated[bool, Doc("whether everything was put back afterwards")]
+    restarted: Annotated[bool, Doc("whether the server was restarted")]
+
+
+class LoadSide(Struct):
+    """One side of a load: the settings in force, or those advised."""
+
+    side: Annotated[str, Doc("its name")]
+    tps: Annotated[float, Doc("transactions per second, the median over runs")]
+    p99_ms: Annotated[
+        float | None, Doc("99th percentile of latency [ms]; null with too few transactions")
+    ]
+    longest_pause_s: Annotated[
+        float | None, Doc("the longest time [s] in which no transaction ended")
+    ]
+    bound: Annotated[BoundKind, Doc("what limited it")]
+    because: Annotated[str, Doc("what shows that")]
+
+
+class LoadResult(Struct):
+    """What one load showed."""
+
+    title: Annotated[str, Doc("its name")]
+    why: Annotated[str, Doc("who meets this load")]
+    measure: Annotated[Judged, Doc("what it is judged by")]
+    verdict: Annotated[Verdict, Doc("the advised side against the other")]
+    ratio: Annotated[float, Doc("of the measure: the advised side over the other")]
+    interval: Annotated[
+        tuple[float | None, float | None],
+        Doc("the 95 % interval of the ratio; the upper bound is null with a single pair"),
+    ]
+    pairs: Annotated[int, Doc("pairs of runs that count")]
+    parts: Annotated[
+        dict[str, float],
+        Doc(
+            "speed of each named part of its script, as the median ratio of all blocks; "
+            "nothing is judged by it"
+        ),
+    ]
+    p: Annotated[float, Doc("p value of this load alone")]
+    p_holm: Annotated[float, Doc("p value adjusted for all loads (Holm)")]
+    more_blocks: Annotated[
+        int | None, Doc("blocks still needed for a verdict; null if that would not help")
+    ]
+    refused: Annotated[list[str], Doc("why there is no verdict")]
+    cautions: Annotated[list[str], Doc("what weakens the verdict")]
+    sides: Annotated[list[LoadSide], Doc("the settings in force, then those advised")]
+
+
+class ReportDocument(Document, tag="mrtuner.report/2"):
+    """Written by `mrtuner prove --json`, and as `report.json` by `mrtuner demo`.
+
+    It has one load, or several that answer one question together. When there was nothing to
+    compare, it has only `verdict` and `proof`, both null, and no `loads`.
+    """
+
+    verdict: Annotated[
+        Verdict | None,
+        Doc("better: a load is, and none is worse; worse: the other way round"),
+    ]
+    loads: Annotated[list[LoadResult], Doc("one for each comparison")]
+    proof: Annotated[SeriesDocument | None, Doc("the records behind it")]
+    tuning: Annotated[TuneDocument | UnsetType, Doc("the advice that was measured")] = UNSET
+    applied: Annotated[
+        AppliedSide | UnsetType | None, Doc("how the advice was put into force; null in the demo")
+    ] = UNSET
+    headline: Annotated[str | UnsetType, Doc("the verdict in words")] = UNSET
+    warnings: Annotated[
+        list[str] | UnsetType, Doc("what weakens all of it, such as a busy machine")
+    ] = UNSET
+    left_out: Annotated[list[LoadLeftOut] | UnsetType, Doc("loads that could not be measured")] = (
+        UNSET
+    )
+
+
+def load_result(one: Finding) -> LoadResult:
+    """Return what one load showed."""
+    seen = one.verdict.comparison
+    low, high = (number if isfinite(number) else None for number in (seen.low, seen.high))
+    return LoadResult(
+        title=one.title,
+        why=one.why,
+        measure=one.verdict.measure,
+        verdict=one.verdict.verdict,
+        ratio=seen.ratio,
+        interval=(low, high),
+        pairs=seen.pairs,
+        parts=dict(one.parts),
+        p=seen.p_value,
+        p_holm=one.verdict.p_holm,
+        more_blocks=one.verdict.more_blocks,
+        refused=list(one.verdict.refused),
+        cautions=list(one.verdict.cautions),
+        sides=[_side(side, bound) for side, bound in zip((one.a, one.b), one.bounds, strict=True)],
+    )
+
+
+def _side(side: VariantSummary, bound: Bound) -> LoadSide:
+    p99 = side.times.percentile(0.99)
+    return LoadSide(
+        side=side.variant,
+        tps=side.tps,
+        p99_ms=None if p99 is None else p99 / 1000,
+        longest_pause_s=side.pause,
+        bound=bound.kind,
+        because=bound.words,
+    )
