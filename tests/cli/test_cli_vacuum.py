@@ -22,7 +22,10 @@ from json_schemas import assert_valid
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.cli import main
+from mrtuner.documents import as_builtins, read
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.present.vacuum import page
+from mrtuner.vacuum.document import VacuumDocument
 from servers import sql
 
 
@@ -58,12 +61,15 @@ def test_json_is_one_document_and_nothing_else(dsn: str) -> None:
     assert json.loads(run(dsn, "--format", "json").stdout).keys() == told.keys()
 
 
-def test_the_document_of_a_watch_satisfies_its_schema(dsn: str) -> None:
-    told = json.loads(run(dsn, "--watch", "1s", "--sample", "account", "--yes", "--json").stdout)
+def test_the_document_of_a_watch_satisfies_its_schema_and_makes_the_page_again(dsn: str) -> None:
+    done = run(dsn, "--watch", "1s", "--sample", "account", "--yes", "--json")
+    told = json.loads(done.stdout)
     assert told["proofs"][0]["table"] == "account"
     assert_valid(told, "mrtuner.vacuum/1")
     with pytest.raises(ValidationError, match="strange"):
         assert_valid(told | {"tables": ["strange"]}, "mrtuner.vacuum/1")
+    again = as_builtins(read(done.stdout, VacuumDocument))
+    assert page(again) == page(told)
 
 
 def test_sql_is_taken_by_the_server(dsn: str) -> None:
