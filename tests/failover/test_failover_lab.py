@@ -14,7 +14,7 @@ from mrtuner.cli import main
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
-from mrtuner.failover.lab.document import LabDocument, played_scenario
+from mrtuner.failover.lab.document import played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import Outcome, Row, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
@@ -77,9 +77,7 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
         acknowledged=9, lost=4, fenced=8.25,
     )  # fmt: skip
     told = json.loads(json.dumps(as_builtins(played_scenario(outcome))))
-    assert_valid(
-        {"schema": "mrtuner.failover.lab/1", "scenarios": [told]}, "mrtuner.failover.lab/1"
-    )
+    assert_valid({"schema": LAB, "scenarios": [told]}, LAB)
     text = "\n".join(lines(told))
     assert "frozen: it froze" in text
     assert "Linux 6.18, HZ 250; connect_timeout=2 net.ipv4.tcp_retries2=5" in text

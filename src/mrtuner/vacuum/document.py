@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mrtuner.change.record import Result
+from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import Kind
@@ -246,16 +246,6 @@ class PlannedParameter(Struct):
     after: Annotated[str | None, Doc("its value afterwards; null: unset")]
 
 
-class ChangeOutcome(Struct):
-    """What became of a change."""
-
-    result: Annotated[Result, Doc("what happened; finished and reverted: to an interrupted one")]
-    change: Annotated[int | None, Doc("its number in the journal, or null")]
-    changed: Annotated[list[str], Doc("names of parameters")]
-    waiting: Annotated[list[str], Doc("empty: no storage parameter waits for a restart")]
-    left: Annotated[list[str], Doc("names that somebody has changed since, or whose table is gone")]
-
-
 class VacuumChangeDocument(Document, tag="mrtuner.vacuum.change/1"):
     """Storage parameters set or taken back.
 
@@ -266,7 +256,9 @@ class VacuumChangeDocument(Document, tag="mrtuner.vacuum.change/1"):
         ChangeOutcome | None, Doc("what became of an interrupted change; null without one")
     ]
     plan: Annotated[list[PlannedParameter], Doc("what was to be set")]
-    outcome: Annotated[ChangeOutcome, Doc("what was set")]
+    outcome: Annotated[
+        ChangeOutcome, Doc("what was set; `left` also names parameters whose table is gone")
+    ]
     undo: Annotated[str | None, Doc("the command that takes it back, or null")]
 
 
