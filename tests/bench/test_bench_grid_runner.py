@@ -114,8 +114,9 @@ def test_a_scale_beyond_the_disk_is_refused_before_anything_is_made(tmp_path: Pa
 
 def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) -> None:
     head = {
-        "schema": "mrtuner.bench.run/2", "plan": tiny().to_dict(), "host": {}, "kernel": "Plan 9", "pgbench": "18.6",
-        "mrtuner": "0", "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
+        "schema": "mrtuner.bench.run/2", "plan": tiny().to_dict(), "host": {},
+        "kernel": "Plan 9", "pgbench": "18.6", "mrtuner": "0",
+        "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
     }  # fmt: skip
     Archive.create(tmp_path / "run", read(head, RunDocument))
     with pytest.raises(Refused, match="begun elsewhere: kernel was Plan 9, is "):

@@ -1,46 +1,29 @@
-"""`mrtuner failover`: what it prints, how it ends, and that its JSON is described."""
+"""`mrtuner failover`: what it prints, how it ends, and that its JSON satisfies its schema."""
 
 from __future__ import annotations
 
 import json
-import re
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import ValidationError  # type: ignore[import-untyped]
 
 from conftest import PASSWORD
+from json_schemas import assert_valid
 from mrtuner.cli import main
 
 if TYPE_CHECKING:
     from conftest import NewCluster
 
 COMMANDS = ("predict", "settings", "audit", "self-test")
-PAGE = (Path(__file__).parents[2] / "docs/reference/json.md").read_text(encoding="utf-8")
 SYSCTL = "net.ipv4.tcp_retries2 = 5\nkernel.osrelease = 6.18.0\n"
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["failover", *arguments])
-
-
-def documented(document: Any, *schemas: str) -> bool:
-    """Every field is in the page's sections of these schemas; sysctls are no fields."""
-    sections = [PAGE.split(f"## `{schema}`\n")[1].split("\n## ")[0] for schema in schemas]
-    known = set(re.findall(r"`([\w.]+)`", " ".join(sections)))
-    return not fields(document) - known
-
-
-def fields(document: Any) -> set[str]:
-    if isinstance(document, list):
-        return {name for item in document for name in fields(item)}
-    if not isinstance(document, dict):
-        return set()
-    open_ended = {"settings", "origin", "server"}
-    inner = (item for name, item in document.items() if name not in open_ended)
-    return set(document) | {name for item in inner for name in fields(item)}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -69,7 +52,7 @@ def test_what_a_listing_lacks_is_assumed_aloud(tmp_path: Path) -> None:
     assert "HZ is not in" in run("predict", "--sysctl", str(listing)).stderr
 
 
-def test_a_predictions_json_is_described() -> None:
+def test_a_predictions_json_satisfies_its_schema() -> None:
     done = run("predict", "postgresql://app@db/shop?tcp_user_timeout=8500", "--rtt", "1ms",
                "--away", "169s", "--json")  # fmt: skip
     document = json.loads(done.stdout)
@@ -78,7 +61,9 @@ def test_a_predictions_json_is_described() -> None:
     assert [case["case"] for case in document["cases"]] == [
         "connect", "idle", "flight", "frozen", "stale"
     ]  # fmt: skip
-    assert documented(document, "mrtuner.failover.predict/1")
+    assert_valid(document, "mrtuner.failover.predict/1")
+    with pytest.raises(ValidationError, match="lunch"):
+        assert_valid(document | {"cases": [{"case": "lunch"}]}, "mrtuner.failover.predict/1")
 
 
 def test_limits_given_as_options_decide(tmp_path: Path) -> None:
@@ -103,7 +88,7 @@ def test_a_live_server_tells_its_round_trip(new_cluster: NewCluster) -> None:
     document = json.loads(audited.stdout)
     assert audited.exit_code == 3  # 15 minutes and two hours by default
     assert document["connections"][0]["options"]["keepalives"] is True
-    assert documented(document, "mrtuner.failover.audit/1", "mrtuner.failover.predict/1")
+    assert_valid(document, "mrtuner.failover.audit/1")
 
 
 def test_settings_go_to_stdout_and_their_price_to_stderr() -> None:
@@ -114,11 +99,11 @@ def test_settings_go_to_stdout_and_their_price_to_stderr() -> None:
     assert "not bounded" in done.stderr
 
 
-def test_the_json_of_settings_is_described() -> None:
+def test_the_json_of_settings_satisfies_its_schema() -> None:
     done = run("settings", "--for", "pgjdbc", "--within", "20s", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "mrtuner.failover.settings/1"
-    assert documented(document, "mrtuner.failover.settings/1", "mrtuner.failover.predict/1")
+    assert_valid(document, "mrtuner.failover.settings/1")
 
 
 @pytest.mark.parametrize(

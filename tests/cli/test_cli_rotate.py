@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
+from json_schemas import assert_valid
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import binaries, sql
@@ -61,7 +62,7 @@ def test_it_rotates_and_says_who_is_in_use_but_never_the_password(app: App) -> N
     done = app.rotate("say", "--json")
     assert done.exit_code == 0
     document = json.loads(done.stdout)
-    assert document["schema"] == "mrtuner.rotate/1"
+    assert_valid(document, "mrtuner.rotate/1")
     assert document["enabled"] == ["say_green"]
     assert document["rotation"]["step"] == "done"
     assert json.loads(app.secret.read_text())["password"] not in done.output

@@ -9,9 +9,12 @@ import struct
 import pytest
 from click.testing import CliRunner, Result
 
+from json_schemas import assert_valid
 from mrtuner.cli import main
+from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
+from mrtuner.failover.lab.document import played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import Outcome, Row, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
@@ -22,6 +25,8 @@ from mrtuner.failover.predict.client import configured
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.predict.timer_wheel import Span
+
+LAB = "mrtuner.failover.lab/1"
 
 
 def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> Row:
@@ -71,7 +76,9 @@ def test_an_outcome_is_said_from_its_document_alone() -> None:
         seen=(Seen(kind="new connection, read", outage=None, failed=3, late=2, stale=1),),
         acknowledged=9, lost=4, fenced=8.25,
     )  # fmt: skip
-    text = "\n".join(lines(json.loads(json.dumps(outcome.to_dict()))))
+    told = json.loads(json.dumps(as_builtins(played_scenario(outcome))))
+    assert_valid({"schema": LAB, "scenarios": [told]}, LAB)
+    text = "\n".join(lines(told))
     assert "frozen: it froze" in text
     assert "Linux 6.18, HZ 250; connect_timeout=2 net.ipv4.tcp_retries2=5" in text
     assert "forever    over 8 s (1)  fits" in text
@@ -233,8 +240,8 @@ def test_the_list_names_every_scenario() -> None:
     done = lab("--list")
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(SCENARIOS)
     document = json.loads(lab("--list", "--json").stdout)
-    assert document["schema"] == "mrtuner.failover.lab/1"
     assert [one["name"] for one in document["known"]] == list(SCENARIOS)
+    assert_valid(document, LAB)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from json_schemas import assert_valid
 from mrtuner.failover.predict.cases import Case, Prediction
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.rehearse.dns import Names, of
@@ -269,6 +270,7 @@ def test_the_document_carries_both_measured_and_predicted() -> None:
     told = document(
         [judged(seen(good(1, OLD), bad(3, 3), good(7, NEW)))], trigger="run it", within=20.0
     )
+    assert_valid(told, "mrtuner.failover.rehearsal/1")
     assert (told["failed_over"], told["kept"], told["within"]) == (True, True, 20.0)
     (connect, *_) = told["ways"][0]["hangs"]
     assert (connect["longest"], connect["predicted"]["span"]["high"]) == (3.0, 3.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from json_schemas import assert_valid
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import enter, python, require
 from mrtuner.failover.predict.cases import SLACK
@@ -38,7 +39,7 @@ def test_predicted_hangs_are_those_of_this_kernel() -> None:
             break
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)
-    assert document["schema"] == "mrtuner.failover.selftest/1"
+    assert_valid(document, "mrtuner.failover.selftest/1")
     assert [trial["case"] for trial in document["trials"]] == [1, 1, 2, 2, 3, 3]
     for trial in document["trials"]:
         band = trial["predicted"]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import ValidationError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from json_schemas import assert_valid
 from mrtuner.limits import Kind, Limits, Resource, Series, limits
 from mrtuner.limits.example import CLASS, STORAGE, story
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = 1440
 BUSY = slice(600, 900)
-JSON = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
 
 def metrics(
@@ -177,18 +176,14 @@ def test_little_free_memory_is_told() -> None:
     assert any("memory: only 1.5%" in text for text in judged(columns).notices)
 
 
-def test_every_key_of_the_document_is_described() -> None:
-    found = limits(story(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"])
-    section = JSON.read_text(encoding="utf-8").split("## `mrtuner.limits/1`\n")[1].split("\n## ")[0]
-    assert keys(found.to_dict()) - set(re.findall(r"`([\w.]+)`", section)) == set()
-
-
-def keys(document: Any) -> set[str]:
-    if isinstance(document, dict):
-        return set(document) | {key for value in document.values() for key in keys(value)}
-    if isinstance(document, list):
-        return {key for item in document for key in keys(item)}
-    return set()
+def test_the_document_satisfies_its_schema() -> None:
+    """With something at a ceiling, candidates, and another class."""
+    found = limits(story(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"]).to_dict()
+    assert found["pegged"]
+    assert found["candidates"]
+    assert_valid(found, "mrtuner.limits/1")
+    with pytest.raises(ValidationError, match="many"):
+        assert_valid(found | {"step": "many"}, "mrtuner.limits/1")
 
 
 def test_the_smallest_ceiling_without_credits_is_marked_as_binding() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,19 +11,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from json_schemas import assert_valid
 from mrtuner.aws.session import Account, client
 from mrtuner.cli import main
+from mrtuner.documents import as_builtins
 from mrtuner.limits import Resource, limits
+from mrtuner.limits.document import fleet_document
 from mrtuner.limits.example import CLASS, story
 from mrtuner.limits.fetch import fetch, fetch_all
-from mrtuner.limits.fleet import METRICS, document, fleet, instances
+from mrtuner.limits.fleet import METRICS, fleet, instances
 from mrtuner.present.limits_fleet import lines
 from mrtuner.rds.lab import Lab
 
 #: Of the story, from half past seven: half an hour of calm, then the day at 213 MB/s.
 FROM, POINTS = 7 * 60 + 30, 180
 SHOWN = ("ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth")
-JSON = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
 
 @pytest.fixture
@@ -106,10 +107,10 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     rows = {row.instance: row for row in fleet(instances(Account()), began, now, Account())}
     assert asked(three) == ["DescribeDBInstances", "GetMetricData"]
     (at,) = rows["slow"].pegged
-    assert at["ceiling"] == "instance throughput, before December 2019"
-    assert at["level"] == pytest.approx(213e6, rel=0.01)
+    assert at.ceiling == "instance throughput, before December 2019"
+    assert at.level == pytest.approx(213e6, rel=0.01)
     assert rows["new"].unknown == "CloudWatch has no data for new in that period"
-    told = document(list(rows.values()), began, now)
+    told = as_builtins(fleet_document(list(rows.values()), began, now))
     assert [one["instance"] for one in told["instances"]][-1] == "new"
     text = list(lines(told))
     assert any("instance throughput, before December 2019" in line for line in text)
@@ -124,9 +125,7 @@ def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:
     assert told["schema"] == "mrtuner.limits.fleet/1"
     assert {one["instance"] for one in told["instances"]} == {"slow", "far", "new"}
     assert "3 of 3 instances" in done.stderr
-    page = JSON.read_text(encoding="utf-8")
-    section = page.split("## `mrtuner.limits.fleet/1`\n")[1].split("\n## ")[0]
-    assert keys(told) - set(re.findall(r"`([\w.]+)`", section)) == set()
+    assert_valid(told, "mrtuner.limits.fleet/1")
 
 
 def test_some_may_be_named(lab: Lab) -> None:
@@ -136,14 +135,6 @@ def test_some_may_be_named(lab: Lab) -> None:
     assert named.exit_code == 0, named.output
     assert "0 of 2 instances reached a limit" in named.stdout
     assert "not judged: 1 x CloudWatch has no data for new in that period" in named.stdout
-
-
-def keys(document: Any) -> set[str]:
-    if isinstance(document, dict):
-        return set(document) | {key for value in document.values() for key in keys(value)}
-    if isinstance(document, list):
-        return {key for item in document for key in keys(item)}
-    return set()
 
 
 def test_no_more_goes_into_a_call_than_cloudwatch_takes(lab: Lab, began: datetime) -> None:

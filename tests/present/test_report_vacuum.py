@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mrtuner.errors import BadValue
 from mrtuner.present.vacuum import computed, measured, page, picture
 
 RATES = {"seconds": 900.0, "gaps": 0, "dead": 100.0}
@@ -104,11 +103,6 @@ def test_a_database_with_nothing_to_say_has_a_page_too() -> None:
 def test_names_cannot_become_markup() -> None:
     html = page(told(table(name="<script>alert(1)</script>")))
     assert "<script>" not in html
-
-
-def test_a_document_of_another_kind_is_refused() -> None:
-    with pytest.raises(BadValue, match="not an answer"):
-        page(told(schema="mrtuner.limits/1"))
 
 
 def test_a_measured_run_is_drawn_as_it_was() -> None:

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from mrtuner.catalog.load import table
 from mrtuner.errors import BadValue
 
-EVIDENCE = ("measured", "code", "document", "memory")
+Evidence = Literal["measured", "code", "document", "memory"]
+EVIDENCE = get_args(Evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class KernelTimer:
     unit: str
     since: str  # kernel version
     meaning: str
-    evidence: str
+    evidence: Evidence
     source: str
 
 
@@ -46,7 +47,7 @@ class Driver:
     user_timeout: bool  # whether it can set TCP_USER_TIMEOUT
     pool_wait: float | None  # how long a pool makes a caller wait
     sets_libpq: bool  # whether it accepts libpq's connection string
-    evidence: str
+    evidence: Evidence
     source: str
 
 

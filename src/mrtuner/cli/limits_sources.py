@@ -131,7 +131,8 @@ def _of_instance(name: str, given: Given) -> Limits:
 
 def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
     """Of many instances, the document; a region that fails is named, the others are delivered."""
-    from mrtuner.limits.fleet import document
+    from mrtuner.documents import as_builtins
+    from mrtuner.limits.document import fleet_document
 
     _check_fleet(names, given)
     start, end = _time(given["since"])
@@ -145,7 +146,7 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
             if len(accounts) == 1:
                 raise
             failures.append((account.region or "", error.message))
-    return document(rows, start, end, failures)
+    return as_builtins(fleet_document(rows, start, end, failures))
 
 
 def _check_fleet(names: Sequence[str], given: Given) -> None:

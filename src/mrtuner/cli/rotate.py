@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from mrtuner.rotate.rotation import Outcome, Rotator, Standing
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-SCHEMA: Final = "mrtuner.rotate/1"
-
 
 #: What a rotation, its status and its end are told alike.
 _SHARED: Final = (
@@ -191,7 +187,10 @@ def _aborted(rotator: Rotator) -> Outcome:
 
 def _show(outcome: Standing, as_json: bool) -> None:
     if as_json:
-        terminal.document(_document(outcome))
+        from mrtuner.documents import convert
+        from mrtuner.rotate.document import RotateDocument
+
+        terminal.document(convert(outcome, RotateDocument))
         return
     for line in _lines(outcome):
         terminal.print_note(line)
@@ -206,14 +205,3 @@ def _lines(outcome: Standing) -> list[str]:
         lines.append(f"{rotation.old or 'nothing'} → {rotation.new}: {rotation.step}")
     lines += [f"still connected: {holder.words}" for holder in outcome.holders]
     return [*lines, f"can log in: {', '.join(outcome.enabled) or 'none'}"]
-
-
-def _document(outcome: Standing) -> dict[str, Any]:
-    rotation = outcome.rotation
-    return {
-        "schema": SCHEMA,
-        "rotation": None if rotation is None else {**asdict(rotation), "step": str(rotation.step)},
-        "enabled": list(outcome.enabled),
-        "holders": [asdict(holder) for holder in outcome.holders],
-        "notices": list(outcome.notices),
-    }

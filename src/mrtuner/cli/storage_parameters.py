@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Entry, Outcome
     from mrtuner.vacuum import Vacuum
-
-SCHEMA: Final = "mrtuner.vacuum.change/1"
 
 
 def put(
@@ -146,7 +144,9 @@ def _finish(
     as_json: bool,
 ) -> None:
     if as_json:
-        terminal.document(_document(recovered, entries, outcome, undo))
+        from mrtuner.vacuum.document import change_document
+
+        terminal.document(change_document(recovered, entries, outcome, undo))
         return
     for line in _said(outcome):
         terminal.print_line(line)
@@ -161,15 +161,3 @@ def _said(outcome: Outcome) -> Iterator[str]:
     yield change.verified(outcome, "parameter")
     for name in outcome.left:
         yield f"left alone: {name} was changed since, or its table is gone"
-
-
-def _document(
-    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "recovered": change.outcome_document(recovered),
-        "plan": [{"name": one.name, "before": one.before, "after": one.after} for one in entries],
-        "outcome": change.outcome_document(outcome),
-        "undo": undo,
-    }

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.errors import MissingPart
 
@@ -30,18 +30,6 @@ class Options:
     rto: float  # s, before any backoff if the connection is at rest
     rtt: float  # s, smoothed
     rttvar: float  # s
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "keepalives": self.keepalives,
-            "keepalives_idle": self.idle,
-            "keepalives_interval": self.interval,
-            "keepalives_count": self.count,
-            "tcp_user_timeout": self.user_timeout,
-            "rto": self.rto,
-            "rtt": self.rtt,
-        }
 
 
 def options(fd: int) -> Options:

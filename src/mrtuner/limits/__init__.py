@@ -6,13 +6,12 @@ found = limits("metrics.csv", class_name="db.r5.2xlarge", storage="gp3:500GB")
 print(found.verdict)
 """
 
-from mrtuner.limits.assess import SCHEMA, Limits, limits
+from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource, ceilings
 from mrtuner.limits.findings import Findings, Pegged, find
 from mrtuner.limits.series import Series
 
 __all__ = [
-    "SCHEMA",
     "Ceiling",
     "Findings",
     "Kind",

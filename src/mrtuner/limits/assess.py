@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
-from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, binding, ceilings
+from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.findings import Findings, Pegged, find
 from mrtuner.limits.forecast import Forecast, forecasts
@@ -25,9 +25,6 @@ from mrtuner.stats.plateaus import numpy
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask
 
-SCHEMA: Final = "mrtuner.limits/1"
-#: How many candidates are listed.
-_SHOWN: Final = 8
 _NOT_EBS: Final = (
     "Aurora's storage is not an EBS volume and its limits are not published, so only the limits "
     "of CPU, network, memory and connections are known; a ceiling of reads and writes is "
@@ -86,32 +83,11 @@ class Limits:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document mrtuner.limits/1."""
-        return {
-            "schema": SCHEMA,
-            "instance": self.name,
-            "class": None if self.instance is None else self.instance.name,
-            "storage": self.storage,
-            "start": self.series.start.isoformat(),
-            "end": self.series.end.isoformat(),
-            "step": self.series.step,
-            "notices": list(self.notices),
-            "verdict": self.verdict,
-            "ceilings": [
-                {**one.to_dict(), "binding": one is binding(self.ceilings, one.resource)}
-                for one in self.ceilings
-            ],
-            "pegged": [_pegged(one, self.series) for one in self.pegged],
-            "steady": [
-                {"resource": one.resource, "level": one.plateau.level, "because": one.because}
-                for one in self.findings.steady
-            ],
-            "needs": [asdict(one) for one in self.needs.values()],
-            "advice": list(self.advice),
-            "candidates": [_candidate(one) for one in self.candidates[:_SHOWN]],
-            "what_if": None if self.what_if is None else _candidate(self.what_if),
-            "forecasts": [one.to_dict() for one in self.forecasts],
-        }
+        """Plain data for --json, as `mrtuner.limits.document` describes it."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.limits.document import limits_document
+
+        return as_builtins(limits_document(self))
 
 
 def limits(
@@ -265,44 +241,3 @@ def _at_ceiling(pegged: Pegged, series: Series) -> Mask:
 def spans(pegged: Pegged, series: Series) -> list[tuple[datetime, datetime]]:
     """The periods at the ceiling."""
     return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]
-
-
-def _pegged(one: Pegged, series: Series) -> dict[str, Any]:
-    flat = one.plateau
-    return {
-        "resource": one.resource,
-        "level": flat.level,
-        "ceiling": None if one.ceiling is None else one.ceiling.to_dict(),
-        "others": [other.name for other in one.others],
-        "of_ceiling": None if one.ceiling is None else flat.level / one.ceiling.value,
-        "confirmed": one.confirmed,
-        "minutes": series.minutes(flat.points),
-        "share": flat.share,
-        "longest_minutes": series.minutes(flat.longest),
-        "spread": flat.spread,
-        "edge_above": flat.above,
-        "edge_below": flat.below,
-        "calm": flat.calm,
-        "testimony": [asdict(said) for said in one.testimony],
-        "spans": [[start.isoformat(), end.isoformat()] for start, end in spans(one, series)],
-        "calendar": calendar(one, series),
-    }
-
-
-def _candidate(one: Candidate) -> dict[str, Any]:
-    return {
-        "class": one.instance.name,
-        "vcpus": one.instance.vcpus,
-        "memory": one.instance.memory,
-        "storage": None if one.volume is None else str(one.volume),
-        "sufficient": one.sufficient,
-        "lacks": list(one.lacks),
-        "resources": [
-            {
-                "resource": resource,
-                "ceiling": ceiling.to_dict(),
-                "headroom": one.headroom.get(resource),
-            }
-            for resource, ceiling in one.ceilings.items()
-        ],
-    }

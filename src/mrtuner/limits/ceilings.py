@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.catalog import classes, volumes
 from mrtuner.catalog.classes import InstanceClass
@@ -64,10 +64,6 @@ class Ceiling:
         """``instance throughput, burst``."""
         which = {Kind.SUSTAINED: "", Kind.BURST: ", burst", Kind.FORMER: ", before December 2019"}
         return f"{self.part} {self.resource}{which[self.kind]}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {"name": self.name, **asdict(self)}
 
 
 def ceilings(

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
 from mrtuner.errors import MrTunerError
 from mrtuner.limits.assess import Limits, limits
+from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.fetch import Fetched, Tell, fetch_all
+from mrtuner.limits.findings import Pegged
+from mrtuner.limits.series import Series
 
-SCHEMA: Final = "mrtuner.limits.fleet/1"
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 #: Enough to distinguish ceilings from even jobs; a single instance gets all of `series.UNITS`.
 METRICS: Final = (
@@ -37,6 +39,18 @@ Connections = Callable[[str], tuple[int, str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A level at which one resource was held down; `ceiling` is the ceiling's name, if known."""
+
+    resource: Resource
+    level: float
+    ceiling: str | None
+    confirmed: bool
+    minutes: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One instance; `unknown` says why it could not be judged."""
 
@@ -45,27 +59,14 @@ class Row:
     class_name: str
     storage: str | None
     verdict: str | None
-    pegged: tuple[dict[str, Any], ...]
+    pegged: tuple[Reached, ...]
     advice: str | None  # the first sentence of it
     unknown: str | None
 
     @property
     def minutes(self) -> float:
         """Minutes at the ceiling that was reached longest."""
-        return max((one["minutes"] for one in self.pegged), default=0.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return one of the `instances` in a fleet's document."""
-        return {
-            "region": self.region,
-            "instance": self.instance,
-            "class": self.class_name,
-            "storage": self.storage,
-            "verdict": self.verdict,
-            "pegged": list(self.pegged),
-            "advice": self.advice,
-            "unknown": self.unknown,
-        }
+        return max((one.minutes for one in self.pegged), default=0.0)
 
 
 def instances(account: Account, names: Sequence[str] = ()) -> list[Instance]:
@@ -92,20 +93,6 @@ def fleet(
         yield _row(region, one, connections)
 
 
-def document(
-    rows: Sequence[Row], start: datetime, end: datetime, failures: Sequence[tuple[str, str]] = ()
-) -> dict[str, Any]:
-    """Return the document mrtuner.limits.fleet/1, the longest at a ceiling first."""
-    ordered = sorted(rows, key=lambda row: (-row.minutes, row.region, row.instance))
-    return {
-        "schema": SCHEMA,
-        "start": start.isoformat(timespec="seconds"),
-        "end": end.isoformat(timespec="seconds"),
-        "instances": [row.to_dict() for row in ordered],
-        "failures": [{"region": region, "error": error} for region, error in failures],
-    }
-
-
 def _row(region: str, one: Fetched, connections: Connections) -> Row:
     try:
         found = limits(
@@ -121,23 +108,24 @@ def _row(region: str, one: Fetched, connections: Connections) -> Row:
 
 
 def _as_row(region: str, one: Fetched, found: Limits | None, unknown: str | None) -> Row:
-    told = found.to_dict() if found else None
-    kept = ("resource", "level", "ceiling", "confirmed", "minutes", "share")
     return Row(
         region=region,
         instance=one.name,
         class_name=one.class_name,
         storage=None if one.storage is None else str(one.storage),
-        verdict=told["verdict"] if told else None,
-        pegged=tuple(_named({key: each[key] for key in kept}) for each in told["pegged"])
-        if told
-        else (),
-        advice=next(iter(told["advice"]), None) if told else None,
+        verdict=found.verdict if found else None,
+        pegged=tuple(_reached(at, found.series) for at in found.pegged) if found else (),
+        advice=next(iter(found.advice), None) if found else None,
         unknown=unknown,
     )
 
 
-def _named(pegged: dict[str, Any]) -> dict[str, Any]:
-    """Replace the ceiling with its name."""
-    ceiling = pegged["ceiling"]
-    return {**pegged, "ceiling": None if ceiling is None else ceiling["name"]}
+def _reached(at: Pegged, series: Series) -> Reached:
+    return Reached(
+        resource=at.resource,
+        level=at.plateau.level,
+        ceiling=None if at.ceiling is None else at.ceiling.name,
+        confirmed=at.confirmed,
+        minutes=series.minutes(at.plateau.points),
+        share=at.plateau.share,
+    )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource, binding
 from mrtuner.limits.findings import Findings
@@ -44,15 +44,6 @@ class Forecast:
     expected: datetime | None
     latest: datetime | None
     because: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        texts = {
-            name: None if moment is None else moment.isoformat()
-            for name in ("earliest", "expected", "latest")
-            for moment in (getattr(self, name),)
-        }
-        return {**asdict(self), **texts}
 
 
 def forecasts(series: Series, known: Sequence[Ceiling], findings: Findings) -> Iterator[Forecast]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final
+from typing import Any
 
-from mrtuner.errors import BadValue
 from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
@@ -26,9 +25,7 @@ from mrtuner.present.rehearsal import (
 )
 from mrtuner.tables import bulleted
 
-__all__ = ["SCHEMA", "lines", "page", "story"]
-
-SCHEMA: Final = "mrtuner.failover.rehearsal/1"
+__all__ = ["lines", "page", "story"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,8 @@ class Shown:
 def page(told: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
-    Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
+    Raises MissingPart without jinja2 or matplotlib.
     """
-    _check(told)
     ways = [
         Shown(way=way, story=story(way), pictures=tuple(pictures(way, way["way"])))
         for way in told["ways"]
@@ -57,7 +53,6 @@ def page(told: Mapping[str, Any]) -> str:
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the rehearsal for a terminal, one line at a time."""
-    _check(told)
     yield f"{told['trigger']}"
     for way in told["ways"]:
         yield ""
@@ -66,13 +61,6 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield from _hangs(way)
     yield from bulleted("what this does not show", told["limits"])
-
-
-def _check(told: Mapping[str, Any]) -> None:
-    if told.get("schema") != SCHEMA:
-        raise BadValue(
-            f"not a rehearsal: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
-        )
 
 
 def story(way: Mapping[str, Any]) -> tuple[Moment, ...]:

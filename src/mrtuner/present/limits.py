@@ -10,8 +10,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.errors import BadValue
-from mrtuner.limits.assess import SCHEMA, Limits
+from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
 from mrtuner.limits.findings import pegged_mask
 from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
@@ -45,11 +44,7 @@ _SHADES: Final = (" ", ".", ":", "+", "#")
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the answer for a terminal, line by line; BadValue for data of another schema."""
-    if told.get("schema") != SCHEMA:
-        raise BadValue(
-            f"not a limits report: schema {told.get('schema')!r}", f"Give a document of {SCHEMA!r}."
-        )
+    """Yield the answer (``mrtuner.limits/1``) for a terminal, line by line."""
     yield f"{told['instance'] or told['class']}: {told['verdict']}"
     yield (
         f"  {told['class'] or 'server'}, storage {told['storage'] or 'not given'}, "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrtuner.vacuum.assess import SCHEMA, Vacuum, judge, vacuum
+from mrtuner.vacuum.assess import Vacuum, judge, vacuum
 from mrtuner.vacuum.model import Kind, TableReport
 from mrtuner.vacuum.read import Enough
 
-__all__ = ["SCHEMA", "Enough", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]
+__all__ = ["Enough", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]

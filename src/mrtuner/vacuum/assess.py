@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
-from mrtuner.vacuum.classify import classify, lifetime
+from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
     Kind,
     Picture,
@@ -26,8 +26,6 @@ from mrtuner.vacuum.server import LIMIT, Capacity, capacity
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
-
-SCHEMA: Final = "mrtuner.vacuum/1"
 
 #: Below this share of HOT updates, a table's indexes grow with every update.
 _LITTLE_HOT: Final = 0.5
@@ -57,8 +55,11 @@ class Vacuum:
         return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as one plain document, ``mrtuner.vacuum/1``."""
-        return _document(self)
+        """Plain data for --json, as `mrtuner.vacuum.document` describes it."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.vacuum.document import vacuum_document
+
+        return as_builtins(vacuum_document(self))
 
     def as_sql(self) -> str:
         """Return the advice as commands, with the reasons as comments."""
@@ -220,31 +221,3 @@ def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:
             f"only {rates.hot_share:.0%} of updates are HOT although pages have room, so indexed "
             "columns change: is every index needed?"
         )
-
-
-def _document(found: Vacuum) -> dict[str, Any]:
-    picture = found.picture
-    return {
-        "schema": SCHEMA,
-        "database": picture.database,
-        "version_num": picture.version_num,
-        "watched": found.watched,
-        "chunk": picture.chunk,
-        "capacity": asdict(found.capacity),
-        "settings": [asdict(one) for one in found.settings],
-        "tables": [_table(one) for one in found.tables],
-        "blockers": [asdict(one) for one in picture.blockers],
-        "wraparound": [asdict(one) for one in found.wraparound],
-        "proofs": [asdict(one) for one in found.proofs],
-        "missing": [asdict(one) for one in picture.missing],
-    }
-
-
-def _table(one: TableReport) -> dict[str, Any]:
-    told = asdict(one)
-    table = told.pop("table")
-    for work in ("now", "then", "toast_now"):
-        if (round_ := getattr(one, work)) is not None:
-            told[work]["busy"] = round_.busy
-    told["rates"]["dead"] = one.rates.dead
-    return {**table, "lifetime": lifetime(one.table, one.rates), **told}

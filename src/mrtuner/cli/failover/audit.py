@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +11,6 @@ from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.audit.check import Audit
-
-SCHEMA: Final = "mrtuner.failover.audit/1"
 
 
 @options.command("audit")
@@ -57,7 +55,9 @@ def command(
         raise UsageError("nothing to audit", "Give a connection string, a PID, or --port 5432.")
     done = _audited(target, port, within)
     if as_json:
-        terminal.document({"schema": SCHEMA, **done.to_dict()})
+        from mrtuner.failover.audit.document import audit_document
+
+        terminal.document(audit_document(done))
     else:
         for line in words.audit(done):
             terminal.print_line(line)

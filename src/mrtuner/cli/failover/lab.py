@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,6 @@ from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.control import Request, Session
-
-SCHEMA: Final = "mrtuner.failover.lab/1"
 
 
 @options.command("lab")
@@ -79,7 +77,9 @@ def command(
     however the command ends. Hangs are compared with what `predict` says, within 0.1 s; the exit
     code is 1 if one is outside its band.
     """
+    from mrtuner.documents import as_builtins, convert
     from mrtuner.failover.lab.control import Request, parameters, sysctl
+    from mrtuner.failover.lab.document import LabDocument, PlayedScenario
 
     if listed:
         _list(as_json)
@@ -95,7 +95,7 @@ def command(
         return
     write = _writer(html)
     outcomes = list(_played(request, scenarios, as_json))
-    told = {"schema": SCHEMA, "scenarios": outcomes}
+    told = as_builtins(LabDocument(scenarios=[convert(one, PlayedScenario) for one in outcomes]))
     if as_json:
         terminal.document(told)
     write(told)
@@ -121,8 +121,11 @@ def _list(as_json: bool) -> None:
     from mrtuner.tables import aligned
 
     if as_json:
-        known = [{"name": one.name, "words": one.words} for one in SCENARIOS.values()]
-        terminal.document({"schema": SCHEMA, "known": known})
+        from mrtuner.documents import convert
+        from mrtuner.failover.lab.document import KnownScenario, LabDocument
+
+        known = [convert(one, KnownScenario) for one in SCENARIOS.values()]
+        terminal.document(LabDocument(known=known))
         return
     for line in aligned([(one.name, one.words) for one in SCENARIOS.values()]):
         terminal.print_line(line)
@@ -183,7 +186,9 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     flags = "--user --preserve-credentials --net --mount"
     entrance = f"nsenter --target {session.first()} {flags} --"
     if as_json:
-        terminal.document({"schema": SCHEMA, "enter": entrance, "dsns": dict(dsns)})
+        from mrtuner.failover.lab.document import LabDocument
+
+        terminal.document(LabDocument(enter=entrance, dsns=dict(dsns)))
         return
     terminal.print_line("run a client with:")
     terminal.print_line(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")

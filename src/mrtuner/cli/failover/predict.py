@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,6 @@ from mrtuner.cli.failover import machine
 if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.timer_trace import Path
-
-SCHEMA: Final = "mrtuner.failover.predict/1"
 
 
 @options.command("predict")
@@ -85,17 +83,9 @@ def command(
     situation = Situation(kernel=here, client=_limited(who, limits), path=way, away=away)
     cases = predicted(situation)
     if as_json:
-        terminal.document(
-            {
-                "schema": SCHEMA,
-                "kernel": situation.kernel.to_dict(),
-                "client": situation.client.to_dict(),
-                "path": situation.path.to_dict(),
-                "away": away,
-                "between": between,
-                "cases": [case.to_dict() for case in cases],
-            }
-        )
+        from mrtuner.failover.predict.document import predict_document
+
+        terminal.document(predict_document(situation, cases, between))
         return
     for line in words.prediction(situation, cases, between):
         terminal.print_line(line)

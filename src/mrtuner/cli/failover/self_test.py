@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from mrtuner.cli import exit_codes, options, terminal
-
-SCHEMA: Final = "mrtuner.failover.selftest/1"
 
 
 @options.command("self-test")
@@ -38,7 +34,9 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
     with terminal.sigterm_as_interrupt():
         done = run.run(cases.WHOLE if whole else (cases.SHORT,))
     if as_json:
-        terminal.document({"schema": SCHEMA, **done.to_dict()})
+        from mrtuner.failover.selftest.document import selftest_document
+
+        terminal.document(selftest_document(done))
     else:
         for line in done.lines():
             terminal.print_line(line)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.failover import machine
-
-SCHEMA: Final = "mrtuner.failover.settings/1"
 
 
 @options.command("settings")
@@ -77,7 +73,9 @@ def command(
     here, way = machine.kernel(sysctl, kernel, hz), Path() if rtt is None else Path(rtt=rtt)
     made = chosen(stack, within, here, way, hosts=hosts, longest_query=longest_query)
     if as_json:
-        terminal.document({"schema": SCHEMA, **made.to_dict()})
+        from mrtuner.failover.settings.document import settings_document
+
+        terminal.document(settings_document(made))
         return
     click.echo(made.text + made.sysctl, nl=False)
     for line in words.settings(made):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.catalog.timers import driver
 from mrtuner.failover.audit.connections import Connection
@@ -37,14 +37,6 @@ class Audited:
     cases: tuple[Prediction, ...]  # idle and in flight; empty if the options are unknown
     findings: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            **self.connection.to_dict(),
-            "cases": [case.to_dict() for case in self.cases],
-            "findings": list(self.findings),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
@@ -59,15 +51,6 @@ class Audit:
     def found(self) -> bool:
         """Whether there is anything to fix."""
         return bool(self.findings) or any(one.findings for one in self.connections)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "within": self.within,
-            "connections": [one.to_dict() for one in self.connections],
-            "server": dict(self.server),
-            "findings": list(self.findings),
-        }
 
 
 def audit(

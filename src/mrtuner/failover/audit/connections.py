@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.failover.sockets import Options, options
@@ -34,17 +34,6 @@ class Connection:
     pid: int | None = None
     timer: str | None = None  # the armed timer, from ss: keepalive, on (data unacknowledged), …
     options: Options | None = None  # None: we may not read them
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "local": self.local,
-            "peer": self.peer,
-            "process": self.process,
-            "pid": self.pid,
-            "timer": self.timer,
-            "options": None if self.options is None else self.options.to_dict(),
-        }
 
 
 def to_port(port: int) -> tuple[Connection, ...]:

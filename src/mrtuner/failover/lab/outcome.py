@@ -31,18 +31,6 @@ class Row:
             return None if self.predicted.low > self.watched else False
         return all(self.predicted.covers(hang, slack=self.slack) for hang in ended)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "case": self.label,
-            "predicted": None if self.predicted is None else self.predicted.to_dict(),
-            "decided_by": self.decided_by,
-            "measured": [None if hang is None else round(hang, 3) for hang in self.measured],
-            "watched": round(self.watched, 1),
-            "slack": self.slack,
-            "fits": self.fits,
-        }
-
 
 def union(spans: Sequence[Span | None]) -> Span | None:
     """Return the band that contains them all; None if any is endless."""
@@ -83,31 +71,6 @@ class Outcome:
     def fits(self) -> bool:
         """Whether nothing measured is outside its band."""
         return all(row.fits is not False for row in self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "scenario": self.scenario,
-            "words": self.words,
-            "release": self.release,
-            "hz": self.hz,
-            "parameters": dict(self.parameters),
-            "sysctls": dict(self.sysctls),
-            "fits": self.fits,
-            "cases": [row.to_dict() for row in self.rows],
-            "probes": [
-                {
-                    "kind": one.kind,
-                    "outage": None if one.outage is None else round(one.outage, 3),
-                    "failed": one.failed,
-                    "late": one.late,
-                    "stale": one.stale,
-                }
-                for one in self.seen
-            ],
-            "writes": {"acknowledged": self.acknowledged, "lost": self.lost},
-            "fenced": None if self.fenced is None else round(self.fenced, 3),
-        }
 
 
 _VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}

@@ -65,6 +65,9 @@ def _set(name: str, value: int) -> None:
 
 
 def _play(request: Mapping[str, Any]) -> None:
+    from mrtuner.documents import as_builtins
+    from mrtuner.failover.lab.document import played_scenario
+
     one = scenario(request["scenario"])
     wishes = _wishes(request)
     _talk("starting a primary and a standby")
@@ -74,7 +77,7 @@ def _play(request: Mapping[str, Any]) -> None:
         pooler.program()
     made = patroni.PatroniLab if one.manager else Lab
     with made(_binaries(request), ttl=wishes.ttl) as lab:
-        _tell(result=Play(lab, one, wishes, _talk).run().to_dict())
+        _tell(result=as_builtins(played_scenario(Play(lab, one, wishes, _talk).run())))
 
 
 def _wishes(request: Mapping[str, Any]) -> Wishes:

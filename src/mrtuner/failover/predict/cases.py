@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.failover.predict import path
 from mrtuner.failover.predict.client import Client
@@ -67,18 +67,6 @@ class Prediction:
     steps: tuple[str, ...]
     traps: tuple[str, ...] = ()
     noticed: Span | None = None  # [s], if the address answers again after a given time
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "case": str(self.case),
-            "words": self.case.words,
-            "span": None if self.span is None else self.span.to_dict(),
-            "decided_by": self.decided_by,
-            "steps": list(self.steps),
-            "traps": list(self.traps),
-            "noticed": None if self.noticed is None else self.noticed.to_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

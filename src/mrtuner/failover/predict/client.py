@@ -62,25 +62,6 @@ class Client:
         """Format as ``connect_timeout = 3 (connection string)``."""
         return f"{name} = {value} ({self.origin.get(name, f'default of {self.driver.title}')})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "name": self.driver.name,
-            "evidence": self.driver.evidence,
-            "connect_timeout": self.connect_timeout,
-            "keepalives": self.keepalives,
-            "keepalives_idle": self.idle,
-            "keepalives_interval": self.interval,
-            "keepalives_count": self.count,
-            "tcp_user_timeout": self.user_timeout,
-            "read_timeout": self.read_timeout,
-            "pool_wait": self.pool_wait,
-            "addresses": self.addresses,
-            "read_write": self.read_write,
-            "dns_ttl": self.dns_ttl,
-            "ignored": list(self.ignored),
-        }
-
 
 def defaults(name: str) -> Client:
     """A client of this driver, with nothing configured."""

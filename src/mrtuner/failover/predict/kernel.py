@@ -93,14 +93,10 @@ class Kernel:
         """Format as ``tcp_retries2 = 15 (kernel default)``."""
         return f"{name} = {getattr(self, name)} ({self.origin.get(name, 'kernel default')})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "hz": self.hz,
-            "release": ".".join(map(str, self.release)),
-            "settings": {name: getattr(self, name) for name in _BOUNDS},
-            "origin": dict(self.origin),
-        }
+    @property
+    def settings(self) -> dict[str, int]:
+        """The sysctls below net.ipv4 by name, in their own units."""
+        return {name: getattr(self, name) for name in _BOUNDS}
 
 
 def local(root: Path = _ROOT) -> Kernel:

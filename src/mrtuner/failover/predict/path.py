@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.failover.predict.kernel import Kernel
 
@@ -36,10 +36,6 @@ class Path:
     rto: float | None = None  # s, tcpi_rto of a live connection; None: computed from rtt
     same: bool = True  # whether `rto` is from the connection in question
     most: float | None = None  # s, for any round trip up to this; None: as it is
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {"rtt": self.rtt, "rto": self.rto}
 
     def at_its_worst(self) -> Path:
         """The path in every state in which a promise has to hold.

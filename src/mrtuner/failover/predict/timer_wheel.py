@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median, median_high
-from typing import Any, Final
+from typing import Final
 
 #: Timers of fewer jiffies than this wait in the finest level.
 _FINEST: Final = 63
@@ -60,10 +60,6 @@ class Span:
     def covers(self, seconds: float, *, slack: float = 0.0) -> bool:
         """Whether a measured duration is inside, or outside by at most `slack`."""
         return self.low - slack <= seconds <= self.high + slack
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, to the millisecond."""
-        return {"low": round(self.low, 3), "mid": round(self.mid, 3), "high": round(self.high, 3)}
 
 
 def granule(delay: int) -> int:

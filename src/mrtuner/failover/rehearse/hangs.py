@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.failover.predict.cases import Case, Prediction
 from mrtuner.rehearsal.observation import Attempt, Kind, Observation
@@ -31,17 +31,6 @@ class Hang:
     def within(self, limit: float) -> bool | None:
         """Whether no client waited longer than `limit`; None if none experienced the outage."""
         return None if self.longest is None else self.longest <= limit and not self.at_least
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "case": str(self.case),
-            "words": self.case.words,
-            "longest": None if self.longest is None else round(self.longest, 3),
-            "at_least": self.at_least,
-            "met": self.met,
-            "predicted": None if self.predicted is None else self.predicted.to_dict(),
-        }
 
 
 def hangs(

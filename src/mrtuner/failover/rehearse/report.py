@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
@@ -13,8 +13,6 @@ from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind
 from mrtuner.rehearsal.run import Run
 from mrtuner.wording import first_upper, plural
-
-SCHEMA: Final = "mrtuner.failover.rehearsal/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +50,6 @@ class Rehearsed:
         ledger = self.run.observation.ledger
         astray = ledger is not None and bool(ledger.lost or ledger.duplicated)
         return not slow and not astray and not self.uncounted and not self.stale.writes
-
-    def to_dict(self, within: float | None) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "way": self.name,
-            "place": self.way.place,
-            "between": self.way.between,
-            "unpredicted": self.way.unpredicted,
-            "outcome": str(self.outcome),
-            "verdict": headline(self, within),
-            "findings": list(findings(self, within)),
-            "kept": self.kept(within),
-            "moments": {name: _rounded(at) for name, at in moments(self).items()},
-            "hangs": [one.to_dict() for one in self.hangs],
-            "stale": self.stale.to_dict(),
-            "phases": {"clients": [one.to_dict() for one in self.clients]},
-            **self.run.to_dict(),
-        }
 
 
 def rehearsed(name: str, way: ClientPath, run: Run) -> Rehearsed:
@@ -256,16 +236,10 @@ def document(
     cautions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the whole rehearsal as one JSON document, from which its page is made."""
-    return {
-        "schema": SCHEMA,
-        "trigger": trigger,
-        "within": within,
-        "cautions": list(cautions),
-        "failed_over": all(one.failed_over for one in found),
-        "kept": all(one.kept(within) for one in found),
-        "ways": [one.to_dict(within) for one in found],
-        "limits": list(limits(found)),
-    }
+    from mrtuner.documents import as_builtins
+    from mrtuner.failover.rehearse.document import rehearsal_document
+
+    return as_builtins(rehearsal_document(found, trigger=trigger, within=within, cautions=cautions))
 
 
 def _length(most: float | None) -> float:
@@ -274,7 +248,3 @@ def _length(most: float | None) -> float:
 
 def _writes(number: int) -> str:
     return "1 write was" if number == 1 else f"{number} writes were"
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

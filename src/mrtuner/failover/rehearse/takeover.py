@@ -32,15 +32,6 @@ class Stale:
     refused: int  # writes refused as read-only, at any time after the trigger
     until: float | None  # when the last of them ended, in seconds since the probes began
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "reads": self.reads,
-            "writes": self.writes,
-            "refused": self.refused,
-            "until": None if self.until is None else round(self.until, 3),
-        }
-
 
 def outcome(seen: Observation, asked: float) -> Outcome:
     """Decide by the servers that answered before and after `asked` [s]."""

@@ -39,16 +39,6 @@ class Trial:
         """Whether every hang is in the band, or outside by no more than SLACK."""
         return all(self.predicted.covers(hang, slack=SLACK) for hang in self.measured)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "case": self.case,
-            "setting": self.setting,
-            "predicted": self.predicted.to_dict(),
-            "measured": [round(hang, 3) for hang in self.measured],
-            "fits": self.fits,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
@@ -63,16 +53,6 @@ class SelfTest:
     def fits(self) -> bool:
         """Whether the predictions hold here."""
         return all(trial.fits for trial in self.trials)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "release": self.release,
-            "hz": self.hz,
-            "rto": self.rto,
-            "fits": self.fits,
-            "trials": [trial.to_dict() for trial in self.trials],
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield the results as readable lines."""

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path as File
 from typing import Any, Final
 
@@ -50,7 +51,7 @@ def _measured(network: Network, plans: list[Plan], limit: float) -> dict[str, An
             {
                 "case": each.case,
                 "setting": each.setting,
-                "predicted": hang(each.trace(kernel, path), kernel).to_dict(),
+                "predicted": asdict(hang(each.trace(kernel, path), kernel)),
                 "measured": [future.result(limit) for future in futures],
             }
             for each, futures in sorted(waits, key=lambda wait: wait[0].case)

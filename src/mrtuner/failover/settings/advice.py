@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.predict.cases import Case, Prediction, Situation, predict
@@ -27,20 +26,6 @@ class Settings:
     cases: tuple[Prediction, ...]
     costs: tuple[str, ...]
     unbounded: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "stack": self.stack.name,
-            "within": self.bounds.within,
-            "file": self.stack.file,
-            "text": self.text,
-            "sysctl": self.sysctl,
-            "verified": self.stack.verified,
-            "cases": [case.to_dict() for case in self.cases],
-            "costs": list(self.costs),
-            "unbounded": list(self.unbounded),
-        }
 
 
 def settings(

@@ -1,0 +1,125 @@
+"""The lab as JSON: ``mrtuner.failover.lab/1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
+from mrtuner.failover.predict.document import Band, band
+from mrtuner.rehearsal.document import rounded
+
+if TYPE_CHECKING:
+    from mrtuner.failover.lab.outcome import Outcome, Row
+
+
+class KnownScenario(Struct):
+    """A scenario that can be played."""
+
+    name: Annotated[str, Doc("its name")]
+    words: Annotated[str, Doc("what breaks")]
+
+
+class PlayedCase(Struct):
+    """One case as predicted and measured."""
+
+    case: Annotated[str, Doc("what the clients were doing")]
+    predicted: Annotated[Band | None, Doc("null: for ever")]
+    decided_by: Annotated[str, Doc("the setting that ends it")]
+    measured: Annotated[list[float | None], Doc("each hang; null: it did not end")]
+    watched: Annotated[float, Doc("how long hangs that did not end were watched")]
+    slack: Annotated[float, Doc("how far beside the band a hang may lie")]
+    fits: Annotated[
+        bool | None, Doc("whether all hangs lie in the band; null: not watched for long enough")
+    ]
+
+
+class ProbedKind(Struct):
+    """What one kind of probe saw."""
+
+    kind: Annotated[str, Doc("what the probe does")]
+    outage: Annotated[
+        float | None, Doc("the longest time without a good answer; null: it did not end")
+    ]
+    failed: Annotated[int, Doc("attempts that ended with an error")]
+    late: Annotated[int, Doc("attempts answered after more than a second")]
+    stale: Annotated[int, Doc("attempts answered by the old primary after the new one was there")]
+
+
+class CountedWrites(Struct):
+    """What became of the writes."""
+
+    acknowledged: Annotated[int, Doc("writes that were acknowledged")]
+    lost: Annotated[int, Doc("of these, missing at the end")]
+
+
+class PlayedScenario(Struct):
+    """One scenario that was played."""
+
+    scenario: Annotated[str, Doc("its name")]
+    words: Annotated[str, Doc("what broke")]
+    release: Annotated[str, Doc("version of the kernel")]
+    hz: Annotated[int, Doc("its ticks per second")]
+    parameters: Annotated[dict[str, str], Doc("libpq's, of every client")]
+    sysctls: Annotated[dict[str, int], Doc("of the clients' network namespace")]
+    fits: Annotated[bool, Doc("false when a hang lies outside its band")]
+    cases: Annotated[list[PlayedCase], Doc("what was predicted and what was measured")]
+    probes: Annotated[list[ProbedKind], Doc("what the probes saw")]
+    writes: Annotated[CountedWrites, Doc("what became of the writes")]
+    fenced: Annotated[float | None, Doc("from the fault until the old primary was killed, or null")]
+
+
+class LabDocument(Document, tag="mrtuner.failover.lab/1"):
+    """Written by `mrtuner failover lab --json`. Durations are seconds."""
+
+    known: Annotated[list[KnownScenario] | UnsetType, Doc("only with `--list`: every scenario")] = (
+        UNSET
+    )
+    enter: Annotated[
+        str | UnsetType,
+        Doc("only of a lab that stays open: what to write before a client's command line"),
+    ] = UNSET
+    dsns: Annotated[
+        dict[str, str] | UnsetType,
+        Doc("only of a lab that stays open: connection strings by the way that they take"),
+    ] = UNSET
+    scenarios: Annotated[
+        list[PlayedScenario] | UnsetType, Doc("only with `--scenario`: in the order of playing")
+    ] = UNSET
+
+
+def played_scenario(outcome: Outcome) -> PlayedScenario:
+    """Return one scenario: each case as predicted and measured, and what the probes saw."""
+    return PlayedScenario(
+        scenario=outcome.scenario,
+        words=outcome.words,
+        release=outcome.release,
+        hz=outcome.hz,
+        parameters=dict(outcome.parameters),
+        sysctls=dict(outcome.sysctls),
+        fits=outcome.fits,
+        cases=[_case(row) for row in outcome.rows],
+        probes=[
+            ProbedKind(
+                kind=one.kind,
+                outage=rounded(one.outage),
+                failed=one.failed,
+                late=one.late,
+                stale=one.stale,
+            )
+            for one in outcome.seen
+        ],
+        writes=CountedWrites(acknowledged=outcome.acknowledged, lost=outcome.lost),
+        fenced=rounded(outcome.fenced),
+    )
+
+
+def _case(row: Row) -> PlayedCase:
+    return PlayedCase(
+        case=row.label,
+        predicted=band(row.predicted) if row.predicted else None,
+        decided_by=row.decided_by,
+        measured=[rounded(hang) for hang in row.measured],
+        watched=round(row.watched, 1),
+        slack=row.slack,
+        fits=row.fits,
+    )

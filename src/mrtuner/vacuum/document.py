@@ -1,0 +1,309 @@
+"""Vacuum as JSON: ``mrtuner.vacuum/1``, and what was set, ``mrtuner.vacuum.change/1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mrtuner.change.document import ChangeOutcome
+from mrtuner.documents import Doc, Document, Struct, convert
+from mrtuner.vacuum.classify import lifetime
+from mrtuner.vacuum.model import Kind
+from mrtuner.vacuum.sample import Verdict
+
+if TYPE_CHECKING:
+    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.vacuum.assess import Vacuum
+    from mrtuner.vacuum.model import TableReport
+
+
+class VacuumCapacity(Struct):
+    """The vacuum work of the whole database compared with what the cost limit allows."""
+
+    used: Annotated[
+        float | None, Doc("share of the cost limit that vacuum needs; null without a throttle")
+    ]
+    used_then: Annotated[float | None, Doc("the same with the advice in force")]
+    limit: Annotated[float, Doc("the cost limit that is advised")]
+    delay_ms: Annotated[float, Doc("the cost delay in milliseconds")]
+    keeps_up: Annotated[bool, Doc("whether vacuum keeps up with the advice in force")]
+    words: Annotated[str, Doc("the same in a sentence")]
+
+
+class ServerSetting(Struct):
+    """A setting of the server that should change."""
+
+    name: Annotated[str, Doc("the parameter")]
+    now: Annotated[str, Doc("its value")]
+    value: Annotated[str, Doc("what it should be")]
+    because: Annotated[str, Doc("why")]
+    restart: Annotated[bool, Doc("whether a reload is not enough")]
+
+
+class ToastTable(Struct):
+    """A TOAST table; its rows are chunks."""
+
+    name: Annotated[str, Doc("its name")]
+    pages: Annotated[int, Doc("its size as the last VACUUM left it")]
+    options: Annotated[dict[str, str], Doc("storage parameters by name")]
+    live: Annotated[int, Doc("live chunks")]
+    dead: Annotated[int, Doc("dead chunks")]
+    inserted: Annotated[int, Doc("chunks inserted since the last reset of statistics")]
+    deleted: Annotated[int, Doc("chunks deleted since then")]
+    age: Annotated[int, Doc("of its oldest transaction ID")]
+
+
+class TableRates(Struct):
+    """What happened to a table, per second."""
+
+    seconds: Annotated[float, Doc("how long it was seen")]
+    events: Annotated[int, Doc("rows written in that time")]
+    inserts: Annotated[float, Doc("rows inserted")]
+    updates: Annotated[float, Doc("rows updated")]
+    deletes: Annotated[float, Doc("rows deleted")]
+    hot_share: Annotated[float | None, Doc("share of updates that were HOT; null without any")]
+    newpage_share: Annotated[
+        float | None, Doc("share of updates that moved to another page; null before 16")
+    ]
+    vacuums: Annotated[int, Doc("vacuums in that time")]
+    vacuum_seconds: Annotated[float | None, Doc("time of one vacuum; null before 18")]
+    toast_inserts: Annotated[float, Doc("chunks inserted")]
+    toast_deletes: Annotated[float, Doc("chunks deleted")]
+    gaps: Annotated[int, Doc("intervals left out because statistics were reset in them")]
+    vanished: Annotated[float, Doc("rows gone without a DELETE")]
+    truncated: Annotated[int, Doc("how often the table was seen to get an empty file")]
+    dead: Annotated[float, Doc("dead rows for vacuum to remove")]
+
+
+class StorageParameter(Struct):
+    """A storage parameter that should change."""
+
+    name: Annotated[str, Doc("the parameter; `toast.` begins those of the TOAST table")]
+    now: Annotated[str | None, Doc("its value; null: not set for the table")]
+    value: Annotated[str, Doc("what it should be")]
+    because: Annotated[str, Doc("why")]
+    source: Annotated[str, Doc("where the rule comes from")]
+
+
+class VacuumRound(Struct):
+    """Dead rows come to be, until a vacuum starts and removes them."""
+
+    trigger: Annotated[float, Doc("dead rows that start a vacuum")]
+    produce: Annotated[float | None, Doc("time until there are so many; null: never")]
+    vacuum: Annotated[float | None, Doc("time of a vacuum, at least")]
+    measured: Annotated[float | None, Doc("the time that the server took, on average")]
+    cost: Annotated[float, Doc("of one vacuum")]
+    busy: Annotated[float | None, Doc("share of one worker's time")]
+
+
+class ToastAmplification(Struct):
+    """What updates do to the TOAST table."""
+
+    per_update: Annotated[float, Doc("dead chunks for an updated row")]
+    per_row: Annotated[float, Doc("live chunks for a live row")]
+    rewritten: Annotated[float, Doc("share of updates that write large values again")]
+    chunks_an_hour: Annotated[float, Doc("dead chunks of updates an hour")]
+    suspicion: Annotated[str | None, Doc("what to look at; null: nothing")]
+    certainty: Annotated[str, Doc("what this rests on")]
+
+
+class TableEntry(Struct):
+    """One table; counters are the server's, since the last reset of statistics."""
+
+    oid: Annotated[int, Doc("of the table")]
+    schema: Annotated[str, Doc("its schema")]
+    name: Annotated[str, Doc("its name")]
+    parent: Annotated[str | None, Doc("of a partition, the parent")]
+    pages: Annotated[int, Doc("size of the table as the last VACUUM or ANALYZE left it")]
+    visible_pages: Annotated[int, Doc("of these, all-visible ones")]
+    index_pages: Annotated[int, Doc("size of all indexes")]
+    indexes: Annotated[int, Doc("number of indexes")]
+    options: Annotated[dict[str, str], Doc("storage parameters by name")]
+    age: Annotated[int, Doc("of its oldest transaction ID")]
+    multixact_age: Annotated[int, Doc("of its oldest multixact ID")]
+    rows: Annotated[int, Doc("rows as the last VACUUM or ANALYZE left them")]
+    live: Annotated[int, Doc("live rows")]
+    dead: Annotated[int, Doc("dead rows")]
+    inserted: Annotated[int, Doc("rows inserted")]
+    updated: Annotated[int, Doc("rows updated")]
+    hot_updated: Annotated[int, Doc("of these, HOT")]
+    newpage_updated: Annotated[int | None, Doc("of these, moved to another page; null before 16")]
+    deleted: Annotated[int, Doc("rows deleted")]
+    vacuums: Annotated[int, Doc("vacuums")]
+    vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
+    toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
+    relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
+    lifetime: Annotated[float | None, Doc("of a row on average; null where nothing is deleted")]
+    rates: Annotated[TableRates, Doc("what happened to it")]
+    kind: Annotated[Kind, Doc("what the table is to vacuum")]
+    because: Annotated[str, Doc("the figures that make it so")]
+    advice: Annotated[list[StorageParameter], Doc("what to set")]
+    hints: Annotated[list[str], Doc("what else to do, a sentence each")]
+    now: Annotated[VacuumRound, Doc("vacuum with the present settings")]
+    then: Annotated[VacuumRound, Doc("vacuum with the advice in force")]
+    toast_now: Annotated[
+        VacuumRound | None, Doc("vacuum of the TOAST table with the present settings, or null")
+    ]
+    amplification: Annotated[
+        ToastAmplification | None, Doc("null without a TOAST table or with too few updates")
+    ]
+
+
+class HorizonBlocker(Struct):
+    """What keeps dead rows from being removed."""
+
+    what: Annotated[str, Doc("session, prepared transaction, replication slot, …")]
+    name: Annotated[str, Doc("which one")]
+    age: Annotated[int | None, Doc("of its horizon")]
+    seconds: Annotated[float | None, Doc("how long it has been there")]
+    remedy: Annotated[str, Doc("what to do about it")]
+    sql: Annotated[str | None, Doc("the command for it, or null")]
+    serious: Annotated[bool, Doc("whether it holds back enough to matter")]
+    throughout: Annotated[bool, Doc("whether it was there at every reading of a watch")]
+
+
+class WraparoundDistance(Struct):
+    """How close a counter is to its limit."""
+
+    what: Annotated[Literal["transaction IDs", "multixact IDs"], Doc("the counter")]
+    database: Annotated[str, Doc("the database nearest to the limit")]
+    age: Annotated[int, Doc("of its oldest ID")]
+    forced_at: Annotated[int, Doc("the age at which a vacuum is forced")]
+    stops_at: Annotated[int, Doc("the age at which the server assigns no more IDs")]
+    pace: Annotated[float | None, Doc("IDs used up per second, or null")]
+    certainty: Annotated[str, Doc("what the pace rests on")]
+    to_forced: Annotated[float | None, Doc("seconds until a vacuum is forced, or null")]
+    to_stop: Annotated[float | None, Doc("seconds until the stop, or null")]
+
+
+class ColumnComparison(Struct):
+    """One column with large values."""
+
+    column: Annotated[str, Doc("its name")]
+    updated: Annotated[int, Doc("updated rows with a large value")]
+    same: Annotated[int, Doc("of these, with the same value afterwards")]
+    rewritten: Annotated[
+        int | None, Doc("of those with the same value, under another chunk id; null before 17")
+    ]
+    verdict: Annotated[Verdict, Doc("what updates do to its large values")]
+
+
+class TableComparison(Struct):
+    """The rows of a table, compared before and after a watch."""
+
+    oid: Annotated[int, Doc("of the table")]
+    table: Annotated[str, Doc("its name, quoted as in SQL")]
+    rows: Annotated[int, Doc("rows compared")]
+    columns: Annotated[list[ColumnComparison], Doc("columns with large values")]
+    why: Annotated[str | None, Doc("why nothing is proven, or null")]
+
+
+class MissingFact(Struct):
+    """What could not be read."""
+
+    name: Annotated[str, Doc("the fact")]
+    why: Annotated[str, Doc("why it could not be read")]
+    supply: Annotated[str | None, Doc("how to supply it, or null")]
+
+
+class VacuumDocument(Document, tag="mrtuner.vacuum/1"):
+    """One database.
+
+    Written by `mrtuner vacuum --json` and `Vacuum.to_dict()`. Times are seconds, rates per second,
+    ages in transactions, sizes in pages, costs in the units of `vacuum_cost_limit`.
+    """
+
+    database: Annotated[str, Doc("its name")]
+    version_num: Annotated[int, Doc("`server_version_num`")]
+    watched: Annotated[
+        float | None,
+        Doc("how long; null: rates are averages since the last reset of statistics"),
+    ]
+    chunk: Annotated[int, Doc("bytes of a TOAST chunk of this server")]
+    capacity: Annotated[VacuumCapacity, Doc("whether vacuum keeps up")]
+    settings: Annotated[list[ServerSetting], Doc("what to change in the server")]
+    tables: Annotated[
+        list[TableEntry], Doc("those with advice first, then those with the most dead rows")
+    ]
+    blockers: Annotated[list[HorizonBlocker], Doc("what holds back dead rows, the worst first")]
+    wraparound: Annotated[list[WraparoundDistance], Doc("how far the counters have come")]
+    proofs: Annotated[list[TableComparison], Doc("with `--sample`: rows that were compared")]
+    missing: Annotated[list[MissingFact], Doc("what could not be read")]
+
+
+class PlannedParameter(Struct):
+    """A storage parameter of the plan."""
+
+    name: Annotated[
+        str,
+        Doc(
+            '`"schema"."table" parameter`, quoted as in SQL; `toast.` begins the parameters of a '
+            "TOAST table"
+        ),
+    ]
+    before: Annotated[str | None, Doc("its value before; null: unset")]
+    after: Annotated[str | None, Doc("its value afterwards; null: unset")]
+
+
+class VacuumChangeDocument(Document, tag="mrtuner.vacuum.change/1"):
+    """Storage parameters set or taken back.
+
+    Written by `mrtuner vacuum apply --json` and `mrtuner vacuum undo --json`.
+    """
+
+    recovered: Annotated[
+        ChangeOutcome | None, Doc("what became of an interrupted change; null without one")
+    ]
+    plan: Annotated[list[PlannedParameter], Doc("what was to be set")]
+    outcome: Annotated[
+        ChangeOutcome, Doc("what was set; `left` also names parameters whose table is gone")
+    ]
+    undo: Annotated[str | None, Doc("the command that takes it back, or null")]
+
+
+def vacuum_document(found: Vacuum) -> VacuumDocument:
+    """Return what vacuum needs in one database."""
+    picture = found.picture
+    return VacuumDocument(
+        database=picture.database,
+        version_num=picture.version_num,
+        watched=found.watched,
+        chunk=picture.chunk,
+        capacity=convert(found.capacity, VacuumCapacity),
+        settings=[convert(one, ServerSetting) for one in found.settings],
+        tables=[_table(one) for one in found.tables],
+        blockers=[convert(one, HorizonBlocker) for one in picture.blockers],
+        wraparound=[convert(one, WraparoundDistance) for one in found.wraparound],
+        proofs=[convert(one, TableComparison) for one in found.proofs],
+        missing=[convert(one, MissingFact) for one in picture.missing],
+    )
+
+
+def _table(one: TableReport) -> TableEntry:
+    told = {
+        **asdict(one.table),
+        "lifetime": lifetime(one.table, one.rates),
+        "rates": one.rates,
+        "kind": one.kind,
+        "because": one.because,
+        "advice": one.advice,
+        "hints": one.hints,
+        "now": one.now,
+        "then": one.then,
+        "toast_now": one.toast_now,
+        "amplification": one.amplification,
+    }
+    return convert(told, TableEntry)
+
+
+def change_document(
+    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
+) -> VacuumChangeDocument:
+    """Return what was set or taken back."""
+    return VacuumChangeDocument(
+        recovered=convert(recovered, ChangeOutcome) if recovered else None,
+        plan=[convert(one, PlannedParameter) for one in entries],
+        outcome=convert(outcome, ChangeOutcome),
+        undo=undo,
+    )

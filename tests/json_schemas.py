@@ -1,0 +1,18 @@
+"""Whether a document is as its JSON Schema in docs/reference/schemas says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+
+_SCHEMAS = Path(__file__).parents[1] / "docs" / "reference" / "schemas"
+
+
+def assert_valid(document: Mapping[str, Any], schema: str) -> None:
+    """Fail if the document, as text, is not of this kind: ``mrtuner.tune/1``."""
+    path = _SCHEMAS / f"{schema.replace('/', '-')}.json"
+    jsonschema.validate(json.loads(json.dumps(document)), json.loads(path.read_text("utf-8")))
