@@ -105,7 +105,7 @@ def test_check_tells_by_its_exit_code_that_there_is_something_to_change() -> Non
         (["--storage", "floppy"], "unknown storage 'floppy'", "Use one of hdd, ssd,"),
         (["--workload", "games"], "unknown workload 'games'", "Use one of web, oltp,"),
         (["--ceiling", "190%"], "ceiling 1.9 is not a share", "Give a share from 0.1 to 1."),
-        (["--json", "--format", "sql"], "--json and --format sql cannot be used together", "Omit one of them."),
+        (["--json", "--format", "sql"], "--json and --format sql cannot", "Omit one of them."),
         (["--watch", "30s"], "--watch needs a running server", "Give its connection string."),
     ],
 )  # fmt: skip
