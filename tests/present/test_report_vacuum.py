@@ -107,7 +107,7 @@ def test_names_cannot_become_markup() -> None:
 
 
 def test_a_document_of_another_kind_is_refused() -> None:
-    with pytest.raises(BadValue, match="not an answer"):
+    with pytest.raises(BadValue, match="not a vacuum report"):
         page(told(schema="mrtuner.limits/1"))
 
 
