@@ -59,7 +59,7 @@ def test_a_gain_that_the_checkpoint_eats_is_undecided() -> None:
     assert one.with_checkpoint.ratio == pytest.approx(0.839, abs=0.001)
     assert one.with_checkpoint.verdict is Verdict.WORSE
     assert one.verdict is Verdict.UNDECIDED
-    assert any("with the checkpoint left behind it is worse" in text for text in one.cautions)
+    assert any("including the checkpoint left behind it is worse" in text for text in one.cautions)
 
 
 def test_a_window_of_a_whole_cycle_needs_no_checkpoint_in_it() -> None:
@@ -144,7 +144,7 @@ def test_calibration_compares_the_first_variant_with_itself() -> None:
     assert one.calibration is not None
     assert one.calibration.pairs == 3
     assert one.calibration.false_alarm
-    assert any(text.startswith("calibration saw") for text in one.cautions)
+    assert any(text.startswith("calibration found") for text in one.cautions)
     assert one.comparison.pairs == 6
 
 

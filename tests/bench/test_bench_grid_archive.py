@@ -102,7 +102,7 @@ def test_a_sealed_run_is_not_gone_on_with(run: Path) -> None:
     assert load(run).sealed
     assert load(run).ended == "2026-01-01T01:00:00+00:00"
     assert not (run / "lines.jsonl").stat().st_mode & 0o222
-    with pytest.raises(Refused, match="is finished"):
+    with pytest.raises(Refused, match="is already finished"):
         Archive.resume(run)
 
 
@@ -118,7 +118,7 @@ def test_a_record_that_was_changed_is_not_believed(run: Path) -> None:
 def test_a_directory_in_use_or_not_ours_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="is not empty"):
         Archive.create(run, HEAD)
-    with locked(run), pytest.raises(Refused, match="another runner"), locked(run):
+    with locked(run), pytest.raises(Refused, match="another process"), locked(run):
         pass
     with pytest.raises(UsageError, match="no run in"):
         load(tmp_path)

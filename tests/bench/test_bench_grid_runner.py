@@ -119,7 +119,7 @@ def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) ->
         "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
     }  # fmt: skip
     Archive.create(tmp_path / "run", read(head, RunDocument))
-    with pytest.raises(Refused, match="begun elsewhere: kernel was Plan 9, is "):
+    with pytest.raises(Refused, match="started on another machine: kernel was Plan 9, is "):
         run_grid(None, tmp_path / "run")
 
 

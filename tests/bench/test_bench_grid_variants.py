@@ -40,11 +40,11 @@ def parsed(text: str, base: Path = Path("/plans")) -> object:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('network = "wifi"', "no network 'wifi'"),
+        ('network = "wifi"', "unknown network 'wifi'"),
         ('network = "bridge"\nconnect = "socket"', "network bridge but connects by socket"),
         ('network = "none"\nconnect = "tcp"', "network none but connects by tcp"),
         ('image = "minimal"', "has an image but no network"),
-        ('storage = "tape"', "no storage 'tape'"),
+        ('storage = "tape"', "unknown storage 'tape'"),
         ('start = "x"\ndsn = "host=h"\nnetwork = "host"', "cannot have network"),
         ('start = "x"\ndsn = "host=h"\nstorage = "overlay"', "cannot have storage"),
         ('netwrok = "host"', "unknown key 'netwrok' in a variant, did you mean 'network'"),
@@ -216,7 +216,7 @@ def test_a_server_that_does_not_answer_in_time_is_given_up(tmp_path: Path) -> No
 
 def test_a_command_that_is_not_there_is_said() -> None:
     server = Commanded(Variant(name="none", start="/nowhere/serve", dsn="host=/nowhere"))
-    with pytest.raises(ConnectError, match="variant none does not run: No such file"):
+    with pytest.raises(ConnectError, match="variant none cannot be run: No such file"):
         server.start()
     server.stop()
 

@@ -136,7 +136,7 @@ def test_a_run_that_changes_half_way_is_not_steady() -> None:
     run = replace(a_run(1000), per_second=(600,) * 29 + (1200,) * 29)
     moving = [replace(one, run=run) if one.label == "a" else one for one in six_blocks(CELL, 1.0)]
     cautions = verdicts(a_record(moving))[0].cautions
-    assert any("6 of 6 runs of a were not steady" in text for text in cautions)
+    assert any("6 of 6 runs of 'a' were not steady" in text for text in cautions)
     assert any("by up to 100 %" in text for text in cautions)
 
 

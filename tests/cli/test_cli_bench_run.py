@@ -87,4 +87,4 @@ def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -
 
     again = bench("run", "--resume", "run", cwd=tmp_path)
     assert again.returncode == 4
-    assert "is finished" in again.stderr
+    assert "is already finished" in again.stderr

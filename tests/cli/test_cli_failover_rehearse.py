@@ -55,12 +55,12 @@ def test_a_server_that_cannot_be_reached_is_said() -> None:
 @pytest.mark.parametrize(
     ("trigger", "code", "says"),
     [
-        ("no-such-program --now", 2, "no program 'no-such-program' to run"),
+        ("no-such-program --now", 2, "program 'no-such-program' not found"),
         ("sh -c 'unclosed", 2, "cannot read the command: no closing quotation"),
         ("", 2, "the command is empty"),
         ("rds:", 2, "the instance is missing"),
         ("patroni:db1", 2, "cannot read the address of Patroni"),
-        ("patroni:http://127.0.0.1:1", 1, "Patroni at http://127.0.0.1:1 does not answer"),
+        ("patroni:http://127.0.0.1:1", 1, "Patroni at http://127.0.0.1:1 does not respond"),
     ],
 )
 def test_a_trigger_that_cannot_be_had_is_said_before_the_server_is_asked(
@@ -74,7 +74,7 @@ def test_a_trigger_that_cannot_be_had_is_said_before_the_server_is_asked(
 
 def test_patronis_password_is_never_shown() -> None:
     done = run(NOWHERE, "--trigger", "patroni:http://me:s3cret@127.0.0.1:1", "--yes")
-    assert "does not answer" in done.stderr
+    assert "does not respond" in done.stderr
     assert "s3cret" not in done.output
 
 

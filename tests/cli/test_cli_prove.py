@@ -133,7 +133,7 @@ def test_statements_never_run_on_data_that_no_proof_made_without_an_explicit_wor
     done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", "--statements", "5"])
     assert done.exit_code == 4
     assert "--statements runs on the server's own data" in done.stderr
-    assert "say --on-this-data" in done.stderr.splitlines()[-1]
+    assert "add --on-this-data" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

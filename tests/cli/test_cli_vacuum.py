@@ -208,7 +208,7 @@ def test_a_restart_ends_a_watch_which_is_unfinished_then(new_cluster: NewCluster
     assert child.returncode == 6
     assert said == "the server ended the session: what follows was measured before that\n"
     assert told.startswith("postgres: 0 tables")
-    assert "not known: the rest of the watch: the session with the server was lost" in told
+    assert "not known: the rest of the watch: the connection to the server was lost" in told
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_watch() -> None:

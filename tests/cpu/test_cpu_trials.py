@@ -142,7 +142,7 @@ def test_twice_the_cpus_are_tried_unless_asked_otherwise(setup: Setup) -> None:
 
 @pytest.mark.parametrize("text", ["many", "0", "-3", "0x", "x", "1e9x", "nanx", "infx"])
 def test_a_number_of_workers_that_cannot_be_is_refused(setup: Setup, text: str) -> None:
-    with pytest.raises(UsageError, match="no number of workers"):
+    with pytest.raises(UsageError, match="not a number of workers"):
         most_workers(text, setup)
 
 

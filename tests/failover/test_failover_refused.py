@@ -110,6 +110,6 @@ def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
         arguments = ["failover", "predict", pooler.dsn()]
         told = CliRunner().invoke(main, arguments)
         document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
-    assert told.stdout.splitlines()[1].startswith("a pooler answers in the server's place")
+    assert told.stdout.splitlines()[1].startswith("a pooler answers in place of the server")
     assert "behind PgBouncer, use --client pgbouncer" in told.stdout.splitlines()[2]
     assert document["between"] == "a pooler"

@@ -160,7 +160,7 @@ def test_what_settings_cost_is_said_for_each_kind_of_stack() -> None:
     pgjdbc = "\n".join(settings("pgjdbc", 20, KERNEL, LAN, longest_query=5).costs)
     assert "network outage of 13.1 s" in pgjdbc
     assert "every connection of that host" in pgjdbc
-    assert "every query longer than 19 s is cut" in pgjdbc
+    assert "every query longer than 19 s is aborted" in pgjdbc
 
 
 def test_nodes_ten_probes_are_counted_in() -> None:

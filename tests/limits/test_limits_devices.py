@@ -236,6 +236,6 @@ def test_where_the_data_lie_on_no_device_that_is_said(tmp_path: Path) -> None:
     mounted(tmp_path, "0:50 / /data rw - nfs4 far:/data rw")
     found = machine(Tree(tmp_path, 4711), DATA)
     assert found.device is None
-    assert any("no block device" in text for text in found.notices)
+    assert any("not on a block device" in text for text in found.notices)
     hidden = machine(Tree(tmp_path, 4711), None)
     assert any("not shown" in text for text in hidden.notices)

@@ -188,7 +188,7 @@ def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began:
         (["a", "local"], "must be the only one"),
         (["--all", "--html", "x.html"], "--html is for a single instance"),
         (["--all", "--all-regions", "--region", "eu-west-1"], "exclude each other"),
-        (["a", "b", "--all-regions"], "are of one region"),
+        (["a", "b", "--all-regions"], "must be in one region"),
         (["a", "--all-regions"], "--all-regions needs --all"),
         (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "an instance is in one region"),
         (["local", "--class", "db.r5.large"], "--class cannot be used with a server"),

@@ -90,7 +90,7 @@ def test_a_unit_mistake_in_one_of_two_columns_is_refused(
     tmp_path: Path, row: str, column: str
 ) -> None:
     """50 MB/s in MB/s beside bytes: 0.025 bytes an operation; 150 MB/s in kB/s: 37.5 bytes."""
-    with pytest.raises(BadValue, match=f"{column} over .* bytes an operation") as caught:
+    with pytest.raises(BadValue, match=f"{column} over .* bytes per operation") as caught:
         read(table(tmp_path, row=row))
     assert "bytes per second" in (caught.value.hint or "")
 

@@ -102,9 +102,9 @@ def test_a_busy_machine_is_warned_of_in_the_report() -> None:
     busy = a_series(a_load("reads", 1.2, foreign=0.7), busy="70% of the CPU (cc1 1.4 CPUs)")
     said = answer(busy)
     assert len(said.warnings) == 2
-    assert "others took 70% of the CPU" in said.warnings[1]
-    assert "warning: others took 70%" in text(busy)
-    assert "others took 70% of the CPU" in page(data.tuning(), busy.to_dict())
+    assert "other programs used 70% of the CPU" in said.warnings[1]
+    assert "warning: other programs used 70%" in text(busy)
+    assert "other programs used 70% of the CPU" in page(data.tuning(), busy.to_dict())
 
 
 def test_what_could_not_be_measured_is_named_with_the_command_that_would() -> None:

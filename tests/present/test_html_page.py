@@ -121,7 +121,7 @@ def test_a_gain_that_was_only_put_off_is_undecided() -> None:
     """By hand: 1.1 x (60 + 3) / (60 + 17) = 0.9."""
     put_off = judged(data.record(data.compared(1000, [1.101, 1.099] * 4, debt=17.0)))
     assert "Undecided: no load shows a difference" in put_off.text
-    assert "with the checkpoint left behind it is worse (0.90×)" in put_off.text
+    assert "including the checkpoint left behind it is worse (0.90×)" in put_off.text
 
 
 def test_one_server_is_told_from_two_and_this_machine_from_another() -> None:

@@ -69,7 +69,7 @@ def apply(
             return Outcome(result="nothing")
         if off := _off(conn, entries, [one.before for one in entries]):
             raise ApplyError(
-                f"nothing was changed: {', '.join(off)} changed after the plan was made",
+                f"nothing was changed: {', '.join(off)} changed since the plan was made",
                 "Run again for a new plan.",
             )
         change = journal.begin(_change(conn, key, entries))
