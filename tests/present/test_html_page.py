@@ -302,7 +302,7 @@ def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: dict[str, Any]) -> N
     nasty = "<script>alert('1')</script>"
     given = [{"name": nasty, "value": nasty, "source": nasty}]
     notices = [{"level": "warning", "text": f"relation {nasty} is big"}]
-    steps = [{"purpose": nasty, "commands": [nasty]}]
+    steps = [{"purpose": nasty, "commands": [nasty], "now": "", "risk": ""}]
     html = page(
         {**tuning, "given": given, "notices": notices, "steps": steps},
         data.proof(replace(data.better(), kernel=nasty)),

@@ -35,8 +35,8 @@ class CeilingEntry(Struct):
     kind: Annotated[
         Kind,
         Doc(
-            "how long it holds: permanently, while credits last, or for an instance that was "
-            "started before December 2019"
+            "`sustained`: permanently; `burst`: while credits last; `former`: of an instance that "
+            "was started before December 2019"
         ),
     ]
     value: Annotated[float, Doc("in CloudWatch's unit of the resource")]

@@ -76,8 +76,8 @@ class RehearsedWay(ProbedRun):
     outcome: Annotated[
         Outcome,
         Doc(
-            "another server took over, the same one was started anew, it only was without "
-            "answers, or nothing happened"
+            "`moved`: another server took over; `restarted`: the same one was started anew; "
+            "`interrupted`: the same one answers as before, but clients met errors"
         ),
     ]
     verdict: Annotated[str, Doc("the finding that decides")]
