@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 USES = {
     "embedded": "python -c 'from mrtuner.postgres.cluster import find_binaries; find_binaries()'",
     "lab": "python -c 'import mrtuner.rds.lab.front'",
-    "limits": "mrtuner limits --metrics {tmp}/metrics.csv --class db.r5.2xlarge",
+    "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
     "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
     "prove": "mrtuner bench simulate --help",
     "rds": "rdstune lint {tmp}/group.tf",

@@ -35,7 +35,9 @@ def test_an_old_spelling_is_understood_with_one_warning_and_is_not_in_the_help(o
     if one.now.startswith("-"):
         assert one.now in offered
     else:
-        usage = done.stdout.splitlines()[0].replace("[OPTIONS] ", "").replace("[DSN]", "DSN")
+        usage = (
+            done.stdout.splitlines()[0].replace("[OPTIONS] ", "").replace("[", "").replace("]", "")
+        )
         assert usage.startswith(f"Usage: mrtuner {one.command} {one.now}")
 
 

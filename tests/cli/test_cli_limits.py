@@ -34,11 +34,11 @@ def test_the_example_is_a_file_that_the_command_reads(tmp_path: Path) -> None:
     assert made.exit_code == 0
     path = tmp_path / "metrics.csv"
     path.write_text(made.stdout, encoding="utf-8")
-    assert run("--metrics", path, *CLASS).exit_code == 0
+    assert run(path, *CLASS).exit_code == 0
 
 
 def test_the_story_is_told_on_stdout(metrics: Path) -> None:
-    done = run("--metrics", metrics, *CLASS, "--what-if", "db.r5.4xlarge")
+    done = run(metrics, *CLASS, "--what-if", "db.r5.4xlarge")
     assert done.exit_code == 0, done.output
     first = done.stdout.splitlines()[0]
     assert first.startswith("db.r5.2xlarge: throughput pegged at 213 MB/s for ")
@@ -57,7 +57,7 @@ def test_the_story_is_told_on_stdout(metrics: Path) -> None:
 
 def test_the_document_and_the_page(metrics: Path, tmp_path: Path) -> None:
     page = tmp_path / "limits.html"
-    done = run("--metrics", metrics, *CLASS, "--json", "--html", page)
+    done = run(metrics, *CLASS, "--json", "--html", page)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert told["schema"] == "mrtuner.limits/1"
@@ -105,15 +105,13 @@ def test_an_instance_that_is_not_there_is_one_sentence(lab: Lab) -> None:
 
 
 def test_a_check_ends_with_3_where_a_limit_was_reached(metrics: Path) -> None:
-    assert run("--metrics", metrics, *CLASS, "--check").exit_code == 3
+    assert run(metrics, *CLASS, "--check").exit_code == 3
 
 
 def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> None:
     """By hand: 64 GiB / 9,531,392 are above 5,000, where RDS caps its default."""
-    estimated = json.loads(run("--metrics", metrics, *CLASS, "--json").stdout)
-    given = json.loads(
-        run("--metrics", metrics, *CLASS, "--max-connections", "300", "--json").stdout
-    )
+    estimated = json.loads(run(metrics, *CLASS, "--json").stdout)
+    given = json.loads(run(metrics, *CLASS, "--max-connections", "300", "--json").stdout)
     for told, expected in ((estimated, 5000), (given, 300)):
         (found,) = [one for one in told["ceilings"] if one["resource"] == "connections"]
         assert found["value"] == expected
@@ -123,9 +121,9 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
     ("arguments", "message"),
     [
         ([], "give an instance or a file of metrics"),
-        (["db", "--metrics", "x.csv"], "give an instance or a file of metrics"),
-        (["--metrics", "x.csv"], "the instance class is missing"),
-        (["--metrics", "x.csv", "--class", "db.r5.2xlarge"], "cannot read x.csv"),
+        (["db", "x.csv"], "must be the only target"),
+        (["x.csv"], "the instance class is missing"),
+        (["x.csv", "--class", "db.r5.2xlarge"], "cannot read x.csv"),
         (["--example", "--json"], "--example prints CSV"),
         (["db", "--since", "soon"], "'soon' is not a time"),
         (["db", "--watch", "10m"], "--watch is for a server outside RDS"),
@@ -141,8 +139,8 @@ def test_what_cannot_be_done_is_said_in_two_lines(arguments: list[str], message:
 
 
 def test_an_unknown_class_or_storage_is_refused(metrics: Path) -> None:
-    assert "unknown instance class" in run("--metrics", metrics, "--class", "db.r5.3xlarge").stderr
-    wrong = run("--metrics", metrics, "--class", "db.r5.2xlarge", "--volume", "gp4:100GB")
+    assert "unknown instance class" in run(metrics, "--class", "db.r5.3xlarge").stderr
+    wrong = run(metrics, "--class", "db.r5.2xlarge", "--volume", "gp4:100GB")
     assert "unknown storage type 'gp4'" in wrong.stderr
 
 
@@ -156,8 +154,8 @@ def test_a_wrong_unit_is_not_guessed_where_nobody_can_be_asked(
         lines.append(",".join([stamp, f"{float(reads) / 1e6}", f"{float(writes) / 1e6}", *others]))
     path = tmp_path / "megabytes.csv"
     path.write_text("\n".join(lines), encoding="utf-8")
-    refused = run("--metrics", path, *CLASS)
+    refused = run(path, *CLASS)
     assert refused.exit_code == 2
     assert "looks like MB/s" in refused.stderr
-    taken = run("--metrics", path, *CLASS, "--throughput-unit", "MB/s")
+    taken = run(path, *CLASS, "--throughput-unit", "MB/s")
     assert "pegged at 213 MB/s" in taken.stdout

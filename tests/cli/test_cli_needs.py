@@ -83,7 +83,7 @@ def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
          "embedded,prove,report"),
         (f"prove {NOBODY} --yes", "scipy", "prove"),
         ("limits shop --html l.html", "numpy, boto3, jinja2, matplotlib", "limits,rds,report"),
-        ("limits --metrics m.parquet --class db.r5.large", "numpy, pyarrow", "parquet"),
+        ("limits m.parquet --class db.r5.large", "numpy, pyarrow", "parquet"),
         (f"limits {NOBODY}", "numpy", "limits"),
         ("cpu --html c.html", "jinja2, matplotlib", "report"),
         ("bench simulate", "scipy", "prove"),

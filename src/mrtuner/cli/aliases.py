@@ -57,6 +57,7 @@ OLD: Final = (
     Old("rotate", "--abort", "abort"),
     Old("rotate", "--group", "--role"),
     Old("rotate", "--quiet", "--idle"),
+    Old("limits", "--metrics", "TARGET"),
     Old("limits", "-o", "--html"),
     Old("limits", "--output", "--html"),
     Old("limits", "--storage", "--volume"),

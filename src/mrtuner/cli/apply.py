@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import change, options, terminal
+from mrtuner.cli import change, options, targets, terminal
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @options.command("apply")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @options.machine_options
 @change.restart_option
 @click.option(

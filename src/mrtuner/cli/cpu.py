@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import needs, options, targets, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MODES: Final = ("integer", "gzip", "sql")
 
 
 @options.command("cpu")
-@click.argument("dsn", required=False)
+@click.argument("dsn", type=targets.Server(), required=False)
 @click.option(
     "--mode", type=click.Choice(MODES),
     help="Kind of work.  [default: integer; sql with DSN]",
@@ -71,7 +71,7 @@ def command(
     options.warn_of_password(dsn)
     needs.first(page=html)
     with terminal.sigterm_as_interrupt():
-        told = _measured(mode or ("sql" if dsn else "integer"), dsn, cpus, yes, rest)
+        told = _measured(mode or ("integer" if dsn is None else "sql"), dsn, cpus, yes, rest)
     _tell(told, as_json)
     if html is not None:
         from mrtuner.present.cpu import page

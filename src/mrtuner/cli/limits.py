@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli.targets import Kind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,15 +19,9 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 
 
 @options.command("limits")
-@click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
     "--all", "everything", is_flag=True, help="Check every PostgreSQL instance of the region."
-)
-@click.option(
-    "--metrics",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Metrics to read: CSV, JSON or Parquet with CloudWatch's names and units.",
 )
 @click.option(
     "--class", "class_name", metavar="CLASS", help="Instance class, such as db.r5.2xlarge."
@@ -89,21 +84,22 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @options.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, instances: tuple[str, ...], everything: bool, example: bool,
+    ctx: click.Context, /, targets: tuple[str, ...], everything: bool, example: bool,
     html: Path | None, check: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find which hard limit was reached, when, and what to change.
 
-    INSTANCE is the name of one or more RDS instances, or a server outside RDS: local, or a
-    connection string.
+    TARGET is one or more RDS instances, by name or as rds:NAME; a file of metrics (CSV, JSON or
+    Parquet with CloudWatch's names and units); or a server outside RDS: local, or a connection
+    string.
 
     \b
     Examples:
       mrtuner limits my-instance                     class, storage and CloudWatch looked up
       mrtuner limits my-instance --since 3d --html limits.html
-      mrtuner limits --metrics metrics.csv --class db.r5.2xlarge \\
+      mrtuner limits metrics.csv --class db.r5.2xlarge \\
           --volume gp3:500GB,12000iops,500MiB/s
-      mrtuner limits --metrics metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
+      mrtuner limits metrics.csv --class db.r5.2xlarge --what-if db.r6g.4xlarge
       mrtuner limits --example > metrics.csv         a case to try it with
       mrtuner limits --all --since 3d --check        which of the region's instances
       mrtuner limits local --watch 10m               a server on this host, one point per second
@@ -121,37 +117,35 @@ def command(
     if example:
         _example(as_json)
         return
-    needs.first("numpy", *_packages(instances, everything, given["metrics"]), page=html)
-    if everything or len(instances) > 1:
-        _tell_fleet(ctx, instances, given, html, check, as_json)
+    needs.first("numpy", *_packages(targets, everything), page=html)
+    if everything or len(targets) > 1:
+        _tell_fleet(ctx, [instance_named(text) for text in targets], given, html, check, as_json)
     else:
-        _tell_one(ctx, next(iter(instances), None), given, html, check, as_json)
+        _tell_one(ctx, next(iter(targets), None), given, html, check, as_json)
 
 
-def _packages(instances: tuple[str, ...], everything: bool, metrics: Path | None) -> Iterator[str]:
+def _packages(targets: tuple[str, ...], everything: bool) -> Iterator[str]:
     """What reading the metrics takes."""
-    from mrtuner.cli.limits_sources import is_server
-
-    if everything or any(not is_server(name) for name in instances):
+    if everything or {kind_of(text) for text in targets} & {Kind.RDS, Kind.NAME}:
         yield "boto3"
-    if metrics is not None and metrics.suffix.lower() in {".parquet", ".pq"}:
+    if any(Path(text).suffix.lower() in {".parquet", ".pq"} for text in targets):
         yield "pyarrow"
 
 
 def _tell_one(
-    ctx: click.Context, name: str | None, given: dict[str, Any], html: Path | None, check: bool,
+    ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None, check: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli import limits_sources
 
-    if bool(name) == (given["metrics"] is not None):
+    if target is None:
         raise UsageError(
             "give an instance or a file of metrics",
-            "Run mrtuner limits INSTANCE, or mrtuner limits --metrics FILE --class CLASS.",
+            "Run mrtuner limits INSTANCE, or mrtuner limits FILE --class CLASS.",
         )
     if given["all_regions"]:
         raise UsageError("--all-regions needs --all", "Add --all, or give one --region.")
-    found, cut_short = limits_sources.answer(name, given)
+    found, cut_short = limits_sources.answer(target, given)
     _tell(found, html, as_json)
     if cut_short:
         ctx.exit(cut_short)
@@ -160,7 +154,7 @@ def _tell_one(
 
 
 def _tell_fleet(
-    ctx: click.Context, names: tuple[str, ...], given: dict[str, Any], html: Path | None,
+    ctx: click.Context, names: Sequence[str], given: dict[str, Any], html: Path | None,
     check: bool, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.cli import limits_sources

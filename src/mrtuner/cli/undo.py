@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import change, leftovers, options, terminal
+from mrtuner.cli import change, leftovers, options, targets, terminal
 from mrtuner.errors import Refused
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @options.command("undo")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @change.restart_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")

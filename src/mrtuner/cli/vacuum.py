@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, storage_parameters, terminal, watch_progress
+from mrtuner.cli import (
+    exit_codes,
+    needs,
+    options,
+    storage_parameters,
+    targets,
+    terminal,
+    watch_progress,
+)
 from mrtuner.cli.group import offer_verbs
 
 if TYPE_CHECKING:
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json", "sql", "conf")
 
-_dsn = click.argument("dsn", shell_complete=offer_verbs)
+_dsn = click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
 _watch = click.option(
     "--watch", type=options.Duration(), metavar="TIME",
     help="Measure rates for this long, such as 15m.  [default: since the last reset]",
@@ -91,7 +99,7 @@ def command(
 
 
 @command.verb("apply")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @_watch
 @_sample
 @options.journal_option
@@ -122,7 +130,7 @@ def apply(
 
 
 @command.verb("undo")
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @options.journal_option
 @options.yes_option
 @options.json_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @options.command("audit")
-@click.argument("target", required=False, metavar="[DSN|PID]")
+@click.argument("target", type=targets.Server(), required=False, metavar="[DSN|PID]")
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT",
     help="Audit every connection from this machine to this port.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import options, targets, terminal
 from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @options.command("predict")
-@click.argument("dsn", required=False)
+@click.argument("dsn", type=targets.Server(), required=False)
 @click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
 @click.option(
     "--sysctl", metavar="FILE", default="local", show_default=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, targets, terminal
 from mrtuner.cli.group import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -27,7 +27,7 @@ _PATIENT: Final = 30.0
 
 
 @click.command("rehearse", cls=Command)
-@click.argument("dsn")
+@click.argument("dsn", type=targets.Server())
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",
     help="What triggers the failover: rds:INSTANCE, patroni:URL, manual, or a command.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import options, targets, terminal
 from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
@@ -28,7 +28,7 @@ SCHEMA: Final = "mrtuner.rds.apply/1"
 
 
 @options.command("apply")
-@click.argument("instance")
+@click.argument("instance", type=targets.Instance())
 @click.option(
     "--group", metavar="NAME", help="Parameter group to use; it is created if it does not exist."
 )

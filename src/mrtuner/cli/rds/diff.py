@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SCHEMA: Final = "mrtuner.rds.diff/1"
 
 
 @options.command("diff")
-@click.argument("instance")
+@click.argument("instance", type=targets.Instance())
 @click.option("--against", metavar="GROUP", help="Compare this group instead of the attached one.")
 @change.dsn_option
 @change.workload_option

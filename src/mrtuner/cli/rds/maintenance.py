@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli import exit_codes, needs, options, targets, terminal
 from mrtuner.cli.group import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
@@ -28,7 +28,13 @@ _QUEUED: Final = 1800.0
 
 
 @options.command("maintenance")
-@click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=offer_verbs)
+@click.argument(
+    "instances",
+    type=targets.Instance(),
+    nargs=-1,
+    metavar="[INSTANCE]...",
+    shell_complete=offer_verbs,
+)
 @click.option(
     "--all", "everything", is_flag=True, help="Include every PostgreSQL instance of the region."
 )
@@ -152,7 +158,7 @@ def _lines(
 
 
 @command.verb("rehearse")
-@click.argument("instance")
+@click.argument("instance", type=targets.Instance())
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
     help="Connection string that the clients use; its settings are part of the measurement.",

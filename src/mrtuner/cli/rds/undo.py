@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import options, terminal
+from mrtuner.cli import options, targets, terminal
 from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.wording import plural
@@ -23,7 +23,7 @@ SCHEMA: Final = "mrtuner.rds.undo/1"
 
 
 @options.command("undo")
-@click.argument("instance")
+@click.argument("instance", type=targets.Instance())
 @change.reboot_option
 @click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option
