@@ -10,10 +10,13 @@ import pytest
 from bench_grids import a_plan
 from mrtuner.bench.engine.collect import differences
 from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.plan.document import BenchPlan
 from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload
 from mrtuner.bench.record.archive import Archive
+from mrtuner.bench.record.document import RunDocument
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.summary import summaries
+from mrtuner.documents import convert
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.cluster import find_binaries
 from servers import binaries
@@ -111,10 +114,10 @@ def test_a_scale_beyond_the_disk_is_refused_before_anything_is_made(tmp_path: Pa
 
 
 def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) -> None:
-    head = {
-        "plan": tiny().to_dict(), "host": {}, "kernel": "Plan 9", "pgbench": "18.6",
-        "mrtuner": "0", "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
-    }  # fmt: skip
+    head = RunDocument(
+        plan=convert(tiny(), BenchPlan), host={}, kernel="Plan 9", pgbench="18.6", mrtuner="0",
+        started="2026-01-01T00:00:00+00:00", local=True, forced=False,
+    )  # fmt: skip
     Archive.create(tmp_path / "run", head)
     with pytest.raises(Refused, match="begun elsewhere: kernel was Plan 9, is "):
         run_grid(None, tmp_path / "run")
