@@ -119,7 +119,7 @@ def test_a_server_with_another_start_time_has_restarted() -> None:
 def test_nothing_went_away_where_every_answer_came_from_the_same_server() -> None:
     seen = observed([asked(0), asked(1)])
     assert not seen.went_away
-    assert seen.to_dict()["gaps"] == []
+    assert list(seen.all_gaps()) == []
 
 
 def test_the_schedules_own_delay_is_reported() -> None:

@@ -13,6 +13,7 @@ import pytest
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.rehearsal.document import probe_log
 from mrtuner.rehearsal.observation import USUAL, Gap, Kind, Observation
 from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
 from servers import sql
@@ -186,7 +187,7 @@ def test_no_password_is_in_what_was_seen(
         sql(cluster.dsn(), f"ALTER ROLE postgres PASSWORD '{PASSWORD}'")
         assert probes.wait_until_steady(0.3, patience=20)
         seen = probes.finish()
-    text += str(seen.to_dict())
+    text += str(probe_log(seen))
     assert "password authentication failed" in text
     assert PASSWORD not in text
     assert PASSWORD.replace(" ", "%20") not in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mrtuner.rehearsal.observation import Gap, Kind, Observation
 
@@ -27,22 +26,6 @@ class ClientOutages:
     failed: int
     late: int
     errors: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "kind": str(self.kind),
-            "words": self.kind.words,
-            "last_success": _rounded(self.last_success),
-            "first_failure": _rounded(self.first_failure),
-            "first_success": _rounded(self.first_success),
-            "least": _rounded(self.least),
-            "most": _rounded(self.most),
-            "gaps": self.gaps,
-            "failed": self.failed,
-            "late": self.late,
-            "errors": list(self.errors),
-        }
 
 
 def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
@@ -76,7 +59,3 @@ def _at(gap: Gap, asked: float) -> float:
 
 def _since(moment: float | None, asked: float) -> float | None:
     return None if moment is None else moment - asked
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 #: An answer that takes longer [s] than this counts as an outage that the client waited through.
 LATE: Final = 1.0
@@ -68,17 +68,6 @@ class Server:
     own: str | None = None  # inet_server_addr() and port, which a proxy does not hide
     timeline: int | None = None  # of its WAL; None on a standby, or without permission
     system: int | None = None  # its cluster's system_identifier, if permitted
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "started": self.started.isoformat(),
-            "standby": self.standby,
-            "address": self.address,
-            "own": self.own,
-            "timeline": self.timeline,
-            "system": None if self.system is None else str(self.system),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +126,6 @@ class Gap:
         if self.answer is None:
             return None
         return self.answer - (self.began if self.last_answer is None else self.last_answer)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "kind": str(self.kind),
-            "last_answer": _rounded(self.last_answer),
-            "began": _rounded(self.began),
-            "first_failure": _rounded(self.first_failure),
-            "answer": _rounded(self.answer),
-            "least": _rounded(self.least),
-            "most": _rounded(self.most),
-            "failed": self.failed,
-            "late": self.late,
-            "errors": list(self.errors),
-        }
 
 
 def gaps(attempts: Iterable[Attempt], kind: Kind) -> tuple[Gap, ...]:
@@ -216,17 +190,6 @@ class Ledger:
     unacknowledged: int  # present, but never acknowledged: a blind retry would write them twice
     duplicated: tuple[int, ...] = ()  # present more than once, though sent once
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "sent": self.sent,
-            "acknowledged": self.acknowledged,
-            "found": self.found,
-            "lost": list(self.lost),
-            "unacknowledged": self.unacknowledged,
-            "duplicated": list(self.duplicated),
-        }
-
 
 def balanced(sent: int, acknowledged: set[int], rows: Collection[int]) -> Ledger:
     """Return the ledger of `sent` writes, numbered from one; `rows` is what the table contains."""
@@ -288,35 +251,3 @@ class Observation:
     def at(self, moment: datetime) -> float:
         """Convert wall-clock time to seconds of this observation."""
         return (moment - self.began) / timedelta(seconds=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; attempts as short rows, since there are thousands."""
-        return {
-            "began": self.began.isoformat(),
-            "seconds": _rounded(self.seconds),
-            "interval": self.interval,
-            "timeout": self.timeout,
-            "kinds": [str(kind) for kind in self.kinds],
-            "skipped": self.skipped,
-            "lag": _rounded(self.lag),
-            "restarted": self.restarted,
-            "went_away": self.went_away,
-            "servers": [server.to_dict() for server in self.servers],
-            "gaps": [gap.to_dict() for gap in self.all_gaps()],
-            "ledger": None if self.ledger is None else self.ledger.to_dict(),
-            "left_behind": self.left_behind,
-            "columns": ["kind", "due", "sent", "asked", "ended", "error", "server"],
-            "attempts": list(self._rows()),
-        }
-
-    def _rows(self) -> Iterator[list[Any]]:
-        places = {server: place for place, server in enumerate(self.servers)}
-        for one in self.attempts:
-            times = map(_rounded, (one.due, one.sent, one.asked, one.ended))
-            who = None if one.server is None else places[one.server]
-            yield [str(one.kind), *times, one.error, who]
-
-
-def _rounded(seconds: float | None) -> float | None:
-    """Round to milliseconds."""
-    return None if seconds is None else round(seconds, 3)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from mrtuner.errors import MrTunerError
 from mrtuner.rehearsal.observation import Observation, Server, primaries
@@ -89,15 +89,6 @@ class Mark:
     origin: str
     by_their_clock: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "at": round(self.at, 3),
-            "text": self.text,
-            "origin": self.origin,
-            "by_their_clock": self.by_their_clock,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -108,16 +99,6 @@ class Run:
     settled: bool  # all was well again before the patience ran out
     observation: Observation
     marks: tuple[Mark, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "asked": round(self.asked, 3),
-            "accepted": round(self.accepted, 3),
-            "settled": self.settled,
-            "marks": [mark.to_dict() for mark in self.marks],
-            "observation": self.observation.to_dict(),
-        }
 
 
 def rehearse(

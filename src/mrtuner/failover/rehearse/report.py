@@ -55,6 +55,9 @@ class Rehearsed:
 
     def to_dict(self, within: float | None) -> dict[str, Any]:
         """Return plain data for JSON."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.rehearsal.document import client_outage, probe_log, timeline_mark
+
         return {
             "way": self.name,
             "place": self.way.place,
@@ -67,8 +70,12 @@ class Rehearsed:
             "moments": {name: _rounded(at) for name, at in moments(self).items()},
             "hangs": [one.to_dict() for one in self.hangs],
             "stale": self.stale.to_dict(),
-            "phases": {"clients": [one.to_dict() for one in self.clients]},
-            **self.run.to_dict(),
+            "phases": {"clients": [as_builtins(client_outage(one)) for one in self.clients]},
+            "asked": round(self.run.asked, 3),
+            "accepted": round(self.run.accepted, 3),
+            "settled": self.run.settled,
+            "marks": [as_builtins(timeline_mark(one)) for one in self.run.marks],
+            "observation": as_builtins(probe_log(self.run.observation)),
         }
 
 

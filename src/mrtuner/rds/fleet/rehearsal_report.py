@@ -33,13 +33,16 @@ class Phases:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the timings as JSON values."""
+        from mrtuner.documents import as_builtins
+        from mrtuner.rehearsal.document import client_outage
+
         return {
             "up": _rounded(self.up),
             "first_failure": _rounded(self.first_failure),
             "first_read": _rounded(self.first_read),
             "first_write": _rounded(self.first_write),
             "available": _rounded(self.available),
-            "clients": [one.to_dict() for one in self.outages_by_client],
+            "clients": [as_builtins(client_outage(one)) for one in self.outages_by_client],
         }
 
 
