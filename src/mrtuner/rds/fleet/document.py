@@ -266,7 +266,7 @@ class RehearsalPhases(Struct):
     clients: Annotated[list[ClientOutage], Doc("each kind of client that noticed anything")]
 
 
-class RdsMark(Struct):
+class ReportedMark(Struct):
     """Something that RDS reported."""
 
     at: Annotated[float, Doc("seconds since the first probe")]
@@ -280,7 +280,7 @@ class RehearsalRun(ProbedRun):
 
     verdict: Annotated[str, Doc("one sentence")]
     phases: Annotated[RehearsalPhases, Doc("the turning points")]
-    marks: Annotated[list[RdsMark], Doc("what RDS reported")]
+    marks: Annotated[list[ReportedMark], Doc("what RDS reported")]
     zone: Annotated[str | None, Doc("Availability Zone afterwards")]
     why_nothing: Annotated[str | UnsetType, Doc("only if nothing went away: what to look at")] = (
         UNSET
@@ -341,7 +341,7 @@ def _run(run: Run) -> RehearsalRun:
         verdict=verdict(run),
         phases=_phases(phases(run)),
         marks=[
-            RdsMark(
+            ReportedMark(
                 at=round(mark.at, 3),
                 text=mark.text,
                 origin=mark.origin,
