@@ -131,7 +131,9 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
 
 def _promise(design: Design) -> str | None:
     some = design.sessions
-    return some and f"{some.promise}. {some.buys(design.command_with_connections)}"
+    if some is None:
+        return None
+    return f"{some.promise}. {some.buys(design.command_with_connections)}"
 
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.aws.rows import ApplyMethod
-from mrtuner.change.record import Result
+from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, Struct, convert, field
 from mrtuner.rds.group.document import ClassMemory
 from mrtuner.rds.live.compare import Verdict, formula_gives
@@ -90,14 +90,10 @@ class GroupPlan(Struct):
     warnings: Annotated[list[str], Doc("sentences")]
 
 
-class GroupOutcome(Struct):
-    """What happened to a change. `finished` and `reverted`: an interrupted one was."""
+class GroupOutcome(ChangeOutcome):
+    """What happened to a change of a parameter group."""
 
-    result: Annotated[Result, Doc("`rebooted`: nothing needed changing, but a reboot was due")]
-    change: Annotated[int | None, Doc("its number in the journal")]
-    changed: Annotated[list[str], Doc("names of the parameters")]
     waiting: Annotated[list[str], Doc("instances that wait for a reboot")]
-    left: Annotated[list[str], Doc("always empty")]
     target: Annotated[str, Doc("the instance, or its cluster")]
     group: Annotated[str, Doc("the group that was written")]
     calls: Annotated[
