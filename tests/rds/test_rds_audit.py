@@ -16,6 +16,7 @@ import pytest
 from mrtuner.catalog import Value
 from mrtuner.inputs import Workload
 from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed, audit
+from mrtuner.rds.fleet.document import audited_instance
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.operations import OPERATIONS
@@ -320,10 +321,12 @@ def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:
 
 def test_a_document_has_every_figure(lab: Lab) -> None:
     make(lab, "shop")
-    document = rows(audit([HERE]))["shop"].to_dict()
-    assert 29 * GiB < document["memory"] < 32 * GiB  # of 32 GiB, less what RDS keeps
-    assert document["share"] == pytest.approx(document["worst_case"] / document["memory"], abs=1e-3)
-    assert document["findings"][-1] == "default-group"
+    document = audited_instance(rows(audit([HERE]))["shop"])
+    assert document.memory is not None
+    assert document.worst_case is not None
+    assert 29 * GiB < document.memory < 32 * GiB  # of 32 GiB, less what RDS keeps
+    assert document.share == pytest.approx(document.worst_case / document.memory, abs=1e-3)
+    assert document.findings[-1] == "default-group"
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mrtuner.catalog import parameters
 from mrtuner.present import charts, text
 from mrtuner.present.html import environment
 from mrtuner.rds.group.derive import Design, Setting
@@ -15,7 +14,6 @@ from mrtuner.units import GiB, pretty_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCHEMA: Final = "mrtuner.rds.group/1"
 #: Settings shown in a table over many classes; the others follow from them or do not change.
 SHOWN: Final = ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem")
 
@@ -33,15 +31,7 @@ def screen(design: Design, here: Size, sizes: Sequence[Size], look: text.Look) -
         yield from text.paragraph(f"{name} is left unchanged: {why}.", look)
     if design.sessions is not None:
         yield from text.paragraph(f"{design.sessions.promise}.", look)
-        yield from text.paragraph(design.sessions.buys(_command(design)), look)
-
-
-def _command(design: Design) -> str:
-    """Return the same command with the number of connections that would allow more."""
-    words = ["rdstune", "show", "--class", design.instance_class.name]
-    words += ["--family", design.family.name, "--workload", str(design.question.workload)]
-    count = design.sessions.reckoned.active if design.sessions else 0
-    return " ".join([*words, "--connections", str(count)])
+        yield from text.paragraph(design.sessions.buys(design.command_with_connections), look)
 
 
 def _machine(design: Design) -> Iterator[tuple[str, str]]:
@@ -54,7 +44,7 @@ def _machine(design: Design) -> Iterator[tuple[str, str]]:
 def _settings(design: Design, here: Size, look: text.Look) -> Iterator[str]:
     header = ("parameter", "gives", "method", "value")
     rows = [
-        (item.name, shown(design, item.name, here), _method(item), _value(item))
+        (item.name, design.shown(item.name, here), _method(item), _value(item))
         for item in design.settings
     ]
     yield from text.table(header, rows, look)
@@ -68,14 +58,6 @@ def _value(setting: Setting) -> str:
     if setting.share >= 0.9:
         return setting.value
     return f"{setting.value} ({setting.share:.0%} of what the rule gives here)"
-
-
-def shown(design: Design, name: str, size: Size) -> str:
-    """Return a parameter's value on a class, as configuration text: ``8GB``."""
-    parameter, value = parameters(design.family.major)[name], size.values[name]
-    if parameter.vartype == "integer":
-        return parameter.show(int(value))
-    return parameter.show(parameter.parse(value))
 
 
 def _budget_line(here: Size) -> str:
@@ -106,77 +88,13 @@ def every_class(design: Design, sizes: Iterable[Size], look: text.Look) -> Itera
         (
             size.instance_class.name,
             pretty_bytes(size.memory.value),
-            *(shown(design, name, size) for name in names),
+            *(design.shown(name, size) for name in names),
             f"{float(size.share):.0%}",
             "" if size.holds else "does not hold" + "".join(f"; {text}" for text in size.outside),
         )
         for size in sizes
     ]
     yield from text.table(header, rows, look)
-
-
-def document(design: Design, here: Size, sizes: Sequence[Size]) -> dict[str, Any]:
-    """Return JSON values for --json."""
-    return {
-        "schema": SCHEMA,
-        "family": design.family.name,
-        "class": design.instance_class.name,
-        "workload": str(design.question.workload),
-        "connections": design.question.connections,
-        "memory": {
-            "value": design.memory.value,
-            "low": design.memory.low,
-            "high": design.memory.high,
-            "source": design.memory.source,
-            "measured": design.memory.measured,
-        },
-        "parameters": [_parameter(design, item, here) for item in design.settings],
-        "without": dict(design.without),
-        "sessions": _sessions(design),
-        "classes": [_class(size) for size in sizes],
-    }
-
-
-def _sessions(design: Design) -> dict[str, Any] | None:
-    """Return what the budget counts when no number of connections was given."""
-    some = design.sessions
-    if some is None:
-        return None
-    return {
-        "allowed": list(some.allowed),
-        "open": some.reckoned.open,
-        "active": some.reckoned.active,
-        "work_mem": some.work_mem,
-        "work_mem_then": some.work_mem_then,
-        "worst_case": some.worst,
-        "worst_case_then": some.worst_then,
-        "command": _command(design),
-    }
-
-
-def _parameter(design: Design, setting: Setting, here: Size) -> dict[str, Any]:
-    return {
-        "name": setting.name,
-        "value": setting.value,
-        "method": setting.method,
-        "scales": setting.scales,
-        "share": round(setting.share, 3),
-        "evaluated": here.values[setting.name],
-        "shown": shown(design, setting.name, here),
-        "reason": setting.reason,
-    }
-
-
-def _class(size: Size) -> dict[str, Any]:
-    return {
-        "class": size.instance_class.name,
-        "memory": size.memory.value,
-        "values": dict(size.values),
-        "worst_case": size.budget.total,
-        "ceiling": size.budget.ceiling,
-        "holds": size.holds,
-        "outside": list(size.outside),
-    }
 
 
 def _headline(design: Design, sizes: Sequence[Size]) -> str:
@@ -198,18 +116,24 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
             design=design,
             here=here,
             machine=list(_machine(design)),
-            settings=[(item, shown(design, item.name, here)) for item in design.settings],
+            settings=[(item, design.shown(item.name, here)) for item in design.settings],
             headline=_headline(design, sizes),
             sentence=everywhere(design, sizes),
             budget_line=_budget_line(here),
-            sessions=design.sessions
-            and f"{design.sessions.promise}. {design.sessions.buys(_command(design))}",
+            sessions=_promise(design),
             picture=picture(sizes, key="classes"),
             names=names,
-            rows=[(size, [shown(design, name, size) for name in names]) for size in sizes],
+            rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
             palette=charts.PALETTE,
         )
     )
+
+
+def _promise(design: Design) -> str | None:
+    some = design.sessions
+    if some is None:
+        return None
+    return f"{some.promise}. {some.buys(design.command_with_connections)}"
 
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:

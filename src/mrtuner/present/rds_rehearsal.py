@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.errors import BadValue
 from mrtuner.present import charts
@@ -23,8 +23,6 @@ from mrtuner.present.rehearsal import (
     story_line,
 )
 from mrtuner.tables import bulleted
-
-SCHEMA: Final = "mrtuner.rds.rehearsal/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,13 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check(told: Mapping[str, Any]) -> None:
-    if told.get("schema") != SCHEMA:
+    from mrtuner.documents import tag
+    from mrtuner.rds.fleet.document import RehearsalDocument
+
+    if told.get("schema") != tag(RehearsalDocument):
         raise BadValue(
-            f"not a rehearsal: schema {told.get('schema')!r}", f"Its schema must be {SCHEMA!r}."
+            f"not a rehearsal: schema {told.get('schema')!r}",
+            f"Its schema must be {tag(RehearsalDocument)!r}.",
         )
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import options, targets, terminal
-from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.errors import BadValue, MrTunerError, Refused
 from mrtuner.wording import plural
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.live.compare import Line, Machine
     from mrtuner.rds.live.plan import Plan
     from mrtuner.rds.live.target import Target
-
-SCHEMA: Final = "mrtuner.rds.apply/1"
 
 
 @options.command("apply")
@@ -93,7 +90,14 @@ def command(
     undo = change.undo_command(instance, region, profile, reboot, journal)
     undo = undo if outcome.result == "applied" else ""
     if as_json:
-        terminal.document(_document(prepared, recovered, outcome, lines, undo))
+        from mrtuner.rds.live.document import apply_document
+
+        terminal.document(
+            apply_document(
+                prepared.plan, prepared.machine, prepared.notes,
+                recovered=recovered, outcome=outcome, lines=lines, undo=undo or None,
+            )
+        )  # fmt: skip
     else:
         change.say(outcome, reboot)
         if undo:
@@ -303,53 +307,8 @@ def _where(plan: Plan) -> str:
 
 
 def _cells(step: Any, prepared: Prepared) -> tuple[str, ...]:
+    from mrtuner.rds.live.compare import formula_gives
+
     when = "after a reboot" if step.name in prepared.plan.reboot else "at once"
-    gives = _gives(step.value, prepared.machine)
-    return (step.name, when, gives, f"{step.shown or 'not set'} -> {step.value}")
-
-
-def _gives(value: str, machine: Machine | None) -> str:
-    from mrtuner.formula.grammar import is_formula
-    from mrtuner.rds.live.compare import expected
-
-    if machine is None or not is_formula(value):
-        return ""
-    found = expected(value, machine)
-    return str(found) if found else "?"
-
-
-def _document(
-    prepared: Prepared,
-    recovered: Outcome | None,
-    outcome: Outcome,
-    lines: tuple[Line, ...] | None,
-    undo: str,
-) -> dict[str, Any]:
-    from mrtuner.cli.rds.diff import line_document
-
-    plan = prepared.plan
-    return {
-        "schema": SCHEMA,
-        "recovered": outcome_document(recovered),
-        "plan": {
-            "target": plan.target.identifier,
-            "group": plan.group,
-            "family": plan.family,
-            "creates": plan.creates,
-            "attaches": plan.attaches,
-            "shared": list(plan.shared),
-            "steps": [
-                {"name": step.name, "before": step.before, "now": step.shown,
-                 "value": step.value, "gives": _gives(step.value, prepared.machine) or None,
-                 "method": step.method, "reason": step.reason}
-                for step in plan.steps
-            ],
-            "left_alone": [
-                {"name": one.name, "value": one.value, "why": one.why} for one in plan.left_alone
-            ],
-            "warnings": [*plan.warnings, *prepared.notes],
-        },
-        "outcome": outcome_document(outcome),
-        "server": None if lines is None else [line_document(line) for line in lines],
-        "undo": undo or None,
-    }  # fmt: skip
+    gives = formula_gives(step.value, prepared.machine)
+    return (step.name, when, gives or "", f"{step.shown or 'not set'} -> {step.value}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
@@ -71,7 +71,9 @@ def command(
             tell(event)
     found.refuse_if_nothing_answered()
     if as_json:
-        terminal.document(found.to_dict())
+        from mrtuner.rds.fleet.document import audit_document
+
+        terminal.document(audit_document(found.ordered, found.surveyed, found.failures))
     else:
         _print(found)
     if found.failures:
@@ -113,18 +115,6 @@ class Fleet:
     def others(self) -> int:
         """Instances of other engines."""
         return sum(done.others for done in self.surveyed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of --json."""
-        from mrtuner.rds.fleet.audit import SCHEMA
-
-        return {
-            "schema": SCHEMA,
-            "regions": sorted(done.region for done in self.surveyed),
-            "others": self.others,
-            "instances": [row.to_dict() for row in self.ordered],
-            "failures": [failure.to_dict() for failure in self.failures],
-        }
 
 
 def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> tuple[str, ...]:

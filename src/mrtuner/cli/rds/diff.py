@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,6 @@ from mrtuner.cli.rds import change
 if TYPE_CHECKING:
     from mrtuner.rds.live.compare import Line
     from mrtuner.rds.live.diff import Diff
-
-SCHEMA: Final = "mrtuner.rds.diff/1"
 
 
 @options.command("diff")
@@ -57,7 +55,9 @@ def command(
     options.warn_of_password(dsn)
     found, notes = _compared(instance, against, dsn, workload, connections, region, profile)
     if as_json:
-        terminal.document(_document(found, notes))
+        from mrtuner.rds.live.document import diff_document
+
+        terminal.document(diff_document(found, notes))
     else:
         for line in _screen(found, notes, everything=everything):
             terminal.print_line(line)
@@ -141,41 +141,3 @@ def _cells(line: Line) -> tuple[str, ...]:
         str(line.advised_gives or "-"),
         f"{line.value or 'not set'}{advice}",
     )
-
-
-def _document(found: Diff, notes: Sequence[str]) -> dict[str, Any]:
-    memory = found.machine.memory
-    return {
-        "schema": SCHEMA,
-        "instance": found.target.identifier,
-        "class": found.target.class_name,
-        "group": found.group,
-        "memory": {
-            "value": memory.value,
-            "low": memory.low,
-            "high": memory.high,
-            "measured": memory.measured,
-            "source": memory.source,
-        },
-        "waiting": list(found.target.waiting),
-        "down": list(found.target.incompatible),
-        "culprits": list(found.culprits),
-        "parameters": [line_document(line) for line in found.lines],
-        "notes": list(notes),
-    }
-
-
-def line_document(line: Line) -> dict[str, Any]:
-    """Plain data of one parameter."""
-    gives, advice = line.expected, line.advised_gives
-    return {
-        "name": line.name,
-        "value": line.value,
-        "source": line.source,
-        "gives": [gives.low, gives.high] if gives else None,
-        "running": line.running,
-        "unit": line.unit,
-        "verdict": line.verdict.value,
-        "advised": line.advised,
-        "advised_gives": [advice.low, advice.high] if advice else None,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,11 +15,9 @@ from mrtuner.errors import UsageError
 if TYPE_CHECKING:
     from mrtuner.catalog import Parameter
     from mrtuner.catalog.families import Family
-    from mrtuner.formula.class_memory import Estimate
     from mrtuner.rds.group.evaluate import Evaluation, Machine
     from mrtuner.units import Bytes
 
-SCHEMA: Final = "mrtuner.rds.evaluate/1"
 _ENGINES: Final = ("postgres", "aurora-postgresql")
 #: Of the table where nobody looks at a terminal: nothing is cut off.
 _WIDE: Final = 140
@@ -184,7 +182,10 @@ def _one(
 
     found = evaluate(formula, machine, parameter=parameter, family=family)
     if as_json:
-        terminal.document({**_about(found, parameter, engine), **_document(found)})
+        from mrtuner.rds.group.document import evaluation_document
+
+        major = parameter.major if parameter else None
+        terminal.document(evaluation_document(found, major, engine))
     else:
         terminal.print_line(_title(found))
         for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
@@ -210,8 +211,10 @@ def _every_class(
         machine = Machine(memory=memory, vcpus=cls.vcpus, storage=_gib(storage), name=name)
         found.append(evaluate(formula, machine, parameter=parameter, family=family))
     if as_json:
-        about = _about(found[0], parameter, engine)
-        terminal.document({**about, "classes": [_document(each) for each in found]})
+        from mrtuner.rds.group.document import evaluation_document
+
+        major = parameter.major if parameter else None
+        terminal.document(evaluation_document(found[0], major, engine, everywhere=found))
     else:
         terminal.print_line(_title(found[0]))
         _print_table(found)
@@ -283,45 +286,3 @@ def _cells(found: Evaluation) -> tuple[str, ...]:
         str(found.high),
         ", ".join(problem.code for problem in found.problems),
     )
-
-
-def _about(found: Evaluation, parameter: Parameter | None, engine: str) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "formula": found.formula,
-        "parameter": found.parameter,
-        "unit": found.unit,
-        "postgres": parameter.major if parameter else None,
-        "engine": engine,
-    }
-
-
-def _document(found: Evaluation) -> dict[str, Any]:
-    machine = found.machine
-    return {
-        "class": machine.name,
-        "memory": _memory(machine.memory) if machine.memory else None,
-        "vcpus": machine.vcpus,
-        "storage": machine.storage,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "bytes": found.size,
-        "pretty": found.pretty,
-        "problems": [
-            {"code": problem.code, "text": problem.text, "hint": problem.hint}
-            for problem in found.problems
-        ],
-        "notes": list(found.notes),
-    }
-
-
-def _memory(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "source": estimate.source,
-        "measured": estimate.measured,
-        "extrapolated": estimate.extrapolated,
-    }

@@ -6,7 +6,7 @@ import shlex
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +16,6 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rds.lab import Lab
-
-SCHEMA: Final = "mrtuner.rds.lab/1"
 
 
 @click.group("lab")
@@ -109,7 +107,9 @@ def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
 def _say(lab: Lab, servers: bool, as_json: bool) -> None:
     """Everything a shell or a program needs to use it."""
     if as_json:
-        terminal.document(_document(lab, servers))
+        from mrtuner.rds.lab.document import lab_document
+
+        terminal.document(lab_document(lab, servers=servers))
         return
     for name, value in lab.environment.items():
         terminal.print_line(f"export {name}={shlex.quote(value)}")
@@ -118,23 +118,3 @@ def _say(lab: Lab, servers: bool, as_json: bool) -> None:
         if servers:
             terminal.print_note(f"  psql {shlex.quote(lab.dsn(each.identifier, each.region))}")
     terminal.print_note(f"the lab is listening at {lab.endpoint_url}; press Ctrl-C to stop it")
-
-
-def _document(lab: Lab, servers: bool) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "endpoint_url": lab.endpoint_url,
-        "environment": lab.environment,
-        "instances": [
-            {
-                "identifier": each.identifier,
-                "region": each.region,
-                "class": each.class_name,
-                "engine": each.engine,
-                "version": each.version,
-                "status": each.status,
-                "dsn": lab.dsn(each.identifier, each.region) if servers else None,
-            }
-            for each in lab.instances()
-        ],
-    }

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.group.read import WrittenGroup
     from mrtuner.rds.lint.check import Finding
 
-SCHEMA: Final = "mrtuner.rds.lint/1"
 _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 
 
@@ -75,7 +74,9 @@ def command(
     ]
     found = [(group, _findings(group, family, class_names, smallest)) for group in groups]
     if as_json:
-        terminal.document(_document(found))
+        from mrtuner.rds.lint.document import lint_document
+
+        terminal.document(lint_document(found))
     else:
         _print(found)
     if check and any(finding.to_be_mended for _, findings in found for finding in findings):
@@ -118,23 +119,6 @@ def _findings(
         classes=[instance_class(name) for name in class_names] or None,
         smallest=instance_class(smallest) if smallest else None,
     )
-
-
-def _document(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "groups": [
-            {
-                "name": group.name,
-                "family": group.family,
-                "file": group.source,
-                "line": group.line,
-                "parameters": len(group.entries),
-                "findings": [finding.to_dict() for finding in findings],
-            }
-            for group, findings in found
-        ],
-    }
 
 
 def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:

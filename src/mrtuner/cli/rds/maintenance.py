@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.fleet.rehearsal import Patience, Plan, Run
     from mrtuner.rds.fleet.stagger import Place
 
-SCHEMA: Final = "mrtuner.rds.maintenance/1"
 
 #: How long [s] RDS is given to begin: with a reboot at once, with maintenance in its own time.
 _AT_ONCE: Final = 120.0
@@ -90,7 +89,9 @@ def command(
     calendar = _calendar(found, tag)
     minutes = round(gap / 60)
     if as_json:
-        terminal.document(_document(found, calendar, minutes, now))
+        from mrtuner.rds.fleet.document import maintenance_document
+
+        terminal.document(maintenance_document(found, calendar, gap=minutes, now=now))
     else:
         for line in _lines(found, calendar, minutes, zone, now):
             terminal.print_line(line)
@@ -113,19 +114,6 @@ def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[Place, ...]:
     rows = [item.instance for item in found]
     stays = [one.identifier for one in rows if production_tag(one.tags) or one.replicas]
     return places(rows, tag=tag, stays=stays)
-
-
-def _document(
-    found: Sequence[Upkeep], calendar: Sequence[Place], gap: int, now: datetime
-) -> dict[str, Any]:
-    from mrtuner.rds.fleet.stagger import to_dict
-
-    return {
-        "schema": SCHEMA,
-        "now": now.isoformat(),
-        "instances": [item.to_dict() for item in found],
-        "calendar": to_dict(calendar, gap=gap),
-    }
 
 
 def _lines(

@@ -77,7 +77,10 @@ def command(
     )
     made = policy(" ".join(words), scope, without)
     if as_json:
-        terminal.document(made.to_dict())
+        from mrtuner.documents import convert
+        from mrtuner.rds.fleet.document import PolicyDocument
+
+        terminal.document(convert(made, PolicyDocument))
         return
     terminal.document(dict(made.document))
     for note in made.notes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
     from mrtuner.units import Bytes
 
-SCHEMA: Final = "mrtuner.rds.render/2"
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
 
 
@@ -81,8 +80,9 @@ def _written(made: Design, form: str, name: str, description: str, cluster: bool
     from mrtuner.formats.parameter_group import checked_name
 
     if form == "json":
-        head = {"schema": SCHEMA, "name": checked_name(name), "cluster": cluster}
-        return terminal.as_json(head | _settings(made))
+        from mrtuner.rds.group.document import render_document
+
+        return terminal.as_json(render_document(made, checked_name(name), cluster=cluster))
     return render_group(
         form, _lines(made), name=name, family=made.family.name, description=description,
         cluster=cluster, notes=_notes(made),
@@ -119,14 +119,3 @@ def _notes(made: Design) -> list[str]:
         notes.append(f"{made.sessions.promise}.")
         notes.append(made.sessions.buys(f"--connections {made.sessions.reckoned.active}"))
     return notes
-
-
-def _settings(made: Design) -> dict[str, Any]:
-    return {
-        "family": made.family.name,
-        "class": made.instance_class.name,
-        "parameters": [
-            {"name": one.name, "value": one.value, "method": one.method, "reason": one.reason}
-            for one in made.settings
-        ],
-    }

@@ -79,7 +79,9 @@ def _show(
     from mrtuner.present import parameter_group
 
     if as_json:
-        terminal.document(parameter_group.document(made, here, everywhere))
+        from mrtuner.rds.group.document import group_document
+
+        terminal.document(group_document(made, here, everywhere))
         return
     look = terminal.look(sys.stdout)
     lines = parameter_group.every_class if all_classes else None

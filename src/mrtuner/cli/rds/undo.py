@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrtuner.cli import options, targets, terminal
-from mrtuner.cli.change import outcome_document
 from mrtuner.cli.rds import change
 from mrtuner.wording import plural
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.rds.live.apply import Outcome, Reboot
-
-SCHEMA: Final = "mrtuner.rds.undo/1"
 
 
 @options.command("undo")
@@ -65,11 +62,9 @@ def command(
         else:
             outcome = _undone(client, instance, book, reboot, poll, force=force, yes=yes)
     if as_json:
-        terminal.document({
-            "schema": SCHEMA,
-            "recovered": outcome_document(recovered),
-            "outcome": outcome_document(outcome),
-        })  # fmt: skip
+        from mrtuner.rds.live.document import undo_document
+
+        terminal.document(undo_document(recovered, outcome))
     else:
         change.say(outcome, reboot)
 

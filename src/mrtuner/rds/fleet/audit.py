@@ -26,7 +26,6 @@ from mrtuner.inputs import Workload
 from mrtuner.rds.live.assessment import Judgement, judge
 from mrtuner.units import Bytes, GiB
 
-SCHEMA: Final = "mrtuner.rds.audit/1"
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 
 #: Regions queried at the same time: each holds a page of instances in memory, and a connection.
@@ -95,31 +94,6 @@ class Row:
         """Whether any finding needs action."""
         return not PRESSING.isdisjoint(self.findings)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return one element of `instances` in the document of `rdstune audit --json`."""
-        judged = self.judgement
-        return {
-            "region": self.region,
-            "instance": self.instance,
-            "class": self.class_name,
-            "engine": self.engine,
-            "version": self.version,
-            "status": self.status,
-            "multi_az": self.multi_az,
-            "cluster": self.cluster,
-            "group": self.group,
-            "apply_status": self.apply_status,
-            "pending": list(self.pending),
-            "memory": judged.memory,
-            "worst_case": judged.worst,
-            "share": None if judged.share is None else round(judged.share, 3),
-            "outside": list(judged.outside),
-            "drift": list(judged.drift),
-            "unknown": judged.unknown,
-            "note": self.note,
-            "findings": [finding.value for finding in self.findings],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
@@ -136,10 +110,6 @@ class Failure:
 
     region: str
     error: MrTunerError
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return one element of `failures` in the document."""
-        return {"region": self.region, "error": self.error.message, "hint": self.error.hint}
 
 
 Event = Row | Surveyed | Failure

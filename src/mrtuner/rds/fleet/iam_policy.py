@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from mrtuner.errors import BadValue
 
-SCHEMA: Final = "mrtuner.rds.policy/1"
 #: Version of the policy language. Source: IAM User Guide, JSON policy elements: Version.
 _LANGUAGE: Final = "2012-10-17"
 
@@ -129,15 +128,6 @@ class Policy:
         optional = [f"{use.action} is needed only for {use.when}" for use in self.uses if use.when]
         implied = [f"{use.action}: {use.implied}" for use in self.uses if use.implied]
         return tuple(dict.fromkeys(optional + implied))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document of `rdstune policy --json`."""
-        return {
-            "schema": SCHEMA,
-            "command": self.command,
-            "policy": dict(self.document),
-            "notes": list(self.notes),
-        }
 
 
 _CLUSTERS: Final = "clusters"

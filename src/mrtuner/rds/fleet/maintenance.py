@@ -19,8 +19,6 @@ from mrtuner.rds.fleet import outage
 from mrtuner.rds.fleet.outage import Deployment, Outage
 from mrtuner.rds.fleet.windows import Occurrence, Window
 
-SCHEMA: Final = "mrtuner.rds.maintenance/1"
-
 #: Statuses of an attached parameter group whose values are not all in force yet.
 WAITING: Final = frozenset({"pending-reboot", "pending-database-upgrade"})
 FAILED: Final = "failed-to-apply"
@@ -50,21 +48,6 @@ class Work:
     current_apply: datetime | None = None
     opt_in: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the work as JSON values."""
-        return {
-            "what": self.what,
-            "origin": str(self.origin),
-            "description": self.description,
-            "expected": _iso(self.expected),
-            "because": self.because,
-            "auto_applied_after": _iso(self.auto_applied_after),
-            "forced_apply": _iso(self.forced_apply),
-            "current_apply": _iso(self.current_apply),
-            "opt_in": self.opt_in,
-            "outage": self.outage.to_dict(),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
@@ -86,22 +69,6 @@ class Upkeep:
     def windows_collide(self) -> bool:
         """Whether the windows overlap. AWS forbids it, but old instances may still have it so."""
         return bool(self.window and self.backup and self.window.overlaps(self.backup))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the instance as JSON values."""
-        return {
-            "instance": self.identifier,
-            "class": self.instance.class_name,
-            "engine": f"{self.instance.engine} {self.instance.engine_version}",
-            "status": self.instance.status,
-            "deployment": str(self.deployment),
-            "cluster": self.instance.cluster,
-            "window": None if self.window is None else str(self.window),
-            "backup_window": None if self.backup is None else str(self.backup),
-            "next_window": None if self.next_window is None else _iso(self.next_window.start),
-            "windows_collide": self.windows_collide,
-            "work": [one.to_dict() for one in self.work],
-        }
 
 
 def survey(client: Any, identifiers: Sequence[str], *, now: datetime) -> tuple[Upkeep, ...]:
@@ -341,10 +308,6 @@ def _refused(group: str) -> Work:
         expected=None,
         because="AWS reports failed-to-apply: check the instance's events",
     )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def _day(moment: datetime) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.aws.rows import Instance
 
@@ -72,17 +72,6 @@ class Outage:
         if self.high is None:
             return None
         return f"{self.low} to {self.high} s" if self.low else f"under {self.high} s"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outage as JSON values."""
-        return {
-            "kind": str(self.kind),
-            "low": self.low,
-            "high": self.high,
-            "words": self.words,
-            "source": self.source,
-            "evidence": str(self.evidence),
-        }
 
 
 _GUIDE: Final = "Amazon RDS User Guide"

@@ -60,22 +60,6 @@ class Run(rehearsal.Run):
 
     zone: str | None  # availability zone afterwards
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run as JSON values, where an event's own clock is named as AWS's."""
-        from mrtuner.documents import as_builtins
-        from mrtuner.rehearsal.document import probe_log, timeline_mark
-
-        names = {"by_their_clock": "by_aws_clock"}
-        told = [as_builtins(timeline_mark(one)) for one in self.marks]
-        return {
-            "asked": round(self.asked, 3),
-            "accepted": round(self.accepted, 3),
-            "settled": self.settled,
-            "marks": [{names.get(key, key): mark[key] for key in mark} for mark in told],
-            "observation": as_builtins(probe_log(self.observation)),
-            "zone": self.zone,
-        }
-
 
 def plan(
     client: Any,

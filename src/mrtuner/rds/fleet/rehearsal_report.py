@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind, Observation
 from mrtuner.wording import first_upper
-
-SCHEMA: Final = "mrtuner.rds.rehearsal/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,20 +28,6 @@ class Phases:
     def longest(self) -> ClientOutages | None:
         """The kind of client that went without an answer for longest."""
         return max(self.outages_by_client, key=_length, default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the timings as JSON values."""
-        from mrtuner.documents import as_builtins
-        from mrtuner.rehearsal.document import client_outage
-
-        return {
-            "up": _rounded(self.up),
-            "first_failure": _rounded(self.first_failure),
-            "first_read": _rounded(self.first_read),
-            "first_write": _rounded(self.first_write),
-            "available": _rounded(self.available),
-            "clients": [as_builtins(client_outage(one)) for one in self.outages_by_client],
-        }
 
 
 def _length(one: ClientOutages) -> float:
@@ -218,28 +202,12 @@ def document(
     drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the whole rehearsal as one JSON document, from which its page is made."""
-    return {
-        "schema": SCHEMA,
-        "instance": drawn.instance.identifier,
-        "class": drawn.instance.class_name,
-        "engine": f"{drawn.instance.engine} {drawn.instance.engine_version}",
-        "deployment": str(drawn.deployment),
-        "zone": drawn.instance.zone,
-        "what": drawn.what,
-        "expected": drawn.expected.to_dict(),
-        "endpoint": endpoint,
-        "aws": aws,
-        "cautions": list(cautions),
-        "went_away": any(run.observation.went_away for run in runs),
-        "runs": [_run(run) for run in runs],
-        "expectations": list(expectations(drawn, runs, aws=aws)),
-        "limits": list(limits(drawn, runs, aws=aws)),
-    }
+    from mrtuner.documents import as_builtins
+    from mrtuner.rds.fleet.document import rehearsal_document
 
-
-def _run(run: Run) -> dict[str, Any]:
-    nothing = {} if run.observation.went_away else {"why_nothing": why_nothing(run)}
-    return {"verdict": verdict(run), **nothing, "phases": phases(run).to_dict(), **run.to_dict()}
+    return as_builtins(
+        rehearsal_document(drawn, runs, endpoint=endpoint, aws=aws, cautions=cautions)
+    )
 
 
 def _span(least: float, most: float) -> str:
@@ -252,7 +220,3 @@ def _an(where: Deployment) -> str:
         Deployment.MULTI_AZ: "a Multi-AZ instance",
         Deployment.CLUSTER: "a Multi-AZ DB cluster",
     }.get(where, str(where))
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

@@ -29,8 +29,6 @@ from mrtuner.rds.fleet.snapshots import (
     under_way,
 )
 
-SCHEMA: Final = "mrtuner.rds.snapshots/1"
-
 #: How many times the destination may not list a copy just started before it counts as gone.
 _PATIENCE: Final = 3
 
@@ -74,17 +72,10 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of `rdstune snapshots copy --json` and of the Lambda function."""
-        return {
-            "schema": SCHEMA,
-            "from": self.job.source,
-            "to": self.job.destination,
-            "keep": self.job.keep,
-            "ok": self.ok,
-            "copies": [_copy_document(copy) for copy in self.copies],
-            "deleted": list(self.deleted),
-            "failures": list(self.failures),
-            "notes": list(self.notes),
-        }
+        from mrtuner.documents import as_builtins
+        from mrtuner.rds.fleet.document import snapshots_document
+
+        return as_builtins(snapshots_document(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,14 +321,3 @@ def _going(there: Any, name: str) -> bool:
         if error.code == api.NOT_FOUND:
             return True
         raise
-
-
-def _copy_document(copy: Copy) -> dict[str, Any]:
-    return {
-        "instance": copy.instance,
-        "source": copy.source,
-        "copy": copy.name,
-        "outcome": copy.outcome.value,
-        "error": copy.error,
-        "hint": copy.hint,
-    }

@@ -7,10 +7,10 @@ time, and maintenance may overrun its window: so their windows are kept a gap ap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.aws.rows import Instance
 from mrtuner.rds.fleet.windows import WEEK, Window
@@ -41,15 +41,6 @@ class Clash:
     group: str
     apart: int  # minutes; 0 when they touch or overlap
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the clash as JSON values."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "group": self.group,
-            "apart": self.apart,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
@@ -68,15 +59,6 @@ class Move:
             f"aws rds modify-db-instance --db-instance-identifier {self.identifier}"
             f" --preferred-maintenance-window {self.to}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the move as JSON values."""
-        return {
-            "instance": self.identifier,
-            "now": str(self.now),
-            "to": None if self.to is None else str(self.to),
-            "command": self.command,
-        }
 
 
 def places(
@@ -161,12 +143,3 @@ def _shifts() -> Iterator[int]:
 
 def _at(place: Place, window: Window) -> Place:
     return replace(place, window=window)
-
-
-def to_dict(calendar: Sequence[Place], *, gap: int = GAP) -> Mapping[str, Any]:
-    """Return the whole calendar as JSON values."""
-    return {
-        "gap": gap,
-        "clashes": [one.to_dict() for one in clashes(calendar, gap=gap)],
-        "moves": [one.to_dict() for one in staggered(calendar, gap=gap)],
-    }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
+from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.families import Family, FamilyParameter, family
 from mrtuner.errors import BadValue
@@ -22,7 +23,7 @@ from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formu
 from mrtuner.inputs import Workload
 from mrtuner.rds.group.connections import Sessions, sessions
 from mrtuner.rds.group.request import Question, fixed
-from mrtuner.rds.group.sizes import sizes
+from mrtuner.rds.group.sizes import Size, sizes
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution, refuse_overflow
@@ -85,6 +86,21 @@ class Design:
     def values(self) -> dict[str, str]:
         """ParameterValues by name."""
         return {setting.name: setting.value for setting in self.settings}
+
+    @property
+    def command_with_connections(self) -> str:
+        """The command that asks for this group with as many connections as are counted active."""
+        words = ["rdstune", "show", "--class", self.instance_class.name]
+        words += ["--family", self.family.name, "--workload", str(self.question.workload)]
+        count = self.sessions.reckoned.active if self.sessions else 0
+        return " ".join([*words, "--connections", str(count)])
+
+    def shown(self, name: str, size: Size) -> str:
+        """Return a parameter's value on a class, as configuration text: ``8GB``."""
+        parameter, value = parameters(self.family.major)[name], size.values[name]
+        if parameter.vartype == "integer":
+            return parameter.show(int(value))
+        return parameter.show(parameter.parse(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Severity(StrEnum):
@@ -37,16 +36,3 @@ class Finding:
     def to_be_mended(self) -> bool:
         """Whether it is an error or a warning."""
         return self.severity is not Severity.INFO
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON values."""
-        return {
-            "check": self.check,
-            "severity": str(self.severity),
-            "parameter": self.parameter,
-            "what": self.what,
-            "why": self.why or None,
-            "remedy": self.remedy or None,
-            "file": self.source,
-            "line": self.line,
-        }

@@ -105,6 +105,16 @@ def expected(value: str | None, of: Machine) -> Expected | None:
     return Expected(low=str(min(ends)), high=str(max(ends)))
 
 
+def formula_gives(value: str, of: Machine | None) -> str | None:
+    """Return what a formula gives on a machine, ``?`` if that cannot be known.
+
+    None for a literal, and where nothing is known of the machine.
+    """
+    if of is None or not is_formula(value):
+        return None
+    return str(expected(value, of) or "?")
+
+
 def measured(
     parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: Machine
 ) -> Estimate:
