@@ -63,7 +63,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
         entries = [] if done is None else _turned(done.entries)
         if done is not None:
             _show(f"undo of change {done.id}, made {done.began}", entries)
-            terminal.confirm(f"Put back {_number(entries)}?", yes=yes)
+            terminal.confirm(f"Restore {_number(entries)}?", yes=yes)
         outcome = undo(dsn, book)
     _finish(recovered, entries, outcome, None, as_json=as_json)
 

@@ -11,6 +11,7 @@ import click
 
 from mrtuner.cli import change, leftovers, options, targets, terminal
 from mrtuner.errors import Refused
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -84,7 +85,7 @@ def _undone(
     if last is not None:
         for line in [*_shown(last), *([] if restart == "never" else _also_due(dsn, last))]:
             terminal.print_note(line)
-        terminal.confirm(f"Put back {len(last.entries)} settings?", yes=yes)
+        terminal.confirm(f"Restore {plural(len(last.entries), 'setting')}?", yes=yes)
     how = change.consent(
         restart, restarts=last is not None and any(e.restart for e in last.entries)
     )
