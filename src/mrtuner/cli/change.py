@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -176,13 +176,6 @@ def command_line(words: Sequence[str], journal: Path | None, **options: str | No
     given = {**options, "journal": None if journal is None else str(journal)}
     more = [part for name, text in given.items() if text for part in (f"--{name}", text)]
     return shlex.join([*words, *more])
-
-
-def outcome_document(outcome: Outcome | None) -> dict[str, Any] | None:
-    """Plain data of an outcome, whatever was changed."""
-    if outcome is None:
-        return None
-    return {name: value for name, value in asdict(outcome).items() if name != "was_undo"}
 
 
 def next_commands(dsn: str, restart: str) -> list[tuple[str, str]]:
