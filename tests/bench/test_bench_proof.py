@@ -201,7 +201,7 @@ def test_durability_is_compared_by_every_setting_that_guards_a_commit() -> None:
 def test_a_database_that_no_proof_made_is_not_touched(dsn: str, program: Path, name: str) -> None:
     query(dsn, f"CREATE DATABASE {name}")
     query(dsn, f"COMMENT ON DATABASE {name} IS 'accounts of 2019'")
-    with pytest.raises(Refused, match=f"database {name} is there"):
+    with pytest.raises(Refused, match=f"database {name} exists and was not created"):
         prove(two_variants(dsn), program)
     assert name in databases(dsn)
 

@@ -254,7 +254,7 @@ def test_an_answer_of_no_changes_nothing(new_cluster: NewCluster, journal: Path)
 def test_a_terminal_may_agree_and_name_no_restart(new_cluster: NewCluster, journal: Path) -> None:
     cluster = new_cluster()
     arguments = ["apply", cluster.dsn(), *MACHINE, "--journal", str(journal), "--restart", "ask"]
-    answers = {"settings? [y/N]": "y\n", "not now)": "\n"}
+    answers = {"settings? [y/N]": "y\n", "do not restart now)": "\n"}
     code, shown = at_a_terminal(arguments, answers)
     assert code == 0, shown
     assert "takes effect at the next restart: " in shown

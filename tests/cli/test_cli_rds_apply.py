@@ -75,7 +75,7 @@ def test_the_plan_is_shown_and_without_a_terminal_nothing_is_done(client: Any, r
     result = run("apply", "db1")
     assert result.exit_code == 4
     assert "a new group mrtuner-db1 of family postgres17" in result.stderr
-    assert "say --yes" in result.stderr
+    assert "then use --yes" in result.stderr
     assert result.stdout == ""
     assert [one.name for one in rds.groups(client) if not one.default] == []
 

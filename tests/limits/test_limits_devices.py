@@ -238,4 +238,4 @@ def test_where_the_data_lie_on_no_device_that_is_said(tmp_path: Path) -> None:
     assert found.device is None
     assert any("not on a block device" in text for text in found.notices)
     hidden = machine(Tree(tmp_path, 4711), None)
-    assert any("not shown" in text for text in hidden.notices)
+    assert any("cannot see the data directory" in text for text in hidden.notices)

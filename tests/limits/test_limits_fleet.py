@@ -185,9 +185,9 @@ def test_of_aurora_what_holds_is_told_and_ebs_is_not_compared(three: Lab, began:
     ("arguments", "message"),
     [
         (["a", "b", "--what-if", "db.r5.large"], "--what-if cannot be used with a fleet"),
-        (["a", "local"], "must be the only one"),
+        (["a", "local"], "must be the only target"),
         (["--all", "--html", "x.html"], "--html is for a single instance"),
-        (["--all", "--all-regions", "--region", "eu-west-1"], "exclude each other"),
+        (["--all", "--all-regions", "--region", "eu-west-1"], "cannot be used together"),
         (["a", "b", "--all-regions"], "must be in one region"),
         (["a", "--all-regions"], "--all-regions needs --all"),
         (["a", "--region", "eu-west-1", "--region", "eu-west-2"], "an instance is in one region"),

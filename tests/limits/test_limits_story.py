@@ -89,7 +89,7 @@ def test_without_the_metrics_of_the_queue_the_known_limits_are_still_found() -> 
 def test_on_a_class_that_never_had_them_the_levels_are_unknown_ceilings() -> None:
     found = limits(story(), class_name="db.r6g.4xlarge", storage=STORAGE)
     assert [one.ceiling for one in found.pegged] == [None, None]
-    assert "neighbour" in " ".join(found.advice)
+    assert "another guest on the same host" in " ".join(found.advice)
 
 
 def test_the_shipped_example_is_the_story() -> None:
