@@ -40,10 +40,9 @@ def json_page() -> Iterator[str]:
 
 def schemas() -> dict[str, str]:
     """Return the JSON Schema of each document, by file name."""
-    return {
-        f"{tag(kind).replace('/', '-')}.json": json.dumps(schema(kind), indent=1) + "\n"
-        for kind in kinds()
-    } | {"inputs.json": json.dumps(inputs_schema(), indent=1) + "\n"}
+    return {file_name(kind): json.dumps(schema(kind), indent=1) + "\n" for kind in kinds()} | {
+        "inputs.json": json.dumps(inputs_schema(), indent=1) + "\n"
+    }
 
 
 def inputs_schema() -> dict[str, Any]:
@@ -69,9 +68,13 @@ def inputs_table() -> Iterator[str]:
         flag = declared.flag or name.replace("_", "-")
         default = f" Default: {declared.default}." if declared.default else ""
         words = f": {', '.join(declared.words)}" if isinstance(declared, Choice) else ""
-        yield f"| `{name}` | `--{flag} {declared.metavar}`".rstrip() + (
-            f" | {declared.help}{words}.{default} |"
-        )
+        option = f"--{flag} {declared.metavar}".rstrip()
+        yield f"| `{name}` | `{option}` | {declared.help}{words}.{default} |"
+
+
+def file_name(kind: type[Document]) -> str:
+    """Return the name of the file of a document's JSON Schema."""
+    return f"{tag(kind).replace('/', '-')}.json"
 
 
 def schema(kind: type[Document]) -> dict[str, Any]:
@@ -90,6 +93,7 @@ def section(kind: type[Document]) -> Iterator[str]:
     """
     parts = msgspec.json.schema(kind)["$defs"]
     yield from ("", f"## `{tag(kind)}`", "", *paragraphs(kind.__doc__), "")
+    yield from (f"JSON Schema: [{file_name(kind)}](schemas/{file_name(kind)})", "")
     newer = kind.__mro__[1]
     if newer is not Document:
         yield f"It has the fields of {link(tag(newer))}."
