@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -92,14 +92,15 @@ class Shop:
 
     def abort(self) -> tuple[int, str]:
         """The same of going back."""
-        with self.started("abort") as process:
+        with self.started(verb=["abort"]) as process:
             said, errors = process.communicate(timeout=60)
         return process.returncode, said + errors
 
-    def started(self, *more: str) -> subprocess.Popen[str]:
+    def started(self, *options: str, verb: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """The command; of an option that is given twice the last counts."""
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "rotate", *more, self.server.dsn(tcp=True), "--role",
-             self.group, "--idle", QUIET, "--wait", "20s"],
+            [sys.executable, "-c", PROGRAM, "rotate", *verb, self.server.dsn(tcp=True), "--role",
+             self.group, "--idle", QUIET, "--wait", "20s", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PGPASSWORD": ADMIN, "MRTUNER_STATE_DIR": str(self.state),
                  "SECRET": str(self.secret), "MODE": str(self.mode)},
