@@ -20,11 +20,26 @@ from mrtuner.change.journal import Journal, JournalError
 from mrtuner.change.record import Change, Outcome, Result, State
 from mrtuner.errors import ApplyError, MrTunerError
 
+
+class StepName(str):
+    """The name of a step, as an observer is told: once before it is taken, once when it is done."""
+
+    __slots__ = ("done", "reverting")
+    done: bool
+    reverting: bool  # on the way back
+
+    def __new__(cls, name: str, *, done: bool = False, reverting: bool = False) -> StepName:
+        """Name a step."""
+        made = super().__new__(cls, name)
+        made.done, made.reverting = done, reverting
+        return made
+
+
 #: Called for every step once it is recorded and about to be taken, and again when it is done.
-Observer = Callable[[str], None]
+Observer = Callable[[StepName], None]
 
 
-def unobserved(step: str) -> None:
+def unobserved(step: StepName) -> None:
     """Ignore the step."""
 
 
@@ -75,10 +90,10 @@ class Transaction(ABC):
     def carry_out(self) -> None:
         """Go to the target. ApplyError on failure, with all put back unless it says otherwise."""
         self._or_back(self._all_the_way)
-        self.at("verified")
+        self.at(StepName("verified"))
 
     def _all_the_way(self) -> None:
-        self.at("planned")
+        self.at(StepName("planned"))
         self.forward()
 
     def recover(self) -> Outcome:
@@ -124,7 +139,7 @@ class Transaction(ABC):
         self._note(state, name)
         self._tell(name)
         yield
-        self._tell(f"{name}: done")
+        self._tell(f"{name}: done", done=True)
 
     def _note(self, state: State, step: str) -> None:
         """Record a step. While putting back nothing may stop us, not even a full disk."""
@@ -135,10 +150,11 @@ class Transaction(ABC):
                 raise
             self.change = replace(self.change, state=state)
 
-    def _tell(self, step: str) -> None:
+    def _tell(self, name: str, *, done: bool = False) -> None:
         """Tell the observer, who may stop us on the way forward but not on the way back."""
-        with suppress(Exception) if self.change.state is State.REVERTING else nullcontext():
-            self.at(step)
+        reverting = self.change.state is State.REVERTING
+        with suppress(Exception) if reverting else nullcontext():
+            self.at(StepName(name, done=done, reverting=reverting))
 
 
 def _reason(error: BaseException) -> str:

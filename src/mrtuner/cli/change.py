@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Outcome
     from mrtuner.change.settings.apply import Restart, Wanted
+    from mrtuner.change.transaction import StepName
     from mrtuner.tuning import Tuning
 
 restart_option = click.option(
@@ -144,9 +145,9 @@ def _say_waiting(names: Sequence[str]) -> None:
         terminal.print_note(f"takes effect at the next restart: {', '.join(names)}")
 
 
-def observed(step: str) -> None:
+def observed(step: StepName) -> None:
     """Tell of the steps that a person would want to know of."""
-    if step in {"reload", "restart", "verify"} or step.startswith("put back"):
+    if not step.done and (step.reverting or step in {"reload", "restart", "verify"}):
         terminal.print_note(f"  {step}")
 
 

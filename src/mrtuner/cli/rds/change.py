@@ -18,7 +18,7 @@ from mrtuner.escape import printable
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
-    from mrtuner.change.transaction import Observer
+    from mrtuner.change.transaction import Observer, StepName
     from mrtuner.rds.live.apply import Outcome, Reboot
     from mrtuner.rds.live.target import Target
     from mrtuner.rds.live.wait import Pace
@@ -100,10 +100,10 @@ def telling(poll: float) -> Iterator[Told]:
     console = Console(stderr=True)
     with console.status("looking") as status:
 
-        def step(text: str) -> None:
-            if not text.endswith(": done"):
-                console.print(Text(f"  {_short(text)}"))
-                status.update(Text(_short(text)))
+        def step(taken: StepName) -> None:
+            if not taken.done:
+                console.print(Text(f"  {_short(taken)}"))
+                status.update(Text(_short(taken)))
 
         yield Told(step, replace(pace, tell=lambda state: status.update(Text(printable(state)))))
 
@@ -111,9 +111,9 @@ def telling(poll: float) -> Iterator[Told]:
 _LESS_FREQUENT: Final = 15
 
 
-def _step(text: str) -> None:
-    if not text.endswith(": done"):
-        terminal.print_note(f"  {_short(text)}")
+def _step(taken: StepName) -> None:
+    if not taken.done:
+        terminal.print_note(f"  {_short(taken)}")
 
 
 def _short(text: str) -> str:

@@ -17,7 +17,7 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.change import record as change
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
-from mrtuner.change.transaction import Observer, unobserved
+from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
 from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
@@ -86,7 +86,7 @@ def _only_reboot(
         with held(journal, target, target.group):
             refuse_busy(target)
             for name in waiting:
-                at(f"reboot {name}")
+                at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)
         result, waiting = "rebooted", ()
     return Outcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
