@@ -101,7 +101,7 @@ class Settings:
     LINES = ("random_page_cost = '1.1'", "shared_buffers = '64MB'", "work_mem = '64MB'")
 
     def reset(self) -> None:
-        for left in self.conf_dir.iterdir() if self.conf_dir else ():
+        for left in (self.data / "conf.d").iterdir():  # another case may have left one
             left.unlink()
         sql(self.dsn, "ALTER SYSTEM RESET ALL")
         if self.conf_dir is None:
