@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from mrtuner.cli.group import Command
 from mrtuner.cli.terminal import print_note
 from mrtuner.errors import UsageError
 from mrtuner.inputs import MACHINE, Choice, Input, Switch
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,6 +77,8 @@ class Declared(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the words of a choice that begin like this."""
+        from click.shell_completion import CompletionItem  # only while completing
+
         words = self.declared.words if isinstance(self.declared, Choice) else ()
         return [CompletionItem(str(word)) for word in words if word.startswith(incomplete)]
 
