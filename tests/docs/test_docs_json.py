@@ -22,6 +22,7 @@ from mrtuner.cli.document import AppliedSide
 from mrtuner.cli.proving import Proof
 from mrtuner.documents import as_builtins
 from mrtuner.postgres.explain import Statement
+from mrtuner.tuning.document import tune_document
 from mrtuner.tuning.query_plans import ChangedPlan, NotExplained, Plans, Side, Verdict
 from series_data import a_load, a_series
 
@@ -99,7 +100,9 @@ def test_every_key_of_plans_is_described() -> None:
         asked=1, settings=(("work_mem", "4MB", "8MB"),), left_out=(), unchanged=0,
         changed=(changed,), not_explained=(NotExplained(statement, "it is gone"),),
     )  # fmt: skip
-    assert {"plans", *keys(plans.to_dict())} - described("mrtuner.tune/1") == set()
+    document = as_builtins(tune_document(mrtuner.tune(memory="1GB", cpus=1), plans))
+    assert {"plans", *keys(document["plans"])} - described("mrtuner.tune/1") == set()
+    validate(document, "mrtuner.tune-1.json")
 
 
 @pytest.mark.parametrize("name", [["work_mem"], ["io_workers"], ["log_destination"], []])

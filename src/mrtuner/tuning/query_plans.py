@@ -139,13 +139,6 @@ class Plans:
         """The changed plans that deserve a second look."""
         return tuple(one for one in self.changed if one.warning)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for --json."""
-        from mrtuner.documents import as_builtins
-        from mrtuner.tuning.document import query_plans
-
-        return as_builtins(query_plans(self))
-
 
 def compare(dsn: str, number: int, advised: Mapping[str, str]) -> Plans:
     """Return the plans of the `number` most time-consuming statements, in force and as advised.

@@ -108,11 +108,6 @@ class Rates:
         """
         return self.updates * (1 - (self.hot_share or 0.0)) + self.deletes
 
-    @property
-    def dead_counted(self) -> float:
-        """The most dead row versions per second that the trigger counts: every old version."""
-        return self.updates + self.deletes
-
 
 class Kind(StrEnum):
     """What kind of table vacuum has to deal with."""

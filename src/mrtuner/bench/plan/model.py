@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, get_args
 
 from mrtuner.bench.load.pgbench import BUILTIN, Protocol
 from mrtuner.bench.load.programs import Command, Sysbench
-from mrtuner.bench.plan.durability import DURABILITY
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
 from mrtuner.stats.steady import warm_up_seconds
@@ -207,11 +206,6 @@ class Variant:
         names = ("settings", "conf", "server_bin", "network", "memory", "iops", "disk")
         overlay = ["storage"] if self.storage != "volume" else []
         return [name for name in names if getattr(self, name)] + overlay
-
-    @property
-    def risky(self) -> list[str]:
-        """The settings named here on which the worth of a commit depends."""
-        return [name for name in DURABILITY if name in self.settings]
 
 
 @dataclass(frozen=True, slots=True, order=True)
