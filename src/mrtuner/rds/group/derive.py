@@ -7,6 +7,7 @@ and maximum of its estimated memory; the others become literals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -235,6 +236,7 @@ def _settings(
 ) -> list[Setting]:
     """Return a setting for each parameter that changes here, or scales and changes elsewhere."""
     here = next(each for each in held if each.instance_class == chosen)
+    weighed = _weighed(held, chosen)
     kept = fixed(question.family)
     settings = []
     for name, item in here.solution.advice.items():
@@ -246,13 +248,27 @@ def _settings(
         if name == "effective_cache_size" and expression is not None:
             expression = _twentieths(item, here)
         if expression is not None:
-            samples = [_sample(question, each, name, chosen, room) for each in held]
+            samples = [_sample(question, each, name, weight, room) for each, weight in weighed]
             setting = _formula(question.family, item, expression, samples)
             if setting.scales or item.changes:
                 settings.append(setting)
         elif item.changes and _takes(question.family.parameters[name], item.target):
             settings.append(_literal(question.family, item))
     return [each for each in settings if not _default_already(each, question.family)]
+
+
+def _weighed(held: Sequence[_Held], chosen: InstanceClass) -> list[tuple[_Held, float]]:
+    """Return one of all classes that share an answer, with their number as its weight.
+
+    The chosen class stands alone, with its own weight.
+    """
+    first: dict[tuple[int, bool], _Held] = {}
+    number: Counter[tuple[int, bool]] = Counter()
+    for each in held:
+        key = id(each.solution), each.instance_class == chosen
+        first.setdefault(key, each)
+        number[key] += 1
+    return [(each, THIS_CLASS if key[1] else float(number[key])) for key, each in first.items()]
 
 
 def _expression(name: str, held: Sequence[_Held]) -> Expr | None:
@@ -280,7 +296,7 @@ def _twentieths(item: Advice, here: _Held) -> Expr:
 def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sample]) -> Setting:
     exact = exactly(expression) if item.name == "effective_cache_size" else None
     formula = exact or nearest(expression, samples)
-    share = nearness(formula, [sample for sample in samples if sample.weight > 1])
+    share = nearness(formula, [sample for sample in samples if sample.weight >= THIS_CLASS])
     within = _within_storage(item.name, formula)
     return Setting(
         name=item.name,
@@ -292,9 +308,7 @@ def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sa
     )
 
 
-def _sample(
-    question: Question, held: _Held, name: str, chosen: InstanceClass, room: float
-) -> Sample:
+def _sample(question: Question, held: _Held, name: str, weight: float, room: float) -> Sample:
     """Return the rule's value there, and the upper limit for a formula."""
     item = held.solution.advice[name]
     value = most = _value(item, item.asked, held.variables)
@@ -305,7 +319,6 @@ def _sample(
         most = 2 * value  # an unused slot costs 112 kB, see the budget
     machine = question.machine(held.instance_class, held.memory)
     least, most = _bounded(item, question.family.parameters[name], most)
-    weight = THIS_CLASS if held.instance_class == chosen else 1.0
     return Sample(machine, value, most, least, weight)
 
 

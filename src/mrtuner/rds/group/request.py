@@ -157,6 +157,10 @@ class Question:
 
     def answer(self, each: InstanceClass, memory: Bytes) -> Solution:
         """Return every rule's answer for this class, and the resulting budget."""
+        if self.connections is None and not self.every:
+            answer = self._first_enough(each, memory)[1]
+            if answer is not None:
+                return answer
         return solve(self.situation(each, memory))
 
     def reckoned(self, each: InstanceClass, memory: Bytes) -> Reckoned | None:
@@ -169,24 +173,27 @@ class Question:
         """
         if self.connections is not None or self.every:
             return None
-        return _reckoned(self.family.name, self.workload, self.kept, each, memory)
+        return self._first_enough(each, memory)[0]
 
-    def first_enough(self, each: InstanceClass, memory: Bytes) -> Reckoned:
-        """Return `reckoned` without its cache."""
+    def _first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
+        return _first_enough(self.family.name, self.workload, self.storage, self.kept, each, memory)
+
+    def first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
+        """Return `reckoned` and the answer for so many sessions, without its cache."""
         running, origins = self.in_force(each, memory)
         usual = self._usual_connections()
         allowed = int(running["max_connections"])
         active = min(usual.evaluate({"memory": memory}) if usual else allowed, allowed)
         found = Reckoned(open=allowed, active=active)
         if int(running["shared_buffers"]) <= 0:
-            return found  # Aurora's default on a class far too small for it: nothing fits
+            return found, None  # Aurora's default on a class far too small for it: nothing fits
         for count in (allowed, *_fewer(min(allowed, max(active, memory // A_SESSION)))):
             found = Reckoned(open=count, active=min(active, count))
             counted = {**running, "max_connections": str(count)}
             answer = solve(self._situation(each, memory, counted, origins, found))
             if answer.holds and answer.work_mem >= DEFAULT_WORK_MEM and not _fewer_buffers(answer):
                 break
-        return found
+        return found, answer
 
     def _usual_connections(self) -> Expr | None:
         described = Situation(
@@ -206,16 +213,21 @@ class Question:
         return {name: each.default for name, each in known if each and each.default}
 
 
-@lru_cache(maxsize=4096)
-def _reckoned(
-    family_name: str, workload: Workload, kept: str | None, each: InstanceClass, memory: Bytes
-) -> Reckoned:
-    """Cache `first_enough`. The volume's size does not matter: the budget has no storage in it."""
+@lru_cache(maxsize=1024)
+def _first_enough(
+    family_name: str,
+    workload: Workload,
+    storage: Bytes,
+    kept: str | None,
+    each: InstanceClass,
+    memory: Bytes,
+) -> tuple[Reckoned, Solution | None]:
+    """Cache `first_enough`: a design asks for the sessions and for the answer on each class."""
     question = Question(
         family=family(family_name),
         workload=workload,
         connections=None,
-        storage=Bytes(100 * GiB),
+        storage=storage,
         kept=kept,
     )
     return question.first_enough(each, memory)
