@@ -13,7 +13,7 @@ import pytest
 import leftovers
 from labs import _lab, lab, server_lab  # noqa: F401 - fixtures for every test
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from servers import MAJORS, at_hand, binaries
+from servers import GRID, MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"
 #: Fixtures with a real server behind them, which a busy machine can hold up.
@@ -127,9 +127,17 @@ def new_cluster() -> Iterator[NewCluster]:
         cluster.remove()
 
 
-@pytest.fixture(params=MAJORS, ids=lambda major: f"pg{major}")
+@pytest.fixture(params=GRID)
 def each_major(request: pytest.FixtureRequest) -> int:
-    """Every major there is a server for; the test is skipped for one that cannot be had."""
+    """Every major, some of them only in `make test-slow`; skipped where it cannot be had."""
+    major: int = request.param
+    binaries(major)
+    return major
+
+
+@pytest.fixture(params=MAJORS, ids=lambda major: f"pg{major}")
+def every_major(request: pytest.FixtureRequest) -> int:
+    """Every major in every run; skipped where it cannot be had."""
     major: int = request.param
     binaries(major)
     return major

@@ -14,6 +14,12 @@ from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.cluster import Binaries, find_binaries
 
 MAJORS = (13, 14, 15, 16, 17, 18)
+#: A grid over all majors; those between the oldest, the newest and the first with pg_stat_io run in
+#: `make test-slow`.
+GRID = [
+    pytest.param(major, id=f"pg{major}", marks=[] if major in (13, 16, 18) else pytest.mark.slow)
+    for major in MAJORS
+]
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -11,7 +11,7 @@ import pytest
 from mrtuner import notation
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.conf_file import same_value
-from servers import MAJORS, binaries
+from servers import GRID, binaries
 
 #: By type: parameters that a session may set, and how people, files and tools write values.
 NOTATIONS = {
@@ -40,8 +40,10 @@ ENUMS = {
 
 Judge = psycopg.Connection[Any]
 
+pytestmark = pytest.mark.xdist_group("same value")  # one worker, one server
 
-@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
+
+@pytest.fixture(scope="module", params=GRID)
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     cluster = Cluster.create(binaries(request.param), scratch_directory(), {"fsync": "off"})
     try:

@@ -97,11 +97,11 @@ def test_a_busy_machine_is_refused_and_named(folder: Path) -> None:
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         done = bench("run", "plan.toml", "--dir", "run", cwd=folder)
-        left = (folder / "run").exists()
-        again = bench("run", "plan.toml", "--dir", "run", "--force", cwd=folder)
     finally:
         burner.kill()
         burner.wait()
+    left = (folder / "run").exists()
+    again = bench("run", "plan.toml", "--dir", "run", "--force", cwd=folder)
     assert done.returncode == 4
     assert "the machine is busy: CPU used by others" in done.stderr
     assert "--force" in done.stderr

@@ -38,8 +38,8 @@ def until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_every_major_can_be_read_in_full(each_major: int, new_cluster: NewCluster) -> None:
-    cluster = new_cluster(each_major)
+def test_every_major_can_be_read_in_full(every_major: int, new_cluster: NewCluster) -> None:
+    cluster = new_cluster(every_major)
     sql(
         cluster.dsn(),
         "CREATE TABLE paid AS SELECT g AS id FROM generate_series(1, 1000) AS g",
@@ -49,7 +49,7 @@ def test_every_major_can_be_read_in_full(each_major: int, new_cluster: NewCluste
     until(lambda: server(cluster).activity.dead_rows == 300, "the counters of the update")
 
     found = server(cluster)
-    assert found.major == each_major
+    assert found.major == every_major
     assert found.version == cluster.binaries.version
     assert found.superuser
     assert not found.standby
@@ -63,7 +63,7 @@ def test_every_major_can_be_read_in_full(each_major: int, new_cluster: NewCluste
     assert found.settings["shared_buffers"].context == "postmaster"
     assert found.settings["wal_level"].enumvals == ("minimal", "replica", "logical")
     assert found.file_problems == ()
-    expected = {"peak_connections"} | ({"activity: wal"} if each_major == 13 else set())
+    expected = {"peak_connections"} | ({"activity: wal"} if every_major == 13 else set())
     assert lacking(found) == expected
 
     [paid] = found.relations
@@ -76,7 +76,7 @@ def test_every_major_can_be_read_in_full(each_major: int, new_cluster: NewCluste
     assert counted.checkpoints_requested == 1
     assert (counted.checkpoints_timed, counted.temp_files, counted.clean_stops) == (0, 0, 0)
     assert counted.live_rows == 1000
-    assert (counted.wal_bytes is None) == (each_major == 13)
+    assert (counted.wal_bytes is None) == (every_major == 13)
     assert counted.backend_writes is not None
 
 

@@ -55,24 +55,23 @@ SMALLEST: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("machine", SMALLEST, ids=str)
 def test_a_server_starts_with_as_few_sessions_as_asked_for_and_gives_them_all(
-    machine: dict[str, Any], each_major: int, new_cluster: NewCluster
+    each_major: int, new_cluster: NewCluster
 ) -> None:
     """max_connections must exceed what is reserved; applications, no superusers, get the rest."""
-    tuning = mrtuner.tune(**machine, storage="ssd", postgres=each_major)
     cluster = new_cluster(each_major)
     sql(cluster.dsn(), "create role app login")
-    with (cluster.data / "postgresql.conf").open("a") as conf:
-        conf.write(tuning.as_conf())
+    for machine in SMALLEST:
+        conf = mrtuner.tune(**machine, storage="ssd", postgres=each_major).as_conf()
         if machine["memory"] == "16GB":
-            conf.write("shared_buffers = 128MB\n")  # the test's machine may have less
-    cluster.restart()
-    with ExitStack() as open_sessions:
-        for _ in range(machine["connections"]):
-            open_sessions.enter_context(psycopg.connect(cluster.dsn(), user="app"))
-        with pytest.raises(psycopg.OperationalError, match=r"reserved|too many"):
-            psycopg.connect(cluster.dsn(), user="app")
+            conf += "shared_buffers = 128MB\n"  # the test's machine may have less
+        (cluster.data / "postgresql.auto.conf").write_text(conf)
+        cluster.restart()
+        with ExitStack() as open_sessions:
+            for _ in range(machine["connections"]):
+                open_sessions.enter_context(psycopg.connect(cluster.dsn(), user="app"))
+            with pytest.raises(psycopg.OperationalError, match=r"reserved|too many"):
+                psycopg.connect(cluster.dsn(), user="app")
 
 
 @pytest.fixture
@@ -132,10 +131,10 @@ def test_shared_memory_in_the_budget_covers_what_the_server_takes(
 
 
 def test_a_tuned_server_starts_and_runs_with_the_values(
-    each_major: int, new_cluster: NewCluster
+    every_major: int, new_cluster: NewCluster
 ) -> None:
-    tuning = mrtuner.tune(memory="1GB", cpus=2, storage="ssd", connections=50, postgres=each_major)
-    cluster = new_cluster(each_major)
+    tuning = mrtuner.tune(memory="1GB", cpus=2, storage="ssd", connections=50, postgres=every_major)
+    cluster = new_cluster(every_major)
     with (cluster.data / "postgresql.conf").open("a") as conf:
         conf.write(tuning.as_conf())
     cluster.restart()

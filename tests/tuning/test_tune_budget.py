@@ -67,7 +67,7 @@ def tuned(machine: dict[str, Any]) -> tuple[str, Tuning | None]:
         return refusal.hint or "", None
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(MACHINES)
 def test_the_worst_case_is_never_above_the_ceiling(machine: dict[str, Any]) -> None:
     refusal, tuning = tuned(machine)
@@ -84,7 +84,7 @@ def test_the_worst_case_is_never_above_the_ceiling(machine: dict[str, Any]) -> N
     assert sum(part.size for part in budget.parts) == budget.total
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(MACHINES, st.integers(0, 64 * GIB))
 @example(
     {"memory": 939313135, "cpus": 1, "connections": None, "postgres": 13, "workload": "web",
@@ -111,7 +111,7 @@ def test_more_memory_never_gives_less(machine: dict[str, Any], more: int) -> Non
     assert in_bytes(small, name) <= 1.05 * in_bytes(large, name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(MACHINES)
 def test_more_connections_give_more_work_mem_only_where_buffers_shrink(
     machine: dict[str, Any],
@@ -127,7 +127,7 @@ def test_more_connections_give_more_work_mem_only_where_buffers_shrink(
         assert in_bytes(few, "work_mem") >= in_bytes(many, "work_mem")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(MACHINES)
 def test_every_value_is_one_that_its_version_takes(machine: dict[str, Any]) -> None:
     try:

@@ -17,9 +17,9 @@ from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import top_statements
 from mrtuner.tuning.query_plans import ChangedPlan, Plans, Verdict, compare
-from servers import MAJORS, binaries, sql
+from servers import GRID, binaries, sql
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("plans")]  # one worker, one server
 
 LOADED = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"}
 #: 200,000 rows of 100 bytes; equal `k` lie scattered over all pages, 1,000 rows of each.
@@ -34,7 +34,7 @@ BY_K = "SELECT count(text) FROM sale WHERE k = 7"
 SORTED = "SELECT id FROM sale ORDER BY text, id"
 
 
-@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
+@pytest.fixture(scope="module", params=GRID)
 def shop(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     cluster = Cluster.create(binaries(request.param), scratch_directory(), LOADED)
     try:

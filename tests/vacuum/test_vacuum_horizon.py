@@ -14,19 +14,19 @@ from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.vacuum import blockers, vacuum
 from mrtuner.vacuum.model import Blocker
-from servers import MAJORS, binaries, sql
+from servers import GRID, binaries, sql
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("horizon")]  # one worker, one server
 
 SETTINGS = {"autovacuum": "off", "max_prepared_transactions": "2", "wal_level": "logical"}
 
 
-@pytest.fixture(scope="module", params=MAJORS, ids="pg{}".format)
+@pytest.fixture(scope="module", params=GRID)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A server with a second database; nothing is vacuumed behind our back."""
     made = Cluster.create(binaries(request.param), scratch_directory(), SETTINGS)
