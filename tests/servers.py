@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,24 @@ def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
         for statement in statements:
             cursor = conn.execute(statement.encode())
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
+def counted(dsn: str, *statements: str) -> None:
+    """As `sql`, and wait until the statistics views show others what these statements counted.
+
+    Since 15 a session can be told to report at once. Before, its messages go to a collector when it
+    ends, and readers see a file that may be half a second old (PGSTAT_STAT_INTERVAL).
+    """
+    import psycopg
+
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for statement in statements:
+            conn.execute(statement.encode())
+        reports = conn.info.server_version >= 150000
+        if reports:
+            conn.execute("SELECT pg_stat_force_next_flush()")
+    if not reports:
+        time.sleep(1.2)
 
 
 def at_hand() -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Literal
@@ -12,14 +11,12 @@ import pytest
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.vacuum import Kind, TableReport, Vacuum, blockers, vacuum
-from servers import binaries, sql
+from servers import binaries, counted, sql
 
 pytestmark = pytest.mark.timed
 
 TEN_KB = "repeat('abcdefghij', 1024)"  # 10,240 bytes; STORAGE EXTERNAL: not compressed
 SETTINGS = {"autovacuum": "off", "wal_level": "logical", "max_prepared_transactions": "2"}
-#: Longer than any major takes to let others see what a session counted [s].
-SETTLED = 1.2
 
 
 @pytest.fixture(scope="module", params=[13, 16, 18], ids="pg{}".format)
@@ -40,8 +37,7 @@ def watch(cluster: Cluster, *statements: str) -> Vacuum:
 
 def _running(cluster: Cluster, *statements: str) -> Callable[[float], None]:
     def run(_seconds: float) -> None:
-        sql(cluster.dsn(), *statements)
-        time.sleep(SETTLED)
+        counted(cluster.dsn(), *statements)
 
     return run
 
@@ -51,7 +47,7 @@ def report(found: Vacuum, name: str) -> TableReport:
 
 
 def documents(cluster: Cluster) -> None:
-    sql(
+    counted(
         cluster.dsn(),
         "DROP TABLE IF EXISTS doc",
         "CREATE TABLE doc (id int PRIMARY KEY, n int, body text)",
@@ -59,7 +55,6 @@ def documents(cluster: Cluster) -> None:
         f"INSERT INTO doc SELECT i, 0, {TEN_KB} FROM generate_series(1, 200) AS i",
         "VACUUM ANALYZE doc",
     )
-    time.sleep(SETTLED)
 
 
 def test_a_10_kb_value_sent_again_leaves_seven_dead_tuples_for_each_updated_row(
@@ -154,15 +149,13 @@ def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
     cluster: Cluster, reload: tuple[str, ...]
 ) -> None:
     """In two transactions and in one: for the first the server counts live rows wrong (2,000)."""
-    sql(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
-    time.sleep(SETTLED)
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
     one = report(watch(cluster, *reload), "staging")
     assert (one.kind, one.advice) == (Kind.RELOADED, ())
     assert (one.rates.events, one.rates.deletes) == (1_000, 0)  # as many came, none was deleted
     (hint,) = (text for text in one.hints if "load" in text)
     assert "VACUUM (ANALYZE)" in hint
-    sql(cluster.dsn(), *reload, "ANALYZE staging")
-    time.sleep(SETTLED)
+    counted(cluster.dsn(), *reload, "ANALYZE staging")
     assert report(vacuum(cluster.dsn()), "staging").kind is Kind.RELOADED  # since the reset, too
 
 
@@ -170,15 +163,13 @@ def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
 def test_a_table_that_is_written_anew_was_not_truncated(cluster: Cluster, rewrite: str) -> None:
     load = "INSERT INTO log (note) SELECT 'x' FROM generate_series(1, 1000)"
     table = "CREATE TABLE log (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"
-    sql(cluster.dsn(), "DROP TABLE IF EXISTS log", table, load)
-    time.sleep(SETTLED)
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS log", table, load)
     assert report(watch(cluster, load, rewrite, load), "log").kind is Kind.APPEND_ONLY
 
 
 def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
     load = "INSERT INTO log SELECT generate_series(1, 1000)"
-    sql(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
-    time.sleep(SETTLED)
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
     assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is Kind.APPEND_ONLY
     sql(cluster.dsn(), "DROP TABLE log")
 
@@ -222,14 +213,13 @@ def test_a_table_locked_against_everybody_does_not_hold_it_up(cluster: Cluster) 
 
 
 def test_the_commands_are_taken_by_the_server_and_leave_nothing_to_say(cluster: Cluster) -> None:
-    sql(
+    counted(
         cluster.dsn(),
         "CREATE TABLE account (id int PRIMARY KEY, n int)",
         "CREATE INDEX ON account (n)",
         "INSERT INTO account SELECT i, i FROM generate_series(1, 20000) AS i",
         "VACUUM ANALYZE account",
     )
-    time.sleep(SETTLED)
     work = "UPDATE account SET n = n + 1"
     found = watch(cluster, work)
     one = report(found, "account")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -22,11 +21,9 @@ from mrtuner.vacuum.sample import (
     compare,
     settled,
 )
-from servers import sql
+from servers import counted, sql
 
 Rows = dict[str, Row]
-#: Longer than any major takes to let others see what a session counted [s].
-SETTLED = 1.2
 
 
 def rows(version: str, digest: str, chunk: int | None, count: int = 100) -> Rows:
@@ -91,14 +88,13 @@ BODY = "repeat('abcdefghij', 1024)"
 
 
 def documents(dsn: str) -> None:
-    sql(
+    counted(
         dsn,
         'CREATE TABLE "a doc" (id bigint PRIMARY KEY, n int, body text)',
         'ALTER TABLE "a doc" ALTER body SET STORAGE EXTERNAL',
         f'INSERT INTO "a doc" SELECT i, 0, {BODY} FROM generate_series(1, 150) AS i',
         'VACUUM ANALYZE "a doc"',
     )
-    time.sleep(SETTLED)
 
 
 @pytest.mark.timed
@@ -115,8 +111,7 @@ def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int
     for change, verdict in changes.items():
 
         def update(_seconds: float, change: str = change) -> None:
-            sql(dsn, f'UPDATE "a doc" SET {change}')
-            time.sleep(SETTLED)
+            counted(dsn, f'UPDATE "a doc" SET {change}')
 
         found = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update)
         ((proof,),) = (one.columns for one in found.proofs)
@@ -137,8 +132,7 @@ def test_a_short_column_does_not_leave_it_undecided(new_cluster: NewCluster, maj
     sql(dsn, "ALTER TABLE \"a doc\" ADD COLUMN title text DEFAULT 'a title'")
 
     def update(_seconds: float) -> None:
-        sql(dsn, "UPDATE \"a doc\" SET n = n + 1, body = body || 'x'")
-        time.sleep(SETTLED)
+        counted(dsn, "UPDATE \"a doc\" SET n = n + 1, body = body || 'x'")
 
     found = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update)
     ((proof,),) = (one.columns for one in found.proofs)
@@ -156,18 +150,16 @@ def test_a_column_is_not_accused_of_what_its_neighbour_does(
     """Both are large, 16 chunks and 6. One changes with every update, the other is never named."""
     dsn = new_cluster(major, {"autovacuum": "off"}).dsn()
     documents(dsn)
-    sql(
+    counted(
         dsn,
         'ALTER TABLE "a doc" ADD COLUMN scan text',
         'ALTER TABLE "a doc" ALTER scan SET STORAGE EXTERNAL',
         f"UPDATE \"a doc\" SET scan = {BODY}, body = repeat('abcdefghij', 3072)",
-    )
-    time.sleep(SETTLED)  # what that session counted must not be added to what VACUUM counts
+    )  # what that session counted must not be added to what VACUUM counts
     sql(dsn, 'VACUUM ANALYZE "a doc"')
 
     def update(_seconds: float) -> None:
-        sql(dsn, "UPDATE \"a doc\" SET body = body || 'x'")
-        time.sleep(SETTLED)
+        counted(dsn, "UPDATE \"a doc\" SET body = body || 'x'")
 
     (compared,) = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update).proofs
     assert {proof.column: proof.verdict for proof in compared.columns} == {
