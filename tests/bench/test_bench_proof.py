@@ -360,7 +360,7 @@ def test_a_role_without_the_rights_is_told_which(new_cluster: NewCluster, progra
     assert len(record.samples) == 2
 
 
-@pytest.mark.parametrize("major", [13, 17])
+@pytest.mark.parametrize("major", [pytest.param(13, marks=pytest.mark.slow), 17])
 def test_older_servers_are_proved_alike(major: int, new_cluster: NewCluster, program: Path) -> None:
     """17 moved the checkpoint counters; 15 and 16, above, copy databases with other words."""
     dsn = new_cluster(major).dsn()

@@ -80,8 +80,15 @@ THINGS: dict[str, Callable[[Request], Thing]] = {
 }
 
 
+#: Longer ways through adapters that are killed at every step on a shorter one too.
+LONG = {"settings, by restart", "group of its own"}
+
+
 @pytest.mark.parametrize("verb", ["apply", "undo"])
-@pytest.mark.parametrize("name", THINGS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in THINGS],
+)
 def test_killed_at_every_step_it_has_its_start_or_its_target(
     name: str, verb: Verb, request: Request, tmp_path: Path
 ) -> None:

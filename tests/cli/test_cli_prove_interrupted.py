@@ -113,7 +113,9 @@ def typed(words: list[str], *more: str) -> Result:
     return CliRunner().invoke(main, [*words[1:], *more])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_interrupted_again_while_it_puts_back_it_puts_back_all_the_same(
     proof: Proof, number: signal.Signals
 ) -> None:

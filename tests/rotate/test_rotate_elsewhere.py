@@ -93,7 +93,7 @@ def through(secret: Path, port: int) -> None:
     secret.write_text(json.dumps(found | {"port": port}))
 
 
-@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("mode", [pytest.param("session", marks=pytest.mark.slow), "transaction"])
 def test_a_pooler_that_asks_the_server_serves_both_roles(
     server: Cluster, tmp_path: Path, place: Path, mode: str
 ) -> None:

@@ -137,7 +137,7 @@ def assert_at_start(bench: Bench) -> None:
 # The way there and back.
 
 
-@pytest.mark.parametrize("major", [13, 15, 18])
+@pytest.mark.parametrize("major", [13, pytest.param(15, marks=pytest.mark.slow), 18])
 def test_a_change_with_a_restart_reaches_its_target_and_undo_its_start(
     make: Make, major: int
 ) -> None:

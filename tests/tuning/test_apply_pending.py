@@ -58,7 +58,7 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("major", [13, 15, 18])
+@pytest.mark.parametrize("major", [13, pytest.param(15, marks=pytest.mark.slow), 18])
 def test_a_parameter_that_waits_to_be_unset_does_not_bar_apply_or_undo(
     new_cluster: NewCluster, tmp_path: Path, major: int
 ) -> None:

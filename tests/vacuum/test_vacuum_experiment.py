@@ -28,6 +28,7 @@ KINDS = {"account": Kind.LONG_LIVED, "session": Kind.SHORT_LIVED, "job": Kind.QU
 SHORT = Sizes(account=40_000, session=1_000_000, job=40_000, each=100)
 
 
+@pytest.mark.slow
 @pytest.mark.timed
 @pytest.mark.timeout(200)
 def test_our_settings_keep_dead_rows_few_where_the_defaults_let_them_pile_up(
