@@ -26,7 +26,7 @@ from mrtuner.failover.rehearse.report import (
     moments,
     rehearsed,
 )
-from mrtuner.failover.rehearse.takeover import Outcome, outcome, stale
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, outcome, stale
 from mrtuner.rehearsal.observation import (
     READ_ONLY,
     Attempt,
@@ -110,20 +110,24 @@ def test_only_names_of_a_connection_string_are_resolved() -> None:
 
 
 def test_another_address_and_timeline_is_a_move() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ASKED) is Outcome.MOVED
+    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ASKED) is RehearsalEffect.MOVED
 
 
 def test_another_start_time_at_the_same_address_is_a_restart() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, AGAIN)), ASKED) is Outcome.RESTARTED
+    assert (
+        outcome(seen(good(1, OLD), bad(3, 0.1), good(4, AGAIN)), ASKED) is RehearsalEffect.RESTARTED
+    )
 
 
 def test_errors_without_another_server_are_an_interruption() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, OLD)), ASKED) is Outcome.INTERRUPTED
+    assert (
+        outcome(seen(good(1, OLD), bad(3, 0.1), good(4, OLD)), ASKED) is RehearsalEffect.INTERRUPTED
+    )
 
 
 def test_answers_of_the_same_server_throughout_are_nothing() -> None:
     one = judged(seen(good(1, OLD), good(3, OLD), good(4, OLD)))
-    assert one.outcome is Outcome.NOTHING
+    assert one.outcome is RehearsalEffect.NOTHING
     assert not one.failed_over
     assert "No outage was measured" in said(one, 20)
     assert " s:" not in said(one, 20)
@@ -131,13 +135,13 @@ def test_answers_of_the_same_server_throughout_are_nothing() -> None:
 
 def test_a_standby_that_answered_before_is_no_new_primary() -> None:
     attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(3, STANDBY), good(4, STANDBY))
-    assert outcome(seen(*attempts), ASKED) is Outcome.NOTHING
+    assert outcome(seen(*attempts), ASKED) is RehearsalEffect.NOTHING
 
 
 def test_a_standby_promoted_in_place_is_a_move() -> None:
     """Its start time and address are those that it had as a standby."""
     attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(4, NEW, Kind.WRITE))
-    assert outcome(seen(*attempts), ASKED) is Outcome.MOVED
+    assert outcome(seen(*attempts), ASKED) is RehearsalEffect.MOVED
 
 
 def test_two_primaries_at_once_are_counted() -> None:

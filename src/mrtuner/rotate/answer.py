@@ -14,7 +14,7 @@ from mrtuner.errors import Refused, UsageError
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.journal import RotationJournal
 from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
-from mrtuner.rotate.rotation import Outcome, Rotator
+from mrtuner.rotate.rotation import RotationResult, Rotator
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store, absolute, check, store
 
@@ -29,7 +29,7 @@ def rotate(
     replicas: Sequence[str] = (),
     journal: Path | None = None,
     tell: Callable[[str], None] = lambda _text: None,
-) -> Outcome:
+) -> RotationResult:
     """Rotate the group's password, or continue an interrupted rotation; never ask for confirmation.
 
     `dsn` is for a role that administers the group, `to` a store as in `mrtuner rotate --to` (None:

@@ -32,7 +32,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Standing):
+class RotationResult(Standing):
     """The progress of a rotation."""
 
     rotation: Rotation
@@ -63,7 +63,7 @@ class Rotator(Handover):
             new=self.group.after(old), to=to, began=now(),
         )  # fmt: skip
 
-    def run(self, rotation: Rotation, store: Store) -> Outcome:
+    def run(self, rotation: Rotation, store: Store) -> RotationResult:
         """Continue from the rotation's current step to the end, or until patience runs out."""
         with roles.alone(self.conn, self.group):
             if rotation.step is Step.ABORTING:
@@ -75,7 +75,7 @@ class Rotator(Handover):
                 rotation, notices = self._hand_over(rotation, store)
             return self._retire(rotation, store, notices)
 
-    def abort(self, rotation: Rotation, store: Store) -> Outcome:
+    def abort(self, rotation: Rotation, store: Store) -> RotationResult:
         """Return to the old role. Refused when the secret cannot be restored."""
         with roles.alone(self.conn, self.group):
             return self._abort(rotation, store)
@@ -115,7 +115,7 @@ class Rotator(Handover):
         if not rotation.steps and ((last := self.last()) is None or last.finished):
             self.book.forget(rotation)
 
-    def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> Outcome:
+    def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> RotationResult:
         """Wait until the old role is unused, then disable it."""
         if (old := rotation.old) is None:
             return self._outcome(self._step(rotation, Step.DONE), (), notices)
@@ -168,7 +168,7 @@ class Rotator(Handover):
         except MissingPart as error:
             self.tell(f"warning: {role} keeps the objects it owns here: {error.message}")
 
-    def _abort(self, rotation: Rotation, store: Store) -> Outcome:
+    def _abort(self, rotation: Rotation, store: Store) -> RotationResult:
         if rotation.old is not None and rotation.old not in self._enabled():
             raise Refused(f"{rotation.old} can no longer log in", _BEGIN_ANEW)
         self._give_back(rotation, store)
@@ -221,8 +221,10 @@ class Rotator(Handover):
         rotation: Rotation,
         holders: tuple[Session, ...] = (),
         notices: tuple[str, ...] = (),
-    ) -> Outcome:
-        return Outcome(rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices)
+    ) -> RotationResult:
+        return RotationResult(
+            rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices
+        )
 
 
 def unfinished(rotation: Rotation | None) -> Rotation:

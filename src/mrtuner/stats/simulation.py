@@ -39,7 +39,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class MethodResult:
     """One benchmarking method with a number of pairs of runs."""
 
     way: str
@@ -55,7 +55,7 @@ def simulate(
     effect: float = 0.0,
     repeats: int = 1500,
     seed: int = 1,
-) -> list[Outcome]:
+) -> list[MethodResult]:
     """Run every method on its own random stream; the same seed gives the same figures.
 
     `effect` is planted: 0.05 makes the second arm 5 % faster, and `called` becomes the power.
@@ -74,7 +74,7 @@ def simulate(
         logs[:, :, 1] += math.log1p(effect)
         low, high = interval(logs, chance)
         found.append(
-            Outcome(
+            MethodResult(
                 way=way,
                 pairs=pairs,
                 called=float(np.mean((low > 0) | (high < 0))),

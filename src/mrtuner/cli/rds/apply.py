@@ -18,7 +18,7 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
-    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.apply import RdsOutcome, Reboot
     from mrtuner.rds.live.compare import Line, Machine
     from mrtuner.rds.live.plan import Plan
     from mrtuner.rds.live.target import Target
@@ -214,7 +214,7 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
 
 def _carried_out(
     client: Any, plan: Plan, book: Journal, reboot: Reboot, poll: float, shared: bool
-) -> Outcome:
+) -> RdsOutcome:
     from mrtuner.rds.live.apply import apply
 
     with change.telling(poll) as told:
@@ -222,7 +222,7 @@ def _carried_out(
 
 
 def _compared(
-    client: Any, prepared: Prepared, dsn: str | None, outcome: Outcome, poll: float
+    client: Any, prepared: Prepared, dsn: str | None, outcome: RdsOutcome, poll: float
 ) -> tuple[Line, ...] | None:
     """What the server runs of what was changed; None without a connection string.
 
@@ -246,7 +246,7 @@ def _compared(
 _LOOKS: Final = 30
 
 
-def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple[Line, ...]:
+def _lines(client: Any, prepared: Prepared, dsn: str, outcome: RdsOutcome) -> tuple[Line, ...]:
     from dataclasses import replace
 
     from mrtuner.aws import rds

@@ -16,7 +16,7 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
-    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.apply import RdsOutcome, Reboot
 
 
 @options.command("undo")
@@ -78,7 +78,7 @@ def _undone(
     *,
     force: bool,
     yes: bool,
-) -> Outcome:
+) -> RdsOutcome:
     from mrtuner.rds.live.target import read_target
     from mrtuner.rds.live.undo import last, undo
 

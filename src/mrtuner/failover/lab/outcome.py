@@ -52,7 +52,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioResult:
     """One scenario."""
 
     scenario: str

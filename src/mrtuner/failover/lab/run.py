@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.outcome import Outcome, Row, union
+from mrtuner.failover.lab.outcome import Row, ScenarioResult, union
 from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.cases import Prediction, Situation
@@ -57,7 +57,7 @@ class Play:
     seen_takeover: float = field(init=False, default=0.0)
     seen_end: float = field(init=False, default=0.0)
 
-    def run(self) -> Outcome:
+    def run(self) -> ScenarioResult:
         """Break it, wait, and compare what was measured with what was predicted."""
         trials = Trials(self._dsns())
         schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
@@ -149,10 +149,10 @@ class Play:
                 watched=min(self.end - each.began for each in mine),
             )
 
-    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> Outcome:
+    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> ScenarioResult:
         ledger = observed.ledger
         pooled = self.one.entrance == POOLER
-        return Outcome(
+        return ScenarioResult(
             scenario=self.one.name,
             words=self.one.words,
             release=".".join(map(str, self.kernel.release)),

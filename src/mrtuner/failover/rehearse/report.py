@@ -8,7 +8,7 @@ from typing import Any
 
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
-from mrtuner.failover.rehearse.takeover import Outcome, Stale, outcome, stale
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, stale
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind
 from mrtuner.rehearsal.run import Run
@@ -22,7 +22,7 @@ class Rehearsed:
     name: str  # direct, pool
     way: ClientPath
     run: Run
-    outcome: Outcome
+    outcome: RehearsalEffect
     hangs: tuple[Hang, ...]
     stale: Stale
     clients: tuple[ClientOutages, ...]
@@ -30,7 +30,9 @@ class Rehearsed:
     @property
     def failed_over(self) -> bool:
         """Whether there is something to judge: a new server, or the same one restarted, serves."""
-        return self.outcome in {Outcome.MOVED, Outcome.RESTARTED} and self.run.settled
+        return (
+            self.outcome in {RehearsalEffect.MOVED, RehearsalEffect.RESTARTED} and self.run.settled
+        )
 
     @property
     def lost(self) -> int:
@@ -97,7 +99,7 @@ def headline(one: Rehearsed, within: float | None) -> str:
 def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
     """Sentences: whether it failed over, how long that took, and whether it kept to the bound."""
     yield _outcome(one)
-    if one.outcome is Outcome.NOTHING:
+    if one.outcome is RehearsalEffect.NOTHING:
         return
     yield from _away(one)
     yield from _waited(one, within)
@@ -111,12 +113,12 @@ def _outcome(one: Rehearsed) -> str:
     if not one.run.settled:
         return "Service had not recovered when the rehearsal stopped waiting."
     return {
-        Outcome.MOVED: "Another server took over.",
-        Outcome.RESTARTED: "The server at the same address was restarted.",
-        Outcome.INTERRUPTED: "Nothing failed over: clients met errors, but the same server "
+        RehearsalEffect.MOVED: "Another server took over.",
+        RehearsalEffect.RESTARTED: "The server at the same address was restarted.",
+        RehearsalEffect.INTERRUPTED: "Nothing failed over: clients met errors, but the same server "
         "answers as before.",
-        Outcome.NOTHING: "Nothing failed over: every probe was answered in time, by the same "
-        "server as before. No outage was measured.",
+        RehearsalEffect.NOTHING: "Nothing failed over: every probe was answered in time, by the "
+        "same server as before. No outage was measured.",
     }[one.outcome]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, Server
 
 
-class Outcome(StrEnum):
+class RehearsalEffect(StrEnum):
     """What the rehearsal caused, as far as clients could see."""
 
     MOVED = "moved"  # another server is the primary
@@ -33,16 +33,16 @@ class Stale:
     until: float | None  # when the last of them ended, in seconds since the probes began
 
 
-def outcome(seen: Observation, asked: float) -> Outcome:
+def outcome(seen: Observation, asked: float) -> RehearsalEffect:
     """Decide by the servers that answered before and after `asked` [s]."""
     primaries = _primaries(seen, before=asked)
     new = _new_primary(seen, asked)
     if new is None or new.server is None:
         met = any(not one.good for one in seen.attempts if one.ended >= asked)
-        return Outcome.INTERRUPTED if met else Outcome.NOTHING
+        return RehearsalEffect.INTERRUPTED if met else RehearsalEffect.NOTHING
     places = {(one.own, one.system, one.timeline) for one in primaries}
     here = (new.server.own, new.server.system, new.server.timeline)
-    return Outcome.RESTARTED if here in places else Outcome.MOVED
+    return RehearsalEffect.RESTARTED if here in places else RehearsalEffect.MOVED
 
 
 def stale(seen: Observation, asked: float) -> Stale:

@@ -10,7 +10,7 @@ from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, 
 from mrtuner.rds.fleet.audit import Finding
 from mrtuner.rds.fleet.maintenance import Origin
 from mrtuner.rds.fleet.outage import Deployment, Evidence, Kind
-from mrtuner.rds.fleet.snapshot_copy import Outcome
+from mrtuner.rds.fleet.snapshot_copy import CopyState
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ class SnapshotCopy(Struct):
     instance: Annotated[str, Doc("whose snapshot it is")]
     source: Annotated[str, Doc("identifier of the snapshot")]
     name: Annotated[str, Doc("identifier of the copy")] = field(name="copy")
-    outcome: Annotated[Outcome, Doc("what became of it")]
+    outcome: Annotated[CopyState, Doc("what became of it")]
     error: Annotated[str | None, Doc("why it failed")]
     hint: Annotated[str | None, Doc("what to do")]
 

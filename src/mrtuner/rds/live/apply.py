@@ -26,14 +26,14 @@ from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
-__all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
+__all__ = ["LeftAlone", "Pace", "Plan", "RdsOutcome", "Reboot", "Step", "apply", "make", "recover"]
 
 #: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(change.Outcome):
+class RdsOutcome(change.Outcome):
     """The result of changing a parameter group; `waiting` lists instances."""
 
     target: str
@@ -50,7 +50,7 @@ def apply(
     shared: bool = False,
     pace: Pace = USUAL,
     at: Observer = unobserved,
-) -> Outcome:
+) -> RdsOutcome:
     """Carry out a plan: write in journalled calls, attach, wait, reboot if allowed, verify.
 
     An earlier interrupted change is cleaned up first. Before anything is touched, raises Refused
@@ -77,7 +77,7 @@ def apply(
 
 def _only_reboot(
     client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
-) -> Outcome:
+) -> RdsOutcome:
     """Reboot what waits for it, if this run may; nothing is written, so no journal is needed."""
     target = read_target(client, plan.target.identifier)
     waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
@@ -89,7 +89,7 @@ def _only_reboot(
                 at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)
         result, waiting = "rebooted", ()
-    return Outcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
+    return RdsOutcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
 
 
 def recover(
@@ -100,7 +100,7 @@ def recover(
     reboot: Reboot = "never",
     pace: Pace = USUAL,
     at: Observer = unobserved,
-) -> Outcome | None:
+) -> RdsOutcome | None:
     """Finish or revert this instance's interrupted change; None if there is none.
 
     A change whose group is as intended and attached as intended is finished (and rebooted, if
@@ -254,12 +254,12 @@ def begin(
 
 def outcome(
     result: change.Result, transaction: GroupTransaction, waiting: Sequence[str] | None = None
-) -> Outcome:
+) -> RdsOutcome:
     """Return the outcome of a finished transaction; `waiting` is looked up unless given."""
     group = transaction.group
     if waiting is None:
         waiting = read_target(transaction.client, group.identifier).waiting
-    return Outcome(
+    return RdsOutcome(
         **asdict(transaction.outcome(result, waiting)),
         target=group.identifier,
         group=group.name,

@@ -12,7 +12,7 @@ from mrtuner.rds.group.document import ClassMemory
 from mrtuner.rds.live.compare import Verdict, formula_gives
 
 if TYPE_CHECKING:
-    from mrtuner.rds.live.apply import Outcome
+    from mrtuner.rds.live.apply import RdsOutcome
     from mrtuner.rds.live.compare import Expected, Line, Machine
     from mrtuner.rds.live.diff import Diff
     from mrtuner.rds.live.plan import Plan, Step
@@ -162,8 +162,8 @@ def apply_document(
     machine: Machine | None,
     notes: Sequence[str],
     *,
-    recovered: Outcome | None,
-    outcome: Outcome,
+    recovered: RdsOutcome | None,
+    outcome: RdsOutcome,
     lines: Sequence[Line] | None,
     undo: str | None,
 ) -> ApplyDocument:
@@ -187,12 +187,12 @@ def apply_document(
     )
 
 
-def undo_document(recovered: Outcome | None, outcome: Outcome) -> UndoDocument:
+def undo_document(recovered: RdsOutcome | None, outcome: RdsOutcome) -> UndoDocument:
     """Return what was taken back."""
     return UndoDocument(recovered=_outcome(recovered), outcome=convert(outcome, GroupOutcome))
 
 
-def _outcome(outcome: Outcome | None) -> GroupOutcome | None:
+def _outcome(outcome: RdsOutcome | None) -> GroupOutcome | None:
     return None if outcome is None else convert(outcome, GroupOutcome)
 
 
