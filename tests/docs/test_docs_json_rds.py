@@ -19,7 +19,7 @@ from mrtuner.cli import rdstune
 from mrtuner.documents import as_builtins
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import Mark, Plan, Run
+from mrtuner.rds.fleet.rehearsal import Mark, RehearsalPlan, Run
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.document import lab_document
 from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
@@ -120,7 +120,7 @@ def test_maintenance(shop: Lab) -> None:
 
 def test_a_rehearsal(shop: Lab) -> None:
     instance = rds.instance(client("rds"), "first")
-    plan = Plan(
+    plan = RehearsalPlan(
         instance=instance, deployment=Deployment.SINGLE, failover=False, action=None, times=2
     )
     runs = [run(away=True), run(away=False)]

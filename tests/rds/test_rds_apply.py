@@ -19,7 +19,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import Plan, RdsOutcome, Reboot, apply, make, recover
+from mrtuner.rds.live.apply import RdsOutcome, RdsPlan, Reboot, apply, make, recover
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 
@@ -35,11 +35,11 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> Plan:
+def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> RdsPlan:
     return make(client, read_target(client, "db1"), settings, group)
 
 
-def applied(client: Any, plan: Plan, journal: Journal, reboot: Reboot = "never") -> RdsOutcome:
+def applied(client: Any, plan: RdsPlan, journal: Journal, reboot: Reboot = "never") -> RdsOutcome:
     return apply(client, plan, journal, reboot=reboot, pace=PACE)
 
 

@@ -14,7 +14,15 @@ from mrtuner.aws.session import client
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import Mark, Patience, Plan, Run, leads_elsewhere, plan, rehearse
+from mrtuner.rds.fleet.rehearsal import (
+    Mark,
+    Patience,
+    RehearsalPlan,
+    Run,
+    leads_elsewhere,
+    plan,
+    rehearse,
+)
 from mrtuner.rds.lab import Lab
 from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, balanced
 from mrtuner.rehearsal.probes import Schedule
@@ -188,7 +196,7 @@ ORDERS = Instance(
     identifier="orders", arn="", resource_id="", class_name="db.r6g.large", engine="postgres",
     engine_version="17.2", status="available", groups=(),
 )  # fmt: skip
-PLAN = Plan(instance=ORDERS, deployment=Deployment.SINGLE)
+PLAN = RehearsalPlan(instance=ORDERS, deployment=Deployment.SINGLE)
 
 
 def attempt(kind: Kind, due: float, error: str | None, server: Server) -> Attempt:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.change.settings.plan import Plan, Step
+    from mrtuner.change.settings.plan import SettingsPlan, Step
     from mrtuner.facts import Missing
     from mrtuner.tuning.advice import Advice, Recovery, Tuning
     from mrtuner.tuning.budget import Budget
@@ -301,7 +301,7 @@ def sections(
             yield from _row(pair, [width], look)
 
 
-def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
+def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:
     """Yield what an apply would write, what it leaves unchanged and why, what it cannot do."""
     header = ("setting", "now", "becomes", "takes effect after")
     rows = [_step_cells(step) for step in plan.steps]

@@ -73,7 +73,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SettingsPlan:
     """What an apply would do. Steps that lower a value come first, so no prefix needs more."""
 
     steps: tuple[Step, ...]
@@ -93,7 +93,7 @@ class Plan:
         return tuple(step for step in self.steps if step.restart)
 
 
-def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
+def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     """Check every wanted setting against the server. BadValue if one is given twice."""
     _refuse_doubles(wanted)
     left: list[LeftAlone] = []
@@ -106,7 +106,7 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
             refused.append(LeftAlone(name=one.name, value=one.value, why=why))
         else:
             steps.append(_step(server, one))
-    return Plan(
+    return SettingsPlan(
         steps=tuple(sorted(steps, key=lambda step: not step.lowers)),
         left_alone=tuple(left),
         refused=tuple(refused),

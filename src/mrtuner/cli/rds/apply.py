@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.rds.live.apply import RdsOutcome, Reboot
     from mrtuner.rds.live.compare import Line, Machine
-    from mrtuner.rds.live.plan import Plan
+    from mrtuner.rds.live.plan import RdsPlan
     from mrtuner.rds.live.target import Target
 
 
@@ -109,7 +109,7 @@ def command(
 class Prepared:
     """What would be done, and what values give on the instance where that is known."""
 
-    plan: Plan
+    plan: RdsPlan
     machine: Machine | None
     notes: tuple[str, ...]
 
@@ -202,7 +202,7 @@ def _written(source: Path, family: str) -> list[_Written]:
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
-def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
+def _agree(plan: RdsPlan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
     """Ask, unless there is nothing to agree to, or it will be refused anyway."""
     if plan.nothing or (plan.shared and yes and not shared):
         return
@@ -213,7 +213,7 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
 
 
 def _carried_out(
-    client: Any, plan: Plan, book: Journal, reboot: Reboot, poll: float, shared: bool
+    client: Any, plan: RdsPlan, book: Journal, reboot: Reboot, poll: float, shared: bool
 ) -> RdsOutcome:
     from mrtuner.rds.live.apply import apply
 
@@ -298,7 +298,7 @@ def _shown(prepared: Prepared) -> Iterator[str]:
         yield from paragraph(warning, look, style="warning")
 
 
-def _where(plan: Plan) -> str:
+def _where(plan: RdsPlan) -> str:
     target = plan.target
     made = "a new group" if plan.creates else "group"
     text = f"{target} ({target.class_name}, {target.region}): {made} {plan.group}"

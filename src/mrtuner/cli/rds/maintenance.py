@@ -17,7 +17,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.maintenance import Upkeep
-    from mrtuner.rds.fleet.rehearsal import Patience, Plan, Run
+    from mrtuner.rds.fleet.rehearsal import Patience, RehearsalPlan, Run
     from mrtuner.rds.fleet.stagger import Place
 
 
@@ -250,7 +250,7 @@ def _patience(given: dict[str, Any]) -> Patience:
     )  # fmt: skip
 
 
-def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
+def _cautions(drawn: RehearsalPlan, dsn: str) -> Iterator[str]:
     """What makes it doubtful that the probes will see this instance."""
     from mrtuner.rds.fleet.rehearsal import leads_elsewhere
 
@@ -258,7 +258,7 @@ def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
         yield elsewhere
 
 
-def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
+def _announce(drawn: RehearsalPlan, cautions: Sequence[str]) -> None:
     instance, expected = drawn.instance, drawn.expected
     terminal.print_note(
         f"{instance.identifier}: {instance.class_name}, {instance.engine} "
@@ -273,7 +273,9 @@ def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
         terminal.print_note(f"warning: {caution}")
 
 
-def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -> dict[str, Any]:
+def _told(
+    aws: Any, drawn: RehearsalPlan, runs: Sequence[Run], cautions: Sequence[str]
+) -> dict[str, Any]:
     from mrtuner.rds.fleet.rehearsal_report import document
 
     endpoint = str(aws.meta.endpoint_url)

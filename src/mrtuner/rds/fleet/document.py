@@ -16,7 +16,7 @@ from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, p
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.audit import Failure, Row, Surveyed
     from mrtuner.rds.fleet.maintenance import Upkeep, Work
-    from mrtuner.rds.fleet.rehearsal import Plan, Run
+    from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
     from mrtuner.rds.fleet.rehearsal_report import Phases
     from mrtuner.rds.fleet.snapshot_copy import Report
     from mrtuner.rds.fleet.stagger import Move, Place
@@ -307,7 +307,12 @@ class RehearsalDocument(Document, tag="mrtuner.rds.rehearsal/1"):
 
 
 def rehearsal_document(
-    drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
+    drawn: RehearsalPlan,
+    runs: Sequence[Run],
+    *,
+    endpoint: str,
+    aws: bool,
+    cautions: Sequence[str] = (),
 ) -> RehearsalDocument:
     """Return the whole rehearsal, from which its page is made."""
     from mrtuner.rds.fleet.rehearsal_report import expectations, limits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
-from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
+from mrtuner.rds.fleet.rehearsal import AVAILABLE, RehearsalPlan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Kind, Observation
 from mrtuner.wording import first_upper
@@ -88,7 +88,7 @@ def why_nothing(run: Run) -> str:
     return "RDS reported nothing either: it may have queued the work, or be slow to report."
 
 
-def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+def expectations(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """Yield what to expect in production, from the measurements and AWS's documentation."""
     measured = [one for run in runs for one in phases(run).outages_by_client]
     if aws:
@@ -116,7 +116,7 @@ def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
         )
 
 
-def _from_documents(drawn: Plan) -> Iterator[str]:
+def _from_documents(drawn: RehearsalPlan) -> Iterator[str]:
     expected = drawn.expected
     yield f"According to AWS, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
     if not drawn.deployment.fails_over:
@@ -157,7 +157,7 @@ def _writes(number: int) -> str:
     return "1 write was" if number == 1 else f"{number} writes were"
 
 
-def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+def limits(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """Yield what cannot be concluded from a rehearsal."""
     if not aws:
         yield (
@@ -199,7 +199,12 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
 
 
 def document(
-    drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
+    drawn: RehearsalPlan,
+    runs: Sequence[Run],
+    *,
+    endpoint: str,
+    aws: bool,
+    cautions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the whole rehearsal as one JSON document, from which its page is made."""
     from mrtuner.documents import as_builtins

@@ -19,14 +19,24 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
-from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
+from mrtuner.rds.live.plan import LeftAlone, RdsPlan, Step, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
-__all__ = ["LeftAlone", "Pace", "Plan", "RdsOutcome", "Reboot", "Step", "apply", "make", "recover"]
+__all__ = [
+    "LeftAlone",
+    "Pace",
+    "RdsOutcome",
+    "RdsPlan",
+    "Reboot",
+    "Step",
+    "apply",
+    "make",
+    "recover",
+]
 
 #: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]
@@ -43,7 +53,7 @@ class RdsOutcome(change.Outcome):
 
 def apply(
     client: Any,
-    plan: Plan,
+    plan: RdsPlan,
     journal: Journal,
     *,
     reboot: Reboot = "never",
@@ -76,7 +86,7 @@ def apply(
 
 
 def _only_reboot(
-    client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
+    client: Any, plan: RdsPlan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
 ) -> RdsOutcome:
     """Reboot what waits for it, if this run may; nothing is written, so no journal is needed."""
     target = read_target(client, plan.target.identifier)
@@ -123,7 +133,7 @@ def recover(
 # Refusals.
 
 
-def _refuse_shared(plan: Plan, shared: bool) -> None:
+def _refuse_shared(plan: RdsPlan, shared: bool) -> None:
     if plan.shared and not shared and not plan.nothing:
         raise Refused(
             f"group {plan.group} is also used by {', '.join(plan.shared)}",
@@ -146,7 +156,7 @@ def refuse_busy(target: Target) -> None:
         )
 
 
-def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
+def _refuse_stale(client: Any, plan: RdsPlan, target: Target) -> None:
     """Refuse if anything that the plan is based on has changed."""
     changed = [*_changed_target(plan.target, target), *_changed_group(client, plan)]
     if changed:
@@ -165,7 +175,7 @@ def _changed_target(then: Target, now: Target) -> Iterator[str]:
         yield f"its version needs family {now.family} instead of {then.family}"
 
 
-def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
+def _changed_group(client: Any, plan: RdsPlan) -> Iterator[str]:
     scope = plan.target.scope
     try:
         now = user_values(rds.parameters(client, plan.group, scope, source="user"))
@@ -191,7 +201,7 @@ def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
 # The changes to write.
 
 
-def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
+def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
     reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
     if not plan.steps and reboot == "now":
         reboots = reboot_order(target)  # another group is attached unchanged

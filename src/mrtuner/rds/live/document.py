@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.live.apply import RdsOutcome
     from mrtuner.rds.live.compare import Expected, Line, Machine
     from mrtuner.rds.live.diff import Diff
-    from mrtuner.rds.live.plan import Plan, Step
+    from mrtuner.rds.live.plan import RdsPlan, Step
 
 #: The least and the most that a value gives.
 Bounds = tuple[str, str]
@@ -158,7 +158,7 @@ def _bounds(found: Expected | None) -> Bounds | None:
 
 
 def apply_document(
-    plan: Plan,
+    plan: RdsPlan,
     machine: Machine | None,
     notes: Sequence[str],
     *,

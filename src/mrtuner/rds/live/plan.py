@@ -69,7 +69,7 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RdsPlan:
     """What an apply would do to one parameter group."""
 
     target: Target
@@ -230,7 +230,9 @@ def own_group(target: Target) -> str:
 # Reading the current state.
 
 
-def make(client: Any, target: Target, wanted: Sequence[Wanted], group: str | None = None) -> Plan:
+def make(
+    client: Any, target: Target, wanted: Sequence[Wanted], group: str | None = None
+) -> RdsPlan:
     """Return the plan for a target. `group` names the group to use; it is created if missing.
 
     By default the attached group is used, or, if that is a default one, a group of our own.
@@ -267,12 +269,12 @@ def _existing(client: Any, name: str, target: Target) -> ParameterGroup | None:
 
 def _plan_existing(
     client: Any, target: Target, group: ParameterGroup, wanted: Sequence[Wanted]
-) -> Plan:
+) -> RdsPlan:
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
     values = user_values(parameters)
     had = values if group.name == target.group else _attached_values(client, target)
-    return Plan(
+    return RdsPlan(
         target=target,
         group=group.name,
         family=group.family,
@@ -292,7 +294,7 @@ def _attached_values(client: Any, target: Target) -> dict[str, str]:
     return user_values(rds.parameters(client, target.group, target.scope, source="user"))
 
 
-def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> Plan:
+def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> RdsPlan:
     """Plan a new group, which takes over the user-set values of the attached one."""
     attached = rds.parameters(client, target.group, target.scope)
     had = user_values(attached)
@@ -305,7 +307,7 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
     todo, left = steps(defaults, [*wanted, *carried])
     if not steps(attached, wanted)[0]:
         todo, name = (), target.group  # nothing to change: no group is needed
-    return Plan(
+    return RdsPlan(
         target=target,
         group=name,
         family=target.family,

@@ -18,10 +18,10 @@ from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.rds.live.compare import Machine, expected, machine
-from mrtuner.rds.live.plan import Plan, Step
+from mrtuner.rds.live.plan import RdsPlan, Step
 
 
-def refuse_floors(client: Any, plan: Plan, reboot: Literal["never", "window", "now"]) -> None:
+def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
     """Refuse a change that would leave a replica below its primary; name what to change first."""
     steps = [step for step in plan.steps if step.name in STANDBY_FLOOR]
     if not steps or plan.target.scope is not Scope.INSTANCE:
@@ -49,7 +49,7 @@ def _instance(client: Any, name: str) -> Instance | None:
 
 
 def _refuse_primary(
-    client: Any, plan: Plan, steps: list[Step], replica: Instance, reboot: str
+    client: Any, plan: RdsPlan, steps: list[Step], replica: Instance, reboot: str
 ) -> None:
     raised = [step for step in steps if _raises(plan, step)]
     if any(use.name == plan.group for use in replica.groups):
@@ -70,13 +70,13 @@ def _refuse_primary(
     )
 
 
-def _raises(plan: Plan, step: Step) -> bool:
+def _raises(plan: RdsPlan, step: Step) -> bool:
     here = _machine(plan.target.writer)
     before, after = number(step.shown, here), number(step.value, here)
     return before is None or after is None or after > before
 
 
-def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instance) -> None:
+def _refuse_replica(client: Any, plan: RdsPlan, steps: list[Step], primary: Instance) -> None:
     lowered = [step for step in steps if not _raises(plan, step)]
     here, there = _machine(plan.target.writer), _machine(primary)
     pairs = _pairs(lowered, here, _values(client, primary), there)
