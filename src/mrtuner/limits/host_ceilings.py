@@ -28,7 +28,7 @@ _MICROSECONDS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class WatchedHost:
     """What is watched on one host, and what limits it."""
 
     tree: Tree
@@ -52,7 +52,7 @@ class Reading:
     available: int | None  # bytes of memory
 
 
-def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
+def machine(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHost:
     """The limits of the process of `tree` and its data directory. Never fails; may know little."""
     path = data_directory or _working_directory(tree)
     devices = layers(tree, path) if path is not None else ()
@@ -63,7 +63,7 @@ def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
     cpus, quota, cpu = _cpu(tree)
     ceilings = [limit.ceiling for limit in limits]
     ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
-    return Machine(
+    return WatchedHost(
         tree=tree,
         device=device,
         group=chosen.group if chosen else None,
@@ -75,7 +75,7 @@ def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
     )
 
 
-def read(of: Machine) -> Reading:
+def read(of: WatchedHost) -> Reading:
     """Read the counters now."""
     received, sent = _carried(of.tree, of.interface)
     return Reading(
@@ -87,7 +87,7 @@ def read(of: Machine) -> Reading:
     )
 
 
-def rates(of: Machine, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
+def rates(of: WatchedHost, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
     """CloudWatch's metrics between two readings, without what was not counted or went backwards.
 
     A counter that went backwards was reset, as by a restart: that is a gap, not a rate.
@@ -260,7 +260,7 @@ def _pairs(text: str) -> Mapping[str, int]:
     return {each[0]: int(each[1]) for each in fields if len(each) == 2 and each[1].isdigit()}
 
 
-def _available(of: Machine) -> int | None:
+def _available(of: WatchedHost) -> int | None:
     """Available memory of the whole machine, so only if the machine's memory is the limit."""
     limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
     free = memory.meminfo(of.tree).get("MemAvailable")

@@ -20,7 +20,7 @@ from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.host_ceilings import Machine, Reading, machine, rates, read
+from mrtuner.limits.host_ceilings import Reading, WatchedHost, machine, rates, read
 from mrtuner.limits.read import FEWEST
 from mrtuner.limits.series import Series
 from mrtuner.postgres.connect import connect, translated
@@ -87,7 +87,7 @@ def _silent(_remaining: float) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
     name: str
-    host: Machine | None  # None: the server runs on another machine
+    host: WatchedHost | None  # None: the server runs on another machine
     connections: Ceiling
     notices: tuple[str, ...]
 
@@ -121,7 +121,7 @@ def _subject(conn: Connection, root: Path) -> _Subject:
     )  # fmt: skip
 
 
-def _sight(about: Row, host: Machine | None, version_num: int) -> list[str]:
+def _sight(about: Row, host: WatchedHost | None, version_num: int) -> list[str]:
     """What can be seen from here, and what cannot."""
     said = list(host.notices) if host else []
     if host is None:

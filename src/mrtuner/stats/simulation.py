@@ -26,7 +26,7 @@ _RESAMPLES: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SimulatedMachine:
     """The disturbances of the runs; standard deviations of log throughput."""
 
     noise: float = 0.02  # of each run independently
@@ -50,7 +50,7 @@ class MethodResult:
 
 def simulate(
     pairs: int,
-    machine: Machine,
+    machine: SimulatedMachine,
     *,
     effect: float = 0.0,
     repeats: int = 1500,
@@ -85,7 +85,12 @@ def simulate(
 
 
 def _runs(
-    chance: np.random.Generator, machine: Machine, repeats: int, pairs: int, *, in_blocks: bool
+    chance: np.random.Generator,
+    machine: SimulatedMachine,
+    repeats: int,
+    pairs: int,
+    *,
+    in_blocks: bool,
 ) -> Logs:
     """In blocks, run pairs together in random order; else all of one arm, then the other."""
     import numpy as np

@@ -49,10 +49,10 @@ def command(
     Nothing is measured. The result shows why `bench` and `prove` run in blocks and use a paired
     t-test.
     """
-    from mrtuner.stats.simulation import Machine, simulate
+    from mrtuner.stats.simulation import SimulatedMachine, simulate
 
     needs.first("scipy")
-    machine = Machine(noise=noise, drift=drift)
+    machine = SimulatedMachine(noise=noise, drift=drift)
     found = [
         outcome
         for number in _numbers(pairs)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
     from mrtuner.rds.live.apply import RdsOutcome, Reboot
-    from mrtuner.rds.live.compare import Line, Machine
+    from mrtuner.rds.live.compare import InstanceMachine, Line
     from mrtuner.rds.live.plan import RdsPlan
     from mrtuner.rds.live.target import Target
 
@@ -110,7 +110,7 @@ class Prepared:
     """What would be done, and what values give on the instance where that is known."""
 
     plan: RdsPlan
-    machine: Machine | None
+    machine: InstanceMachine | None
     notes: tuple[str, ...]
 
 

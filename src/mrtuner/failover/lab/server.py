@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.failover.lab.network import Machine
+from mrtuner.failover.lab.network import LabMachine
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 PORT: Final = 5432
@@ -37,7 +37,7 @@ ACCESS: Final = (
 class Server:
     """A PostgreSQL server on a machine."""
 
-    def __init__(self, machine: Machine, binaries: Binaries) -> None:
+    def __init__(self, machine: LabMachine, binaries: Binaries) -> None:
         self.machine = machine
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
@@ -133,7 +133,7 @@ class Server:
         return lines[-1] if lines else "its log is empty"
 
 
-def pair(primary: Machine, standby: Machine, binaries: Binaries) -> tuple[Server, Server]:
+def pair(primary: LabMachine, standby: LabMachine, binaries: Binaries) -> tuple[Server, Server]:
     """A running primary and a running standby that has caught up."""
     first, second = Server(primary, binaries), Server(standby, binaries)
     first.create()

@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class InstanceMachine:
     """One instance as formulas see it."""
 
     memory: Estimate
@@ -75,15 +75,15 @@ class Machine:
             "EndPointPort": self.port,
         }
 
-    def at_its_middle(self) -> Machine:
+    def at_its_middle(self) -> InstanceMachine:
         """Return the machine with its most likely memory taken as exact."""
         middle = self.memory.value
         return replace(self, memory=replace(self.memory, low=middle, high=middle))
 
 
-def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
+def machine(instance: Instance, memory: Estimate, vcpus: int) -> InstanceMachine:
     """Return an instance's machine."""
-    return Machine(
+    return InstanceMachine(
         memory=memory,
         vcpus=vcpus,
         storage=instance.allocated_storage * GiB,
@@ -91,7 +91,7 @@ def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
     )
 
 
-def expected(value: str | None, of: Machine) -> Expected | None:
+def expected(value: str | None, of: InstanceMachine) -> Expected | None:
     """Return what a group's value gives on a machine; None where that cannot be known."""
     if value is None:
         return None
@@ -105,7 +105,7 @@ def expected(value: str | None, of: Machine) -> Expected | None:
     return Expected(low=str(min(ends)), high=str(max(ends)))
 
 
-def formula_gives(value: str, of: Machine | None) -> str | None:
+def formula_gives(value: str, of: InstanceMachine | None) -> str | None:
     """Return what a formula gives on a machine, ``?`` if that cannot be known.
 
     None for a literal, and where nothing is known of the machine.
@@ -116,7 +116,7 @@ def formula_gives(value: str, of: Machine | None) -> str | None:
 
 
 def measured(
-    parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: Machine
+    parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: InstanceMachine
 ) -> Estimate:
     """Return the instance's memory as its settings show it, else the class's estimate.
 
@@ -140,7 +140,7 @@ def measured(
 
 def compare(
     parameters: Iterable[GroupParameter],
-    of: Machine,
+    of: InstanceMachine,
     rows: Mapping[str, InForce] | None = None,
     advised: Mapping[str, str] | None = None,
     waiting: bool = False,
@@ -164,7 +164,11 @@ def compare(
 
 
 def _line(
-    row: GroupParameter, of: Machine, live: InForce | None, advised: str | None, waiting: bool
+    row: GroupParameter,
+    of: InstanceMachine,
+    live: InForce | None,
+    advised: str | None,
+    waiting: bool,
 ) -> Line:
     wanted = expected(row.value, of)
     return Line(

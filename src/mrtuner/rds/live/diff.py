@@ -12,7 +12,7 @@ from mrtuner.catalog.families import family
 from mrtuner.change.settings.live import InForce, in_force
 from mrtuner.formula.class_memory import TELLING, class_memory
 from mrtuner.postgres.connect import connect
-from mrtuner.rds.live.compare import Line, Machine, Verdict, compare, machine, measured
+from mrtuner.rds.live.compare import InstanceMachine, Line, Verdict, compare, machine, measured
 from mrtuner.rds.live.plan import same_value, user_values
 from mrtuner.rds.live.repair import culprits
 from mrtuner.rds.live.target import Target
@@ -27,7 +27,7 @@ class Diff:
 
     target: Target
     group: str
-    machine: Machine
+    machine: InstanceMachine
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
     culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
@@ -87,7 +87,7 @@ def diff(
 
 def machine_of(
     client: Any, target: Target, known: InstanceClass, dsn: str | None = None
-) -> Machine:
+) -> InstanceMachine:
     """Return the target's machine; with a connection string, its memory comes from its settings."""
     found = machine(target.writer, class_memory(known, target.engine), known.vcpus)
     if dsn is None:

@@ -13,7 +13,7 @@ from mrtuner.rds.live.compare import Verdict, formula_gives
 
 if TYPE_CHECKING:
     from mrtuner.rds.live.apply import RdsOutcome
-    from mrtuner.rds.live.compare import Expected, Line, Machine
+    from mrtuner.rds.live.compare import Expected, InstanceMachine, Line
     from mrtuner.rds.live.diff import Diff
     from mrtuner.rds.live.plan import RdsPlan, Step
 
@@ -159,7 +159,7 @@ def _bounds(found: Expected | None) -> Bounds | None:
 
 def apply_document(
     plan: RdsPlan,
-    machine: Machine | None,
+    machine: InstanceMachine | None,
     notes: Sequence[str],
     *,
     recovered: RdsOutcome | None,
@@ -196,7 +196,7 @@ def _outcome(outcome: RdsOutcome | None) -> GroupOutcome | None:
     return None if outcome is None else convert(outcome, GroupOutcome)
 
 
-def _step(step: Step, machine: Machine | None) -> GroupStep:
+def _step(step: Step, machine: InstanceMachine | None) -> GroupStep:
     return GroupStep(
         name=step.name,
         before=step.before,

@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import instance_class
 from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
-from mrtuner.rds.live.compare import Machine, expected, machine
+from mrtuner.rds.live.compare import InstanceMachine, expected, machine
 from mrtuner.rds.live.plan import RdsPlan, Step
 
 
@@ -88,7 +88,10 @@ def _refuse_replica(client: Any, plan: RdsPlan, steps: list[Step], primary: Inst
 
 
 def _pairs(
-    steps: list[Step], here: Machine | None, values: Mapping[str, str], there: Machine | None
+    steps: list[Step],
+    here: InstanceMachine | None,
+    values: Mapping[str, str],
+    there: InstanceMachine | None,
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the value of each step here, and the value on the other side."""
     for step in steps:
@@ -107,7 +110,7 @@ def _values(client: Any, instance: Instance) -> dict[str, str]:
     return {row.name: row.value for row in rows if row.value is not None}
 
 
-def _machine(instance: Instance) -> Machine | None:
+def _machine(instance: Instance) -> InstanceMachine | None:
     """Return None for an unknown class: what cannot be checked is not refused."""
     try:
         known = instance_class(instance.class_name)
@@ -116,7 +119,7 @@ def _machine(instance: Instance) -> Machine | None:
     return machine(instance, class_memory(known, instance.engine), known.vcpus)
 
 
-def number(value: str | None, of: Machine | None) -> int | None:
+def number(value: str | None, of: InstanceMachine | None) -> int | None:
     """Return the integer that a value gives on a machine, at the middle of its estimated memory."""
     if value is None or of is None:
         return None
