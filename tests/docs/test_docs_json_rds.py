@@ -22,7 +22,7 @@ from mrtuner.rds.fleet.outage import Deployment
 from mrtuner.rds.fleet.rehearsal import Mark, RehearsalPlan, Run
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.document import lab_document
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, ServerIdentity, balanced
 
 MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections", "100")
 
@@ -130,7 +130,7 @@ def test_a_rehearsal(shop: Lab) -> None:
 
 def run(*, away: bool) -> Run:
     """Ten seconds of reads, the middle of them without an answer, or all answered."""
-    server = Server(started=datetime(2026, 1, 1, tzinfo=UTC), standby=False)
+    server = ServerIdentity(started=datetime(2026, 1, 1, tzinfo=UTC), standby=False)
     attempts = tuple(
         Attempt(kind=Kind.READ, due=due, sent=due, ended=due + 0.01, error="refused")
         if away and 3 <= due < 6

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 from mrtuner.failover.lab.outcome import Seen
 from mrtuner.failover.lab.probe_view import first_by_new, seen, stale
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, ServerIdentity
 
 #: Behind one address, as after a move: only the start times differ.
-OLD = Server(datetime(2026, 1, 1, tzinfo=UTC), False, "10.77.9.9")
-NEW = Server(datetime(2026, 1, 2, tzinfo=UTC), False, "10.77.9.9")
+OLD = ServerIdentity(datetime(2026, 1, 1, tzinfo=UTC), False, "10.77.9.9")
+NEW = ServerIdentity(datetime(2026, 1, 2, tzinfo=UTC), False, "10.77.9.9")
 
 
-def asked(due: float, server: Server | None, took: float = 0.0) -> Attempt:
+def asked(due: float, server: ServerIdentity | None, took: float = 0.0) -> Attempt:
     error = None if server else "refused"
     return Attempt(
         kind=Kind.READ, due=due, sent=due, ended=due + took, error=error, server=server

@@ -12,20 +12,20 @@ from mrtuner.rehearsal.observation import (
     Kind,
     Ledger,
     Observation,
-    Server,
+    ServerIdentity,
     balanced,
     gaps,
     steady,
 )
 
-BEFORE = Server(datetime(2026, 1, 1, tzinfo=UTC), False, "10.0.0.1")
-AFTER = Server(datetime(2026, 1, 2, tzinfo=UTC), False, "10.0.0.2")
+BEFORE = ServerIdentity(datetime(2026, 1, 1, tzinfo=UTC), False, "10.0.0.1")
+AFTER = ServerIdentity(datetime(2026, 1, 2, tzinfo=UTC), False, "10.0.0.2")
 BEGAN = datetime(2026, 1, 3, tzinfo=UTC)
 
 
 def asked(
     due: float, took: float = 0.01, error: str | None = None, kind: Kind = Kind.READ,
-    server: Server = BEFORE,
+    server: ServerIdentity = BEFORE,
 ) -> Attempt:  # fmt: skip
     return Attempt(
         kind=kind, due=due, sent=due, ended=due + took, error=error,

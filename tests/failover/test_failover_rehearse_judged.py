@@ -32,7 +32,7 @@ from mrtuner.rehearsal.observation import (
     Attempt,
     Kind,
     Observation,
-    Server,
+    ServerIdentity,
     balanced,
     primaries,
 )
@@ -41,14 +41,14 @@ from mrtuner.rehearsal.run import Run
 
 ONE = datetime(2026, 1, 1, tzinfo=UTC)
 TWO = datetime(2026, 1, 2, tzinfo=UTC)
-OLD = Server(ONE, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
-AGAIN = Server(TWO, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
-STANDBY = Server(TWO, True, "10.0.0.9", "10.0.0.2:5432", None, 7)
-NEW = Server(TWO, False, "10.0.0.9", "10.0.0.2:5432", 2, 7)
+OLD = ServerIdentity(ONE, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+AGAIN = ServerIdentity(TWO, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+STANDBY = ServerIdentity(TWO, True, "10.0.0.9", "10.0.0.2:5432", None, 7)
+NEW = ServerIdentity(TWO, False, "10.0.0.9", "10.0.0.2:5432", 2, 7)
 ASKED = 2.0
 
 
-def good(at: float, server: Server, kind: Kind = Kind.READ, **more: Any) -> Attempt:
+def good(at: float, server: ServerIdentity, kind: Kind = Kind.READ, **more: Any) -> Attempt:
     return Attempt(
         kind=kind, due=at, sent=at, asked=at, ended=at + 0.1, server=server, **more
     )  # fmt: skip

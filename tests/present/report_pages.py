@@ -28,7 +28,7 @@ from mrtuner.present import (
 from mrtuner.present import limits as limits_page
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.sizes import on_class, sizes
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.observation import Attempt, Kind, Observation, ServerIdentity, balanced
 from mrtuner.rehearsal.run import Run
 from servers import ROOT
 
@@ -63,7 +63,9 @@ def _vacuum() -> str:
 def _failover() -> str:
     """Reads failed for three seconds, then another server answered."""
     old, new = (
-        Server(datetime(2026, 1, day, tzinfo=UTC), False, "10.0.0.9", f"10.0.0.{day}:5432", day, 7)
+        ServerIdentity(
+            datetime(2026, 1, day, tzinfo=UTC), False, "10.0.0.9", f"10.0.0.{day}:5432", day, 7
+        )
         for day in (1, 2)
     )
     attempts = [

@@ -26,7 +26,7 @@ from mrtuner.bench.record.archive import Archive, contents, load
 from mrtuner.bench.record.model import Record, assembled, now
 from mrtuner.bench.server import guard, scratch
 from mrtuner.bench.server.standing import DATABASE
-from mrtuner.bench.server.variant import Server
+from mrtuner.bench.server.variant import VariantServer
 from mrtuner.bench.verdict.bound import Bound, bound
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts_among
 from mrtuner.bench.verdict.meanwhile import meanwhile
@@ -224,7 +224,7 @@ def from_dict(document: Mapping[str, Any]) -> Series:
 
 def measure(
     task: Task,
-    servers: Mapping[str, Server],
+    servers: Mapping[str, VariantServer],
     *,
     program: Path,
     host: Host | None = None,
@@ -264,7 +264,7 @@ def paced(task: Task, before: Measured | None) -> Task:
 
 
 def _lead_in(
-    task: Task, servers: Mapping[str, Server], files: RunFiles, database: str,
+    task: Task, servers: Mapping[str, VariantServer], files: RunFiles, database: str,
     progress: Progress | None,
 ) -> None:  # fmt: skip
     workload, plan = task.plan.workloads[0], task.plan

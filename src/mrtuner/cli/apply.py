@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @options.command("apply")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @options.machine_options
 @change.restart_option
 @click.option(

@@ -17,7 +17,7 @@ MODES: Final = ("integer", "gzip", "sql")
 
 
 @options.command("cpu")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option(
     "--mode", type=click.Choice(MODES),
     help="Kind of work.  [default: integer; sql with DSN]",

@@ -34,7 +34,7 @@ class Target:
 
 
 @options.command("prove")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 @options.server_bin_option
 @click.option(

@@ -54,7 +54,7 @@ _shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 
 
 @options.command("rotate")
-@click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
+@click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
 @click.option(
     "--to", metavar="STORE",
     help="Where the secret goes: secretsmanager:ARN, file:PATH, stdout, or a command that reads "
@@ -101,7 +101,7 @@ def command(
 
 
 @command.verb("status")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @_shared_by_verb
 def status(dsn: str, as_json: bool, **given: Any) -> None:
     """Show the state of the rotation; change nothing.
@@ -116,7 +116,7 @@ def status(dsn: str, as_json: bool, **given: Any) -> None:
 
 
 @command.verb("abort")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @_shared_by_verb
 @click.pass_context
 def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:

@@ -49,7 +49,7 @@ def instance_named(text: str) -> str:
     return text.removeprefix(_RDS)
 
 
-class Server(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A connection string; ``local`` is the empty one, for which libpq's defaults hold."""
 
     name = "dsn"
@@ -72,7 +72,7 @@ class Server(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         return text
 
 
-class Instance(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class InstanceArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """The identifier of an instance of Amazon RDS, with or without ``rds:``."""
 
     name = "instance"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @options.command("undo")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @change.restart_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")

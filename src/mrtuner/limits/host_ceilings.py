@@ -52,7 +52,7 @@ class Reading:
     available: int | None  # bytes of memory
 
 
-def machine(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHost:
+def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHost:
     """The limits of the process of `tree` and its data directory. Never fails; may know little."""
     path = data_directory or _working_directory(tree)
     devices = layers(tree, path) if path is not None else ()

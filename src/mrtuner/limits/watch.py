@@ -20,7 +20,7 @@ from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
 from mrtuner.limits.ceilings import Ceiling, Kind, Resource
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.host_ceilings import Reading, WatchedHost, machine, rates, read
+from mrtuner.limits.host_ceilings import Reading, WatchedHost, rates, read, watched_host
 from mrtuner.limits.read import FEWEST
 from mrtuner.limits.series import Series
 from mrtuner.postgres.connect import connect, translated
@@ -109,7 +109,7 @@ def _subject(conn: Connection, root: Path) -> _Subject:
     host = None
     if pid is not None:
         given = about["data_directory"]
-        host = machine(Tree(root, pid), None if given is None else PurePosixPath(given))
+        host = watched_host(Tree(root, pid), None if given is None else PurePosixPath(given))
     return _Subject(
         name=f"{conn.info.host}:{conn.info.port}",
         host=host,

@@ -10,7 +10,7 @@ from mrtuner.rehearsal.observation import Kind
 
 if TYPE_CHECKING:
     from mrtuner.rehearsal.client_outages import ClientOutages
-    from mrtuner.rehearsal.observation import Gap, Observation, Server
+    from mrtuner.rehearsal.observation import Gap, Observation, ServerIdentity
     from mrtuner.rehearsal.run import Mark
 
 #: Values of `ProbeLog.columns`, in their order. The last is a place in `ProbeLog.servers`.
@@ -135,7 +135,7 @@ def probe_log(seen: Observation) -> ProbeLog:
     )
 
 
-def _server(server: Server) -> AnsweringServer:
+def _server(server: ServerIdentity) -> AnsweringServer:
     return AnsweringServer(
         started=server.started.isoformat(),
         standby=server.standby,

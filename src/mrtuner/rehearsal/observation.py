@@ -59,7 +59,7 @@ READ_ONLY: Final = "25006"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerIdentity:
     """Which server answered; shows a restart as well as a move to another host."""
 
     started: datetime  # pg_postmaster_start_time()
@@ -79,7 +79,7 @@ class Attempt:
     sent: float  # when it was made
     ended: float  # when the answer, the error or the timeout came
     error: str | None = None
-    server: Server | None = None
+    server: ServerIdentity | None = None
     sqlstate: str | None = None  # of the server's error, if it sent one
     given_up: bool = False  # by us, from outside: the client itself would have gone on waiting
     fresh: bool = True  # over a new connection; for a held one, because the old one was lost
@@ -169,7 +169,7 @@ def steady(attempts: Iterable[Attempt], kinds: Iterable[Kind], *, since: float) 
     return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
 
 
-def primaries(attempts: Iterable[Attempt], *, since: float) -> set[Server]:
+def primaries(attempts: Iterable[Attempt], *, since: float) -> set[ServerIdentity]:
     """Return the servers that have answered since then and accepted writes."""
     answers = (one.server for one in attempts if one.due >= since)
     return {one for one in answers if one is not None and not one.standby}
@@ -219,7 +219,7 @@ class Observation:
     left_behind: str | None = None  # our schema, if it could not be dropped
 
     @property
-    def servers(self) -> tuple[Server, ...]:
+    def servers(self) -> tuple[ServerIdentity, ...]:
         """The servers that answered, in order of first appearance."""
         answers = sorted(self.attempts, key=lambda one: one.ended)
         return tuple(dict.fromkeys(one.server for one in answers if one.server is not None))

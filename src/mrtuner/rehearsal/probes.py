@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, Book
-from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, steady
+from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, ServerIdentity, steady
 from mrtuner.rehearsal.server_identity import Who, permitted, server
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class Probes:
         values: tuple[Any, ...] = (),
         *,
         owed: float = 0.0,
-    ) -> Server:
+    ) -> ServerIdentity:
         """Return one answer. On timeout, hang up: a cancel would wait for the server again."""
         import psycopg
 
@@ -328,7 +328,7 @@ class _Asking:
     sent: float
     fresh: bool = True
     asked: float | None = None
-    server: Server | None = None
+    server: ServerIdentity | None = None
 
 
 def _hang_up(conn: Connection) -> None:

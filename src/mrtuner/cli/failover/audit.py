@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @options.command("audit")
-@click.argument("target", type=targets.Server(), required=False, metavar="[DSN|PID]")
+@click.argument("target", type=targets.ServerArgument(), required=False, metavar="[DSN|PID]")
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT",
     help="Audit every connection from this machine to this port.",

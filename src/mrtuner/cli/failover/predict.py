@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @options.command("predict")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
 @click.option(
     "--sysctl", metavar="FILE", default="local", show_default=True,

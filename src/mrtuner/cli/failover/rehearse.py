@@ -27,7 +27,7 @@ _PATIENT: Final = 30.0
 
 
 @click.command("rehearse", cls=Command)
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",
     help="What triggers the failover: rds:INSTANCE, patroni:URL, manual, or a command.",

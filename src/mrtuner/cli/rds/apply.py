@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @options.command("apply")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option(
     "--group", metavar="NAME", help="Parameter group to use; it is created if it does not exist."
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @options.command("diff")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option("--against", metavar="GROUP", help="Compare this group instead of the attached one.")
 @change.dsn_option
 @change.workload_option

@@ -29,7 +29,7 @@ _QUEUED: Final = 1800.0
 @options.command("maintenance")
 @click.argument(
     "instances",
-    type=targets.Instance(),
+    type=targets.InstanceArgument(),
     nargs=-1,
     metavar="[INSTANCE]...",
     shell_complete=offer_verbs,
@@ -146,7 +146,7 @@ def _lines(
 
 
 @command.verb("rehearse")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
     help="Connection string that the clients use; its settings are part of the measurement.",

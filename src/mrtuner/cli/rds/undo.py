@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @options.command("undo")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @change.reboot_option
 @click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option

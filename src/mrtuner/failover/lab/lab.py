@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.errors import UsageError
 from mrtuner.failover.lab.network import MOVING, LabMachine, Site, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
-from mrtuner.failover.lab.server import PORT, Server, pair
+from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 _RESOLV: Final = "nameserver 127.0.0.1\n"
@@ -45,7 +45,7 @@ class Lab(AbstractContextManager["Lab"]):
     ) -> None:
         self._site.__exit__(kind, error, trace)
 
-    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, Server]:
+    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, LabServer]:
         servers = pair(machines["a"], machines["b"], self._binaries)
         return dict(zip("ab", servers, strict=True))
 
@@ -115,7 +115,7 @@ class Lab(AbstractContextManager["Lab"]):
             )
         method(*arguments)
 
-    def _server(self, name: str) -> Server:
+    def _server(self, name: str) -> LabServer:
         self._machine(name)
         return self.servers[name]
 

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.network import LabMachine
-from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, Server
+from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, LabServer
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.postgres.cluster import SUPERUSER
 
@@ -58,13 +58,13 @@ class PatroniLab(Lab):
 
     names = ("a", "b", "c")
 
-    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, Server]:
+    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, LabServer]:
         for name in ("c", "a"):  # two make a quorum
             self._start(machines[name], list(machines.values()))
         self._await("a", "primary")
         self._start(machines["b"], list(machines.values()))
         self._await("b", "replica")
-        return {name: Server(machines[name], self._binaries) for name in "ab"}
+        return {name: LabServer(machines[name], self._binaries) for name in "ab"}
 
     def await_leader(self, name: str) -> None:
         """Wait until that machine's server is the leader."""

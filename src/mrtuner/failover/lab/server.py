@@ -34,7 +34,7 @@ ACCESS: Final = (
 )
 
 
-class Server:
+class LabServer:
     """A PostgreSQL server on a machine."""
 
     def __init__(self, machine: LabMachine, binaries: Binaries) -> None:
@@ -61,7 +61,7 @@ class Server:
             file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
             file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
 
-    def follow(self, primary: Server) -> None:
+    def follow(self, primary: LabServer) -> None:
         """Create a standby that streams from `primary`."""
         self._run("pg_basebackup", "-D", self.data, "-d", primary.dsn, "-R", "-X", "stream",
                   "-c", "fast", "--no-sync")  # fmt: skip
@@ -94,7 +94,7 @@ class Server:
         """Make it a primary, and wait until it is one."""
         self._run("pg_ctl", "promote", "-w", "-D", self.data)
 
-    def streams_to(self, standby: Server) -> bool:
+    def streams_to(self, standby: LabServer) -> bool:
         """Whether that standby is up to date and streaming."""
         import psycopg
 
@@ -133,9 +133,11 @@ class Server:
         return lines[-1] if lines else "its log is empty"
 
 
-def pair(primary: LabMachine, standby: LabMachine, binaries: Binaries) -> tuple[Server, Server]:
+def pair(
+    primary: LabMachine, standby: LabMachine, binaries: Binaries
+) -> tuple[LabServer, LabServer]:
     """A running primary and a running standby that has caught up."""
-    first, second = Server(primary, binaries), Server(standby, binaries)
+    first, second = LabServer(primary, binaries), LabServer(standby, binaries)
     first.create()
     first.start()
     second.follow(first)

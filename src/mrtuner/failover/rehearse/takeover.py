@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, Server
+from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, ServerIdentity
 
 
 class RehearsalEffect(StrEnum):
@@ -90,10 +90,10 @@ def _new_primary(seen: Observation, asked: float) -> Attempt | None:
     return min(after, key=lambda one: one.ended, default=None)
 
 
-def _primaries(seen: Observation, *, before: float) -> set[Server]:
+def _primaries(seen: Observation, *, before: float) -> set[ServerIdentity]:
     answers = (one.server for one in seen.attempts if one.ended < before)
     return {one for one in answers if one is not None and not one.standby}
 
 
-def _who(server: Server) -> tuple[Any, ...]:
+def _who(server: ServerIdentity) -> tuple[Any, ...]:
     return server.system, server.own, server.started, server.standby
