@@ -11,7 +11,7 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from json_schemas import assert_valid
-from mrtuner.limits import Kind, Limits, Resource, Series, limits
+from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.example import CLASS, STORAGE, story
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -102,7 +102,7 @@ def test_a_burst_with_credits_left_is_named_a_burst() -> None:
     columns = metrics(593.75e6, waits=4) | {"EBSByteBalance%": np.full(DAY, 60.0)}
     (found,) = judged(columns).pegged
     assert found.ceiling is not None
-    assert found.ceiling.kind is Kind.BURST
+    assert found.ceiling.kind is CeilingKind.BURST
 
 
 def test_a_cpu_at_100_per_cent_is_at_its_ceiling() -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series, limits
+from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.example import CLASS, STORAGE, story
 from mrtuner.present.limits import lines, page, picture
@@ -60,8 +60,8 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
 
 
 HOST = Ceiling(
-    resource=Resource.READ_IOPS, part="cgroup", kind=Kind.SUSTAINED, value=800, source="io.max",
-    note="on sdb",
+    resource=Resource.READ_IOPS, part="cgroup", kind=CeilingKind.SUSTAINED, value=800,
+    source="io.max", note="on sdb",
 )  # fmt: skip
 
 

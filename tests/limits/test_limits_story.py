@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.limits import Kind, Limits, Resource, limits
+from mrtuner.limits import CeilingKind, Limits, Resource, limits
 from mrtuner.limits.example import CLASS, STORAGE, as_csv, example, story
 
 
@@ -27,7 +27,7 @@ def test_the_days_are_at_213_and_the_nights_at_443(told: Limits) -> None:
 def test_both_are_limits_of_before_december_2019_and_confirmed(told: Limits) -> None:
     for one, nominal in zip(told.pegged, (212.5e6, 437.5e6), strict=True):
         assert one.ceiling is not None
-        assert (one.ceiling.kind, one.ceiling.value) == (Kind.FORMER, nominal)
+        assert (one.ceiling.kind, one.ceiling.value) == (CeilingKind.FORMER, nominal)
         assert one.confirmed
 
 

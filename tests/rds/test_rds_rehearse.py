@@ -27,8 +27,8 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rehearsal.observation import (
     USUAL,
     Attempt,
-    Kind,
     Observation,
+    ProbeKind,
     ServerIdentity,
     balanced,
 )
@@ -206,7 +206,7 @@ ORDERS = Instance(
 PLAN = RehearsalPlan(instance=ORDERS, deployment=Deployment.SINGLE)
 
 
-def attempt(kind: Kind, due: float, error: str | None, server: ServerIdentity) -> Attempt:
+def attempt(kind: ProbeKind, due: float, error: str | None, server: ServerIdentity) -> Attempt:
     return Attempt(
         kind=kind, due=due, sent=due, ended=due + 0.5, error=error,
         server=None if error else server,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, Protocol
 
-from mrtuner.limits.ceilings import Kind, ceilings
+from mrtuner.limits.ceilings import CeilingKind, ceilings
 from mrtuner.limits.findings import Pegged, find
 from mrtuner.limits.generate import Case, case
 from mrtuner.limits.simulate import Limiter
@@ -187,7 +187,7 @@ def _named(pegged: Pegged, real: Sequence[Limiter]) -> bool:
     """Whether a limiter matches the ceiling's name; a former limit is the instance's."""
     if pegged.ceiling is None:
         return any(truth.part == "unknown" for truth in real)
-    if pegged.ceiling.kind is Kind.FORMER:
+    if pegged.ceiling.kind is CeilingKind.FORMER:
         return any(truth.part == "instance" for truth in real)
     parts = {one.part for one in (pegged.ceiling, *pegged.others)}
     return any(truth.part in parts for truth in real)

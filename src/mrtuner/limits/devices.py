@@ -17,7 +17,7 @@ from typing import Final
 from mrtuner.host.cgroup import Group, Lineage, lineage
 from mrtuner.host.mounts import Mount, place_of
 from mrtuner.host.tree import Tree, names_in
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 
 #: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
 _DEEPEST: Final = 4
@@ -124,7 +124,7 @@ def _of_group(tree: Tree, group: Group, devices: Sequence[Device]) -> Iterator[L
         if number in by_number and value > 0:
             device = by_number[number]
             ceiling = Ceiling(
-                resource=resource, part="cgroup", kind=Kind.SUSTAINED, value=value,
+                resource=resource, part="cgroup", kind=CeilingKind.SUSTAINED, value=value,
                 source=group.source(file), note=f"on {device.name}",
             )  # fmt: skip
             yield Limit(device=device, group=group, ceiling=ceiling)

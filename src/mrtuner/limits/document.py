@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
-from mrtuner.limits.ceilings import Kind, Resource, binding
+from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import Witness
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CeilingEntry(Struct):
         str, Doc("what limits it: instance, volume or server; on a host also cgroup or interface")
     ]
     kind: Annotated[
-        Kind,
+        CeilingKind,
         Doc(
             "`sustained`: permanently; `burst`: while credits last; `former`: of an instance that "
             "was started before December 2019"

@@ -19,7 +19,7 @@ from mrtuner.host import memory
 from mrtuner.host.cgroup import Group, lineage
 from mrtuner.host.cpus import bounds
 from mrtuner.host.tree import Tree
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
@@ -170,8 +170,8 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
         return
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
         yield Ceiling(
-            resource=resource, part="interface", kind=Kind.SUSTAINED, value=int(speed) * _MBPS,
-            source=path, note=f"{interface}, each direction",
+            resource=resource, part="interface", kind=CeilingKind.SUSTAINED,
+            value=int(speed) * _MBPS, source=path, note=f"{interface}, each direction",
         )  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
 
 def _all_of(note: str, source: str) -> Ceiling:
     return Ceiling(
-        resource=Resource.CPU, part="server", kind=Kind.SUSTAINED, value=100, source=source,
+        resource=Resource.CPU, part="server", kind=CeilingKind.SUSTAINED, value=100, source=source,
         note=note,
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def _memory(tree: Tree) -> Iterator[Ceiling]:
     found, _ = memory.memory(tree)
     if isinstance(found, Fact):
         yield Ceiling(
-            resource=Resource.MEMORY, part="server", kind=Kind.SUSTAINED, value=found.value,
+            resource=Resource.MEMORY, part="server", kind=CeilingKind.SUSTAINED, value=found.value,
             source=found.source,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
-from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, Kind, Resource, binding, peak
+from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.findings import Pegged
 from mrtuner.limits.levels import DISK, HIGH, totals
@@ -138,12 +138,12 @@ def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
 
 
 def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]:
-    old = [one for one in pegged if one.ceiling and one.ceiling.kind is Kind.FORMER]
+    old = [one for one in pegged if one.ceiling and one.ceiling.kind is CeilingKind.FORMER]
     if not old:
         return
     then = " and ".join(quantity(one.resource, one.ceiling.value) for one in old if one.ceiling)
     most, least = peak(known, Resource.THROUGHPUT), binding(known, Resource.THROUGHPUT)
-    today = [one for one in known if one.part == "instance" and one.kind is not Kind.FORMER]
+    today = [one for one in known if one.part == "instance" and one.kind is not CeilingKind.FORMER]
     now = " and ".join(
         quantity(one.resource, one.value)
         for one in sorted(today, key=lambda each: -each.value)
@@ -160,7 +160,7 @@ def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]
 
 def _bursts(pegged: Sequence[Pegged]) -> Iterator[str]:
     burst = [
-        one for one in pegged if one.ceiling and one.ceiling.kind is Kind.BURST
+        one for one in pegged if one.ceiling and one.ceiling.kind is CeilingKind.BURST
         and one.resource in DISK and one.ceiling.part == "instance"
     ]  # fmt: skip
     if burst:

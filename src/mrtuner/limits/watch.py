@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import ConnectError
 from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.host_ceilings import Reading, WatchedHost, rates, read, watched_host
 from mrtuner.limits.read import FEWEST
@@ -114,7 +114,7 @@ def _subject(conn: Connection, root: Path) -> _Subject:
         name=f"{conn.info.host}:{conn.info.port}",
         host=host,
         connections=Ceiling(
-            resource=Resource.CONNECTIONS, part="server", kind=Kind.SUSTAINED,
+            resource=Resource.CONNECTIONS, part="server", kind=CeilingKind.SUSTAINED,
             value=about["max_connections"], source="max_connections (pg_settings)",
         ),
         notices=(*_sight(about, host, conn.info.server_version),),

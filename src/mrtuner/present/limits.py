@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
 from mrtuner.limits.findings import pegged_mask
 from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
@@ -285,8 +285,8 @@ def _unknown(answer: Limits) -> list[Ceiling]:
     """Return levels that nothing declares, to be drawn like the others."""
     return [
         Ceiling(
-            resource=one.resource, part=_UNKNOWN, kind=Kind.SUSTAINED, value=one.plateau.level,
-            source="",
+            resource=one.resource, part=_UNKNOWN, kind=CeilingKind.SUSTAINED,
+            value=one.plateau.level, source="",
         )
         for one in answer.pegged if one.ceiling is None
     ]  # fmt: skip
@@ -297,8 +297,8 @@ def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> 
     lowest = 0.0
     for one in drawn:
         at = one.value / unit
-        style: Any = "solid" if one.kind is Kind.SUSTAINED else (0, (5, 3))
-        colour = colours[one.kind is not Kind.FORMER]
+        style: Any = "solid" if one.kind is CeilingKind.SUSTAINED else (0, (5, 3))
+        colour = colours[one.kind is not CeilingKind.FORMER]
         axes.axhline(at, color=colour, linewidth=1.4, linestyle=style)
         lowest = max(at, lowest)
         axes.annotate(
@@ -309,7 +309,11 @@ def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> 
 
 
 def _label(one: Ceiling) -> str:
-    kind = {Kind.SUSTAINED: "", Kind.BURST: " burst", Kind.FORMER: " before 12/2019"}[one.kind]
+    kind = {
+        CeilingKind.SUSTAINED: "",
+        CeilingKind.BURST: " burst",
+        CeilingKind.FORMER: " before 12/2019",
+    }[one.kind]
     way = f" {one.resource.split()[0]}s" if one.resource in DIRECTIONS else ""
     return f"{quantity(one.resource, one.value)}{way} {one.part}{kind}"
 

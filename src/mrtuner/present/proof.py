@@ -22,7 +22,7 @@ def _latency(field: str) -> Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Quantity:
     """One quantity measured in every run."""
 
     name: str
@@ -31,16 +31,16 @@ class Kind:
     read: Measure
 
 
-THROUGHPUT: Final = Kind("throughput", "tps", True, lambda sample: sample.run.tps)
+THROUGHPUT: Final = Quantity("throughput", "tps", True, lambda sample: sample.run.tps)
 KINDS: Final = (
     THROUGHPUT,
-    Kind("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
-    Kind("worst second", "transactions", True, lambda sample: sample.run.worst_second),
-    Kind("latency, median (p50)", "ms", False, _latency("p50")),
-    Kind("latency, p95", "ms", False, _latency("p95")),
-    Kind("latency, p99", "ms", False, _latency("p99")),
-    Kind("latency, maximum", "ms", False, _latency("maximum")),
-    Kind("CHECKPOINT after the run", "s", False, lambda sample: sample.checkpoint),
+    Quantity("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
+    Quantity("worst second", "transactions", True, lambda sample: sample.run.worst_second),
+    Quantity("latency, median (p50)", "ms", False, _latency("p50")),
+    Quantity("latency, p95", "ms", False, _latency("p95")),
+    Quantity("latency, p99", "ms", False, _latency("p99")),
+    Quantity("latency, maximum", "ms", False, _latency("maximum")),
+    Quantity("CHECKPOINT after the run", "s", False, lambda sample: sample.checkpoint),
 )
 
 
@@ -48,7 +48,7 @@ KINDS: Final = (
 class Row:
     """A measure of both variants: medians over the blocks, and the result of the pairs."""
 
-    kind: Kind
+    kind: Quantity
     a: float
     b: float
     comparison: Comparison | None
@@ -105,7 +105,7 @@ def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[Row]:
 
 
 def _comparison(
-    values: Sequence[tuple[float, float]], kind: Kind, delta: float
+    values: Sequence[tuple[float, float]], kind: Quantity, delta: float
 ) -> Comparison | None:
     """Return None for a zero value: a second without transactions has a median but no ratio."""
     if any(value == 0 for pair in values for value in pair):

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Final
 
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.model import Kind, Setting, TableReport, Work
+from mrtuner.vacuum.model import Setting, TableKind, TableReport, Work
 from mrtuner.vacuum.pace import throttle
 
 LIMIT: Final = "autovacuum_vacuum_cost_limit"
@@ -167,7 +167,7 @@ def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Ite
     swamped = [
         one
         for one in reports
-        if one.kind in {Kind.QUEUE, Kind.SHORT_LIVED}
+        if one.kind in {TableKind.QUEUE, TableKind.SHORT_LIVED}
         and one.rates.dead * now >= max(_SWAMP, one.table.live)
     ]
     if now > _NAP and swamped:

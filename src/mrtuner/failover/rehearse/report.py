@@ -10,7 +10,7 @@ from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, stale
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
-from mrtuner.rehearsal.observation import Kind
+from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.run import Run
 from mrtuner.wording import first_upper, plural
 
@@ -81,7 +81,7 @@ def moments(one: Rehearsed) -> dict[str, float | None]:
         "reconnect": min((each.ended - asked for each in again if each.sent > asked), default=None),
     }
     for client in fresh:
-        if client.kind in {Kind.READ, Kind.WRITE}:
+        if client.kind in {ProbeKind.READ, ProbeKind.WRITE}:
             found[f"first_{client.kind}"] = client.first_success
     return found
 
@@ -124,7 +124,7 @@ def _outcome(one: Rehearsed) -> str:
 
 def _away(one: Rehearsed) -> Iterator[str]:
     """How long new connections went without answers, which does not depend on a timeout of ours."""
-    fresh = [client for client in one.clients if client.kind in {Kind.READ, Kind.WRITE}]
+    fresh = [client for client in one.clients if client.kind in {ProbeKind.READ, ProbeKind.WRITE}]
     worst = max(fresh, key=lambda client: _length(client.most), default=None)
     if worst is None:
         yield "No new connection failed."

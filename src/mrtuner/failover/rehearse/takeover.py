@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, ServerIdentity
+from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Observation, ProbeKind, ServerIdentity
 
 
 class RehearsalEffect(StrEnum):
@@ -70,7 +70,7 @@ def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
             yield one
 
 
-def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[Kind]:
+def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[ProbeKind]:
     """Kinds whose connection string prefers standbys."""
     before = (one for one in attempts if one.ended < asked and one.server is not None)
     return {one.kind for one in before if one.server is not None and one.server.standby}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.rds.fleet.audit import Finding
 from mrtuner.rds.fleet.maintenance import Origin
-from mrtuner.rds.fleet.outage import Deployment, Evidence, Kind
+from mrtuner.rds.fleet.outage import Deployment, Evidence, OutageKind
 from mrtuner.rds.fleet.snapshot_copy import CopyState
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
 
@@ -114,7 +114,7 @@ def audited_instance(row: Row) -> AuditedInstance:
 class ExpectedOutage(Struct):
     """What clients will see of it."""
 
-    kind: Annotated[Kind, Doc("what happens to clients")]
+    kind: Annotated[OutageKind, Doc("what happens to clients")]
     low: Annotated[int | None, Doc("AWS's lower figure [s]; null without one")]
     high: Annotated[int | None, Doc("AWS's upper figure [s]; null without one")]
     words: Annotated[str, Doc("in words")]

@@ -9,7 +9,7 @@ from typing import Any
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, RehearsalPlan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
-from mrtuner.rehearsal.observation import Kind, Observation
+from mrtuner.rehearsal.observation import Observation, ProbeKind
 from mrtuner.wording import first_upper
 
 
@@ -43,8 +43,8 @@ def phases(run: Run) -> Phases:
     return Phases(
         up=min(began, default=None),
         first_failure=min(failures, default=None),
-        first_read=noticed[Kind.READ].first_success if Kind.READ in noticed else None,
-        first_write=noticed[Kind.WRITE].first_success if Kind.WRITE in noticed else None,
+        first_read=noticed[ProbeKind.READ].first_success if ProbeKind.READ in noticed else None,
+        first_write=noticed[ProbeKind.WRITE].first_success if ProbeKind.WRITE in noticed else None,
         available=_available(run),
         outages_by_client=tuple(noticed.values()),
     )
@@ -99,7 +99,9 @@ def expectations(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Ite
 
 
 def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[str]:
-    fresh = [one.most for one in measured if one.kind is not Kind.HELD and one.most is not None]
+    fresh = [
+        one.most for one in measured if one.kind is not ProbeKind.HELD and one.most is not None
+    ]
     if fresh:
         several = f", the worst of {runs} runs" if runs > 1 else ""
         yield (
@@ -109,7 +111,7 @@ def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[st
 
 
 def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
-    if any(one.kind is Kind.HELD and one.failed for one in measured):
+    if any(one.kind is ProbeKind.HELD and one.failed for one in measured):
         yield (
             "Open connections do not survive. A pool that does not check its connections hands "
             "out dead ones, and an application that does not reconnect needs a restart."
