@@ -16,7 +16,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
 from mrtuner.failover.lab.document import played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
-from mrtuner.failover.lab.outcome import Row, ScenarioResult, Seen, lines, measured, union
+from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
 from mrtuner.failover.predict import cases
@@ -29,8 +29,8 @@ from mrtuner.failover.predict.timer_wheel import Span
 LAB = "mrtuner.failover.lab/1"
 
 
-def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> Row:
-    return Row(
+def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> CaseResult:
+    return CaseResult(
         label="a case", predicted=predicted, decided_by="x", measured=hangs, watched=watched
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ import pytest
 
 from mrtuner.catalog import Value
 from mrtuner.inputs import Workload
-from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed, audit
+from mrtuner.rds.fleet.audit import AuditRow, Event, Failure, Finding, Surveyed, audit
 from mrtuner.rds.fleet.document import audited_instance
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
@@ -61,8 +61,8 @@ def make_group(name: str, values: dict[str, str], method: str = "pending-reboot"
         )
 
 
-def rows(events: Iterable[Event]) -> dict[str, Row]:
-    return {event.instance: event for event in events if isinstance(event, Row)}
+def rows(events: Iterable[Event]) -> dict[str, AuditRow]:
+    return {event.instance: event for event in events if isinstance(event, AuditRow)}
 
 
 def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
@@ -231,7 +231,7 @@ def test_a_region_that_fails_is_named_and_the_others_are_delivered(lab: Lab) -> 
         fill(lab, region, instances=2)
     lab.fail_region(REGIONS[1], "closed")
     events = list(audit(REGIONS[:3]))
-    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    assert Counter(type(event) for event in events) == {AuditRow: 4, Surveyed: 2, Failure: 1}
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert failure.region == REGIONS[1]
     assert "credentials" in failure.error.message
@@ -246,7 +246,7 @@ def test_an_answer_that_cannot_be_parsed_ends_its_region_only(
         fill(lab, region, instances=2)
     lab.fail_region(REGIONS[1], how)
     events = list(audit(REGIONS[:3]))
-    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    assert Counter(type(event) for event in events) == {AuditRow: 4, Surveyed: 2, Failure: 1}
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert failure.region == REGIONS[1]
     assert failure.error.message == (
@@ -289,7 +289,7 @@ def test_a_thousand_instances_in_twenty_regions(lab: Lab) -> None:
         fill(lab, region, instances=50, groups=10)
     lab.forget_calls()
     events = list(audit(REGIONS))
-    found = [event for event in events if isinstance(event, Row)]
+    found = [event for event in events if isinstance(event, AuditRow)]
     assert len({(row.region, row.instance) for row in found}) == 1000
     assert {event.region for event in events if isinstance(event, Surveyed)} == set(REGIONS)
     assert Counter(lab.calls) == {
@@ -304,7 +304,7 @@ def test_throttling_is_obeyed_and_costs_no_instance(lab: Lab) -> None:
     lab.throttle(1)
     events = list(audit(REGIONS[:4]))
     assert lab.throttled > 0
-    assert Counter(type(event) for event in events) == {Row: 120, Surveyed: 4}
+    assert Counter(type(event) for event in events) == {AuditRow: 120, Surveyed: 4}
 
 
 def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from mrtuner.errors import BadValue, MrTunerError, UsageError
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.limits import Limits, Series
-    from mrtuner.limits.fleet import Row
+    from mrtuner.limits.fleet import CheckedInstance
 
     Given = Mapping[str, Any]
 
@@ -132,7 +132,7 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
 
     _check_fleet(names, given)
     start, end = _time(given["since"])
-    rows: list[Row] = []
+    rows: list[CheckedInstance] = []
     failures = []
     accounts = _accounts(given)
     for account in accounts:
@@ -158,12 +158,12 @@ def _check_fleet(names: Sequence[str], given: Given) -> None:
 
 def _region(
     account: Account, names: Sequence[str], start: datetime, end: datetime, most: int | None
-) -> list[Row]:
+) -> list[CheckedInstance]:
     from mrtuner.limits.fleet import fleet, instances
 
     found = instances(account, names)
     each = fleet(found, start, end, account, connections=lambda c: _connections_of(c, most))
-    rows: list[Row] = []
+    rows: list[CheckedInstance] = []
     with progress.bar() as shown:
         for row in each:
             rows.append(row)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
     from mrtuner.limits.ceilings import Ceiling
     from mrtuner.limits.findings import Pegged
-    from mrtuner.limits.fleet import Row
+    from mrtuner.limits.fleet import CheckedInstance
     from mrtuner.limits.forecast import Forecast
     from mrtuner.limits.remedies import Candidate
     from mrtuner.limits.series import Series
@@ -305,7 +305,10 @@ def _forecast(one: Forecast) -> ResourceForecast:
 
 
 def fleet_document(
-    rows: Sequence[Row], start: datetime, end: datetime, failures: Sequence[tuple[str, str]] = ()
+    rows: Sequence[CheckedInstance],
+    start: datetime,
+    end: datetime,
+    failures: Sequence[tuple[str, str]] = (),
 ) -> FleetDocument:
     """Return the answers for many instances, the longest at a ceiling first."""
     ordered = sorted(rows, key=lambda row: (-row.minutes, row.region, row.instance))

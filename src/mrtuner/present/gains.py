@@ -19,7 +19,7 @@ _TIMES_LONGER: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class GainRow:
     """One load in the first table."""
 
     title: str
@@ -41,7 +41,7 @@ class Answer:
 
     headline: str
     sentences: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GainRow, ...]
     left_out: tuple[LeftOut, ...]
     warnings: tuple[str, ...]
 
@@ -93,7 +93,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
         yield from paragraph(f"{one.why}. {one.remedy}", look)
 
 
-def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
+def _grouped(rows: Sequence[GainRow]) -> dict[str, list[str]]:
     """Return every note once, with the loads that it applies to."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
@@ -178,14 +178,14 @@ def _warnings(series: Series) -> Iterator[str]:
         )
 
 
-def _row(one: Finding) -> Row:
+def _row(one: Finding) -> GainRow:
     seen, verdict = one.verdict.comparison, one.verdict.verdict
     a, b = _p99s(one)
     if one.rated:
         gain = f"{one.verdict.measure.removesuffix(' latency')} × {_figures(seen.ratio)}"
     else:
         gain = f"× {_figures(seen.ratio)}"
-    return Row(
+    return GainRow(
         title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
         pause=_pauses(one), p99="–" if "–" in (a, b) else f"{a} → {b}", bound=_bounds(one),
         bound_short=_bounds_short(one),

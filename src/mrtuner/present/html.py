@@ -24,7 +24,7 @@ from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
 from mrtuner.present import charts
 from mrtuner.present.bench_charts import Effect, forest
-from mrtuner.present.gains import Row, answer
+from mrtuner.present.gains import GainRow, answer
 from mrtuner.present.proof import Evidence, evidence
 from mrtuner.stats.paired import Verdict
 from mrtuner.units import pretty_bytes, pretty_duration
@@ -57,7 +57,7 @@ class Load:
     """One load of a series, ready for the page."""
 
     finding: series.Finding
-    row: Row
+    row: GainRow
     evidence: Evidence
     picture: str
 
@@ -110,7 +110,7 @@ def page(
     )
 
 
-def _load(one: series.Finding, row: Row, number: int) -> Load:
+def _load(one: series.Finding, row: GainRow, number: int) -> Load:
     seen = evidence(one.record, one.verdict.cell, one.a.variant, one.b.variant)
     return Load(one, row, seen, _pairs_picture(seen, one.record.plan.delta, number))
 

@@ -45,7 +45,7 @@ KINDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class QuantityRow:
     """A measure of both variants: medians over the blocks, and the result of the pairs."""
 
     kind: Quantity
@@ -75,7 +75,7 @@ class Evidence:
     a: str
     b: str
     blocks: tuple[Block, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[QuantityRow, ...]
 
     @property
     def throughput(self) -> Comparison | None:
@@ -96,12 +96,12 @@ def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[Block]:
         yield Block(number, first[number], second[number])
 
 
-def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[Row]:
+def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
     for kind in KINDS:
         values = [(a, b) for _, a, b in blocks(record, cell, labels, kind.read)]
         if values:
             middle = median(a for a, _ in values), median(b for _, b in values)
-            yield Row(kind, *middle, _comparison(values, kind, record.plan.delta))
+            yield QuantityRow(kind, *middle, _comparison(values, kind, record.plan.delta))
 
 
 def _comparison(

@@ -16,7 +16,7 @@ from mrtuner.tables import aligned
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
+    from mrtuner.rds.fleet.audit import AuditRow, Event, Failure, Finding, Surveyed
 
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
 
@@ -86,15 +86,15 @@ def command(
 class Fleet:
     """What an audit brought: a row an instance, no more."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
     surveyed: list[Surveyed] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         """Put it where it belongs."""
-        from mrtuner.rds.fleet.audit import Row, Surveyed
+        from mrtuner.rds.fleet.audit import AuditRow, Surveyed
 
-        if isinstance(event, Row):
+        if isinstance(event, AuditRow):
             self.rows.append(event)
         elif isinstance(event, Surveyed):
             self.surveyed.append(event)
@@ -107,7 +107,7 @@ class Fleet:
             raise self.failures[0].error
 
     @property
-    def ordered(self) -> list[Row]:
+    def ordered(self) -> list[AuditRow]:
         """By region and name."""
         return sorted(self.rows, key=lambda row: (row.region, row.instance))
 
@@ -139,7 +139,7 @@ def _print(found: Fleet) -> None:
         terminal.print_error(said, failure.error.hint)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: AuditRow) -> tuple[str, ...]:
     judged = row.judgement
     return (
         row.region,
@@ -203,14 +203,14 @@ class Tell(Protocol):
 @contextmanager
 def _shown(regions: int) -> Iterator[Tell]:
     """How many regions have answered, for as long as the block lasts."""
-    from mrtuner.rds.fleet.audit import Row
+    from mrtuner.rds.fleet.audit import AuditRow
 
     with progress.bar() as shown:
         done = instances = 0
 
         def tell(event: Event) -> None:
             nonlocal done, instances
-            if isinstance(event, Row):
+            if isinstance(event, AuditRow):
                 instances += 1
             else:
                 done += 1

@@ -9,7 +9,7 @@ from mrtuner.failover.predict.document import Band, band
 from mrtuner.rehearsal.document import rounded
 
 if TYPE_CHECKING:
-    from mrtuner.failover.lab.outcome import Row, ScenarioResult
+    from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult
 
 
 class KnownScenario(Struct):
@@ -113,7 +113,7 @@ def played_scenario(outcome: ScenarioResult) -> PlayedScenario:
     )
 
 
-def _case(row: Row) -> PlayedCase:
+def _case(row: CaseResult) -> PlayedCase:
     return PlayedCase(
         case=row.label,
         predicted=band(row.predicted) if row.predicted else None,

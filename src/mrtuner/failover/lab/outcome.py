@@ -11,7 +11,7 @@ from mrtuner.failover.predict.timer_wheel import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CaseResult:
     """One case: the predicted band [s] (None: forever), and each hang (None: it did not end)."""
 
     label: str
@@ -61,7 +61,7 @@ class ScenarioResult:
     hz: int
     parameters: Mapping[str, str]  # of every client (libpq)
     sysctls: Mapping[str, int]  # of the clients' namespace
-    rows: tuple[Row, ...]
+    rows: tuple[CaseResult, ...]
     seen: tuple[Seen, ...]
     acknowledged: int  # writes
     lost: int  # acknowledged, but missing at the end

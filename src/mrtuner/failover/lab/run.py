@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.outcome import Row, ScenarioResult, union
+from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
 from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.cases import Prediction, Situation
@@ -137,11 +137,11 @@ class Play:
             ),
         )
 
-    def _rows(self, attempts: list[Attempt]) -> Iterator[Row]:
+    def _rows(self, attempts: list[Attempt]) -> Iterator[CaseResult]:
         for case in self.one.cases:
             mine = [each for each in attempts if each.case is case]
             predictions = [self._predicted(each) for each in mine]
-            yield Row(
+            yield CaseResult(
                 label=case.words,
                 predicted=union([each.span for each in predictions]),
                 decided_by=predictions[0].decided_by,
@@ -149,7 +149,7 @@ class Play:
                 watched=min(self.end - each.began for each in mine),
             )
 
-    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> ScenarioResult:
+    def _outcome(self, rows: tuple[CaseResult, ...], observed: Observation) -> ScenarioResult:
         ledger = observed.ledger
         pooled = self.one.entrance == POOLER
         return ScenarioResult(
@@ -168,7 +168,7 @@ class Play:
             fenced=None if self.one.fence is None else self.end - self.fault,
         )
 
-    def _more(self, observed: Observation) -> Iterator[Row]:
+    def _more(self, observed: Observation) -> Iterator[CaseResult]:
         """Rows that only some scenarios have."""
         if self.one.entrance == "name":
             yield self._name_row(observed)
@@ -177,9 +177,9 @@ class Play:
         if self.one.name == "partition":
             yield self._partition_row(observed)
 
-    def _name_row(self, observed: Observation) -> Row:
+    def _name_row(self, observed: Observation) -> CaseResult:
         ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
-        return Row(
+        return CaseResult(
             label="the name points elsewhere",
             predicted=Span(0.0, ttl / 2, ttl),
             decided_by=f"the name's TTL = {ttl:g} s",
@@ -188,18 +188,18 @@ class Play:
             watched=self.seen_end - self.seen_takeover,
         )
 
-    def _election_row(self) -> Row:
-        return Row(
+    def _election_row(self) -> CaseResult:
+        return CaseResult(
             label="the next primary",
             predicted=patroni.election(),
             decided_by=f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
             measured=(self.takeover - self.fault,),
         )
 
-    def _partition_row(self, observed: Observation) -> Row:
+    def _partition_row(self, observed: Observation) -> CaseResult:
         writes = [each.ended for each in probe_view.stale(observed, self.seen_takeover)
                   if each.kind.writes]  # fmt: skip
-        return Row(
+        return CaseResult(
             label="writes to the old primary",
             predicted=Span.exactly(self.seen_end - self.seen_takeover),
             decided_by="clients do not learn of the new primary until the old one is fenced",

@@ -56,7 +56,7 @@ PRESSING: Final = frozenset(Finding) - {Finding.DRIFT, Finding.DEFAULT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AuditRow:
     """One audited instance."""
 
     region: str
@@ -112,7 +112,7 @@ class Failure:
     error: MrTunerError
 
 
-Event = Row | Surveyed | Failure
+Event = AuditRow | Surveyed | Failure
 
 
 def audit(
@@ -142,7 +142,7 @@ def _taken(events: Queue[Event | Exception], regions: int) -> Iterator[Event]:
         event = events.get()
         if isinstance(event, Exception):
             raise event
-        regions -= not isinstance(event, Row)
+        regions -= not isinstance(event, AuditRow)
         yield event
 
 
@@ -210,10 +210,10 @@ class _Region:
     groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
     clusters: dict[str, Cluster] | None = None
 
-    def row(self, instance: Instance) -> Row:
+    def row(self, instance: Instance) -> AuditRow:
         """Return the judged row of one instance."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
-        return Row(
+        return AuditRow(
             region=self.account.region or "",
             instance=instance.identifier,
             class_name=instance.class_name,

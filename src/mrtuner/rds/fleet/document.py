@@ -14,7 +14,7 @@ from mrtuner.rds.fleet.snapshot_copy import CopyState
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
 
 if TYPE_CHECKING:
-    from mrtuner.rds.fleet.audit import Failure, Row, Surveyed
+    from mrtuner.rds.fleet.audit import AuditRow, Failure, Surveyed
     from mrtuner.rds.fleet.maintenance import Upkeep, Work
     from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
     from mrtuner.rds.fleet.rehearsal_report import Phases
@@ -68,7 +68,7 @@ class AuditDocument(Document, tag="mrtuner.rds.audit/1"):
 
 
 def audit_document(
-    rows: Sequence[Row], surveyed: Sequence[Surveyed], failures: Sequence[Failure]
+    rows: Sequence[AuditRow], surveyed: Sequence[Surveyed], failures: Sequence[Failure]
 ) -> AuditDocument:
     """Return what an audit found."""
     return AuditDocument(
@@ -82,7 +82,7 @@ def audit_document(
     )
 
 
-def audited_instance(row: Row) -> AuditedInstance:
+def audited_instance(row: AuditRow) -> AuditedInstance:
     """Return one instance of an audit."""
     judged = row.judgement
     return AuditedInstance(
