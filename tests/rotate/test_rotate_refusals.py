@@ -14,7 +14,7 @@ from mrtuner import rotate as face
 from mrtuner.errors import BadValue, ConnectError, MissingPart, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate import Group, Step, roles
+from mrtuner.rotate import RoleGroup, Step, roles
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import sql
@@ -118,7 +118,7 @@ def test_a_rotation_from_another_database_of_the_same_server_is_seen(
 ) -> None:
     with (
         connect(server.dsn("template1")) as other,
-        roles.alone(other, Group("both")),
+        roles.alone(other, RoleGroup("both")),
         pytest.raises(Refused, match="another mrtuner is rotating both"),
     ):
         rotate(admin(server), "both", tmp_path / "secret")

@@ -16,7 +16,7 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner.host import memory
-from mrtuner.host.cgroup import Group, lineage
+from mrtuner.host.cgroup import ControlGroup, lineage
 from mrtuner.host.cpus import bounds
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
@@ -33,10 +33,10 @@ class WatchedHost:
 
     tree: Tree
     device: Device | None
-    group: Group | None  # the one that limits the device
+    group: ControlGroup | None  # the one that limits the device
     interface: str | None
     cpus: float  # usable CPUs: the quota, or the number there is
-    quota: Group | None  # the one whose CPU time counts, if a quota binds
+    quota: ControlGroup | None  # the one whose CPU time counts, if a quota binds
     ceilings: tuple[Ceiling, ...]
     notices: tuple[str, ...]
 
@@ -188,7 +188,7 @@ def _target(tree: Tree, path: str) -> str | None:
         return None
 
 
-def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
+def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
     """The usable CPUs, the group whose quota binds, and 100 % of them as a ceiling."""
     whole = float(os.cpu_count() or 1)
     quotas = {
@@ -243,7 +243,7 @@ def _busy(tree: Tree) -> float | None:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _used(tree: Tree, group: Group) -> float | None:
+def _used(tree: Tree, group: ControlGroup) -> float | None:
     """CPU seconds of a group; in version 1 they are counted in another controller's hierarchy."""
     if group.version == 2:
         usage = _pairs(tree.peek(group.folder / "cpu.stat") or "").get("usage_usec")

@@ -7,15 +7,15 @@ print(outcome.rotation.step, [holder.words for holder in outcome.holders])
 """
 
 from mrtuner.rotate.answer import rotate
-from mrtuner.rotate.model import Credential, Group, Rotation, Session, Step
+from mrtuner.rotate.model import Credential, RoleGroup, Rotation, Session, Step
 from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store
 
 __all__ = [
     "Credential",
-    "Group",
     "Patience",
+    "RoleGroup",
     "Rotation",
     "RotationResult",
     "Rotator",

@@ -13,7 +13,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
+from mrtuner.rotate.model import MOVED, Replica, RoleGroup, Rotation, Step
 from mrtuner.rotate.rotation import RotationResult, Rotator
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store, absolute, check, store
@@ -56,7 +56,7 @@ def opened(
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Rotator]:
     """Connect and yield everything that a rotation needs."""
-    named = Group(group)
+    named = RoleGroup(group)
     with ExitStack() as stack:
         conn = stack.enter_context(connect(dsn))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)

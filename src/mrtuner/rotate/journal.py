@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mrtuner import files
 from mrtuner.change.journal import Journal, unusable
-from mrtuner.rotate.model import Group, Rotation, Step
+from mrtuner.rotate.model import RoleGroup, Rotation, Step
 
 #: For files that contain a secret, or refer to one.
 OWNER_ONLY: Final = 0o600
@@ -59,7 +59,7 @@ class RotationJournal:
 
     def forget(self, rotation: Rotation) -> None:
         """Delete the kept passwords of the group's roles."""
-        for role in Group(rotation.group).roles:
+        for role in RoleGroup(rotation.group).roles:
             path = self._password(rotation, role)
             try:
                 path.unlink(missing_ok=True)

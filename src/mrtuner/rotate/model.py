@@ -39,7 +39,7 @@ _LONGEST: Final = 63  # NAMEDATALEN - 1 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RoleGroup:
     """The role that owns and is granted everything, and its two login roles."""
 
     name: str

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
-from mrtuner.rotate.model import Credential, Group, Replica, Rotation, Step
+from mrtuner.rotate.model import Credential, Replica, RoleGroup, Rotation, Step
 from mrtuner.rotate.sessions import Patience, Watch
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Steps:
 
     dsn: str = field(repr=False)
     conn: Connection
-    group: Group
+    group: RoleGroup
     book: RotationJournal
     patience: Patience = field(default_factory=Patience)
     replicas: tuple[Replica, ...] = ()

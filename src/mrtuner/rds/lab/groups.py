@@ -15,7 +15,7 @@ from mrtuner.rds.lab import catalogue, parameters, spread
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_value
 from mrtuner.rds.lab.pages import Row, filters, listed, page
-from mrtuner.rds.lab.world import Group, Region, tags
+from mrtuner.rds.lab.world import LabGroup, Region, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")
 _LONGEST: Final = 255
@@ -36,7 +36,7 @@ _DB: Final = GroupKind(cluster=False)
 _CLUSTER: Final = GroupKind(cluster=True)
 
 
-def named(region: Region, kind: GroupKind, name: str) -> Group:
+def named(region: Region, kind: GroupKind, name: str) -> LabGroup:
     """Return a group by name or ARN; a default group exists whenever its family does."""
     name = name.rpartition(":")[2].lower()
     groups = region.kind(kind.cluster)
@@ -47,7 +47,7 @@ def named(region: Region, kind: GroupKind, name: str) -> Group:
     return groups[name]
 
 
-def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Group:
+def attachable(region: Region, name: str, family: str, *, cluster: bool) -> LabGroup:
     """Return the group, if it has the family that an instance or cluster needs."""
     kind = _CLUSTER if cluster else _DB
     try:
@@ -70,7 +70,7 @@ def _add_default(region: Region, kind: GroupKind, family: str) -> None:
     except Fault:
         return  # the caller reports it as not found
     name = f"default.{family}"
-    region.kind(kind.cluster)[name] = Group(
+    region.kind(kind.cluster)[name] = LabGroup(
         name=name,
         family=family,
         description=f"Default parameter group for {family}",
@@ -105,7 +105,7 @@ def _made(
     description: str,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    group = Group(
+    group = LabGroup(
         name=name,
         family=family,
         description=description,
@@ -173,7 +173,7 @@ def _reset(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[s
     return {kind.name: group.name}
 
 
-def _changeable(region: Region, kind: GroupKind, name: str) -> Group:
+def _changeable(region: Region, kind: GroupKind, name: str) -> LabGroup:
     group = named(region, kind, name)
     if group.default:
         raise invalid_value("Cannot modify a default parameter group.")
@@ -201,7 +201,7 @@ def _defaults(kind: GroupKind, _region: Region, params: Mapping[str, Any]) -> di
     }
 
 
-def _entries(group: Group) -> parameters.Entries:
+def _entries(group: LabGroup) -> parameters.Entries:
     return catalogue.entries(group.family, cluster=group.cluster)
 
 
@@ -215,7 +215,7 @@ def _asked(rows: Iterable[Row], params: Mapping[str, Any]) -> Iterable[Row]:
             yield row
 
 
-def _row(kind: GroupKind, group: Group) -> Row:
+def _row(kind: GroupKind, group: LabGroup) -> Row:
     return {
         kind.name: group.name,
         "DBParameterGroupFamily": group.family,
