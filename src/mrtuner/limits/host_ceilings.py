@@ -42,7 +42,7 @@ class WatchedHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class HostCounters:
     """All counters at one moment; None if there is none."""
 
     disk: Counted | None
@@ -75,10 +75,10 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
     )
 
 
-def read(of: WatchedHost) -> Reading:
+def read(of: WatchedHost) -> HostCounters:
     """Read the counters now."""
     received, sent = _carried(of.tree, of.interface)
-    return Reading(
+    return HostCounters(
         disk=None if of.device is None else counted(of.tree, of.device, of.group),
         received=received,
         sent=sent,
@@ -87,7 +87,9 @@ def read(of: WatchedHost) -> Reading:
     )
 
 
-def rates(of: WatchedHost, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
+def rates(
+    of: WatchedHost, before: HostCounters, after: HostCounters, seconds: float
+) -> dict[str, float]:
     """CloudWatch's metrics between two readings, without what was not counted or went backwards.
 
     A counter that went backwards was reset, as by a restart: that is a gap, not a rate.

@@ -20,7 +20,7 @@ from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.host_ceilings import Reading, WatchedHost, rates, read, watched_host
+from mrtuner.limits.host_ceilings import HostCounters, WatchedHost, rates, read, watched_host
 from mrtuner.limits.read import FEWEST
 from mrtuner.limits.series import Series
 from mrtuner.postgres.connect import connect, translated
@@ -157,7 +157,7 @@ def _row(conn: Connection, name: str) -> Row:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
     at: float  # seconds on the monotonic clock
-    host: Reading | None
+    host: HostCounters | None
     now: Row
     asked: Row | None
 
