@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, Step
+from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep
 from mrtuner.present.text import Look, plan_of_change
 
-STEP = Step(
+STEP = SettingStep(
     name="work_mem", value="16MB", before="4MB", in_force="4096", restart=False, lowers=False
 )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.change.settings.plan import SettingsPlan, Step
+    from mrtuner.change.settings.plan import SettingsPlan, SettingStep
     from mrtuner.facts import Missing
     from mrtuner.tuning.advice import Advice, Recovery, Tuning
     from mrtuner.tuning.budget import Budget
@@ -321,7 +321,7 @@ def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:
         yield from paragraph(plan.elsewhere, look, style="warning")
 
 
-def _step_cells(step: Step) -> tuple[str, ...]:
+def _step_cells(step: SettingStep) -> tuple[str, ...]:
     when = "a restart" if step.restart else "a reload"
     return (step.name, step.before or "-", step.value, "; ".join([when, *step.notes]))
 

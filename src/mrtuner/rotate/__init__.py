@@ -7,7 +7,7 @@ print(outcome.rotation.step, [holder.words for holder in outcome.holders])
 """
 
 from mrtuner.rotate.answer import rotate
-from mrtuner.rotate.model import Credential, RoleGroup, Rotation, Session, Step
+from mrtuner.rotate.model import Credential, RoleGroup, Rotation, RotationStep, Session
 from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store
@@ -18,10 +18,10 @@ __all__ = [
     "RoleGroup",
     "Rotation",
     "RotationResult",
+    "RotationStep",
     "Rotator",
     "Session",
     "Standing",
-    "Step",
     "Store",
     "rotate",
 ]

@@ -18,7 +18,7 @@ from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
-from mrtuner.change.settings.plan import SECRET, LeftAlone, SettingsPlan, Step, Wanted, plan
+from mrtuner.change.settings.plan import SECRET, LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
@@ -42,8 +42,8 @@ __all__ = [
     "LeftAlone",
     "Outcome",
     "Restart",
+    "SettingStep",
     "SettingsPlan",
-    "Step",
     "Wanted",
     "apply",
     "plan",
@@ -227,7 +227,7 @@ def _draft(
     return _change(conn, who, steps, restarts)
 
 
-def _entry(step: Step, before: str | None, after: str | None) -> Entry:
+def _entry(step: SettingStep, before: str | None, after: str | None) -> Entry:
     return Entry(
         name=step.name, before=before, after=after, restart=step.restart, in_force=step.in_force
     )

@@ -19,7 +19,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
-from mrtuner.rds.live.plan import LeftAlone, RdsPlan, Step, make, user_values
+from mrtuner.rds.live.plan import LeftAlone, ParameterStep, RdsPlan, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
@@ -29,10 +29,10 @@ from mrtuner.rds.live.wait import USUAL, Pace
 __all__ = [
     "LeftAlone",
     "Pace",
+    "ParameterStep",
     "RdsOutcome",
     "RdsPlan",
     "Reboot",
-    "Step",
     "apply",
     "make",
     "recover",
@@ -227,7 +227,7 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
     )
 
 
-def _entry(step: Step) -> Entry:
+def _entry(step: ParameterStep) -> Entry:
     return Entry(
         name=step.name,
         before=step.before,

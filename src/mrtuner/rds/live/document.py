@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrtuner.rds.live.apply import RdsOutcome
     from mrtuner.rds.live.compare import Expected, InstanceMachine, Line
     from mrtuner.rds.live.diff import Diff
-    from mrtuner.rds.live.plan import RdsPlan, Step
+    from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
 #: The least and the most that a value gives.
 Bounds = tuple[str, str]
@@ -196,7 +196,7 @@ def _outcome(outcome: RdsOutcome | None) -> GroupOutcome | None:
     return None if outcome is None else convert(outcome, GroupOutcome)
 
 
-def _step(step: Step, machine: InstanceMachine | None) -> GroupStep:
+def _step(step: ParameterStep, machine: InstanceMachine | None) -> GroupStep:
     return GroupStep(
         name=step.name,
         before=step.before,

@@ -43,7 +43,7 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ParameterStep:
     """One parameter to set."""
 
     name: str
@@ -75,7 +75,7 @@ class RdsPlan:
     target: Target
     group: str
     family: str
-    steps: tuple[Step, ...]
+    steps: tuple[ParameterStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     creates: bool = False
     user_values: Mapping[str, str] = field(default_factory=dict)  # in the group when planned
@@ -104,7 +104,7 @@ class RdsPlan:
 
 def steps(
     current: Iterable[GroupParameter], wanted: Sequence[Wanted]
-) -> tuple[tuple[Step, ...], tuple[LeftAlone, ...]]:
+) -> tuple[tuple[ParameterStep, ...], tuple[LeftAlone, ...]]:
     """Return the steps, static parameters first, and what is left alone.
 
     Static ones go first because they wait for a reboot: if an early batch is refused, nothing has
@@ -113,7 +113,7 @@ def steps(
     rows = {row.name: row for row in current}
     _refuse_doubles(wanted)
     left: list[LeftAlone] = []
-    found: list[Step] = []
+    found: list[ParameterStep] = []
     for one in wanted:
         row = rows.get(one.name)
         why = _why_left_alone(row)
@@ -140,9 +140,9 @@ def _why_left_alone(row: GroupParameter | None) -> str:
     return ""
 
 
-def _step(row: GroupParameter, one: Wanted) -> Step:
+def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
     _require_readable(row, one)
-    return Step(
+    return ParameterStep(
         name=row.name,
         value=one.value,
         before=row.value if row.source == "user" else None,

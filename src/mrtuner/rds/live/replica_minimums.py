@@ -18,7 +18,7 @@ from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.rds.live.compare import InstanceMachine, expected, machine
-from mrtuner.rds.live.plan import RdsPlan, Step
+from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
 
 def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
@@ -49,7 +49,7 @@ def _instance(client: Any, name: str) -> Instance | None:
 
 
 def _refuse_primary(
-    client: Any, plan: RdsPlan, steps: list[Step], replica: Instance, reboot: str
+    client: Any, plan: RdsPlan, steps: list[ParameterStep], replica: Instance, reboot: str
 ) -> None:
     raised = [step for step in steps if _raises(plan, step)]
     if any(use.name == plan.group for use in replica.groups):
@@ -70,13 +70,15 @@ def _refuse_primary(
     )
 
 
-def _raises(plan: RdsPlan, step: Step) -> bool:
+def _raises(plan: RdsPlan, step: ParameterStep) -> bool:
     here = _machine(plan.target.writer)
     before, after = number(step.shown, here), number(step.value, here)
     return before is None or after is None or after > before
 
 
-def _refuse_replica(client: Any, plan: RdsPlan, steps: list[Step], primary: Instance) -> None:
+def _refuse_replica(
+    client: Any, plan: RdsPlan, steps: list[ParameterStep], primary: Instance
+) -> None:
     lowered = [step for step in steps if not _raises(plan, step)]
     here, there = _machine(plan.target.writer), _machine(primary)
     pairs = _pairs(lowered, here, _values(client, primary), there)
@@ -88,7 +90,7 @@ def _refuse_replica(client: Any, plan: RdsPlan, steps: list[Step], primary: Inst
 
 
 def _pairs(
-    steps: list[Step],
+    steps: list[ParameterStep],
     here: InstanceMachine | None,
     values: Mapping[str, str],
     there: InstanceMachine | None,
