@@ -14,7 +14,7 @@ from typing import Final
 
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Stage
 from mrtuner.bench.engine.preparation import Preparation, started
-from mrtuner.bench.engine.run import Place, Target, measured, warm_up
+from mrtuner.bench.engine.run import Place, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import Cell
@@ -164,12 +164,12 @@ class _Campaign:
                 with server.layered():
                     dsn = scratch.in_database(server.dsn, database)
                     local, beside = self.prepared.local, tuple(server.companions)
-                    return self.run(place, Target(dsn, server.data, local, rate, beside))
+                    return self.run(place, RunTarget(dsn, server.data, local, rate, beside))
             finally:
                 if database != template:
                     _drop(server, database)
 
-    def run(self, place: Place, target: Target) -> Sample:
+    def run(self, place: Place, target: RunTarget) -> Sample:
         self.advance(Stage.WARMING_UP, place)
         warm = warm_up(self.prepared.files, place, target)
         self.advance(Stage.MEASURING, place)
