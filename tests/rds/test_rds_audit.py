@@ -15,7 +15,7 @@ import pytest
 
 from mrtuner.catalog import Value
 from mrtuner.inputs import Workload
-from mrtuner.rds.fleet.audit import AuditRow, Event, Failure, Finding, Surveyed, audit
+from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed, audit
 from mrtuner.rds.fleet.document import audited_instance
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
@@ -96,8 +96,8 @@ def test_an_instance_with_awss_own_group(lab: Lab) -> None:
     row = rows(audit([HERE]))["shop"]
     assert (row.region, row.class_name, row.group) == (HERE, "db.r6g.xlarge", "default.postgres17")
     assert (row.engine, row.status, row.multi_az) == ("postgres", "available", True)
-    assert Finding.DEFAULT in row.findings
-    assert Finding.OVER not in row.findings
+    assert AuditFinding.DEFAULT in row.findings
+    assert AuditFinding.OVER not in row.findings
     assert "random_page_cost" in row.judgement.drift
 
 
@@ -129,7 +129,7 @@ def test_a_group_that_asks_for_bytes_where_pages_are_meant_is_over_and_out_of_ra
     group = lab._world.region(HERE).groups["bytes"]
     group.values["shared_buffers"] = Value("{DBInstanceClassMemory/4}", "pending-reboot")
     row = rows(audit([HERE]))["shop"]
-    assert {Finding.OVER, Finding.OUTSIDE} <= set(row.findings)
+    assert {AuditFinding.OVER, AuditFinding.OUTSIDE} <= set(row.findings)
     assert (row.judgement.share or 0) > 2000
     assert any("shared_buffers" in one for one in row.judgement.outside)
 
@@ -147,7 +147,7 @@ def test_parameters_that_wait_for_a_reboot_are_seen(lab: Lab) -> None:
     lab.settle()
     row = rows(audit([HERE]))["shop"]
     assert row.apply_status == "pending-reboot"
-    assert Finding.WAITING in row.findings
+    assert AuditFinding.WAITING in row.findings
 
 
 def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
@@ -155,7 +155,7 @@ def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
     rds().modify_db_instance(DBInstanceIdentifier="shop", DBInstanceClass="db.r6g.2xlarge")
     row = rows(audit([HERE]))["shop"]
     assert row.pending == ("DBInstanceClass",)
-    assert Finding.CHANGING in row.findings
+    assert AuditFinding.CHANGING in row.findings
 
 
 def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> None:
@@ -173,7 +173,7 @@ def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
     make(lab, "shop")
     lab._world.region(HERE).instances["shop"].class_name = "db.z9x.tiny"
     row = rows(audit([HERE]))["shop"]
-    assert Finding.UNKNOWN in row.findings
+    assert AuditFinding.UNKNOWN in row.findings
     assert row.judgement.share is None
     assert "db.z9x.tiny" in (row.judgement.unknown or "")
 

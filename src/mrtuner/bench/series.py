@@ -101,7 +101,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LoadFinding:
     """What one load showed: the second side against the first."""
 
     title: str
@@ -172,7 +172,7 @@ class Series:
     busy: str | None = None  # who used the machine just before, where somebody did
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[LoadFinding, ...]:
         """Of every load with a finished block, in order; among all of them (Holm)."""
         return tuple(_findings(self.measured))
 
@@ -293,7 +293,7 @@ def among(progress: Progress, tasks: Sequence[Task]) -> Callable[[int], Progress
     return of
 
 
-def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
+def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
     records = [one.record for one in measured]
     judged = verdicts_among(records)
     for one, record, of_it in zip(measured, records, judged, strict=True):
@@ -304,7 +304,7 @@ def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
             a, b = (known[verdict.cell, name] for name in pair)
             rated = bool(verdict.cell.rate)
             cpus = _cpus(record)
-            yield Finding(
+            yield LoadFinding(
                 title=_title(one.title, verdict.cell, several=len(of_it) > 1),
                 why=one.why, verdict=verdict, record=record, a=a, b=b,
                 bounds=tuple(

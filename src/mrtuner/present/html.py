@@ -56,7 +56,7 @@ _SECRET: Final = re.compile(
 class Load:
     """One load of a series, ready for the page."""
 
-    finding: series.Finding
+    finding: series.LoadFinding
     row: GainRow
     evidence: Evidence
     picture: str
@@ -110,7 +110,7 @@ def page(
     )
 
 
-def _load(one: series.Finding, row: GainRow, number: int) -> Load:
+def _load(one: series.LoadFinding, row: GainRow, number: int) -> Load:
     seen = evidence(one.record, one.verdict.cell, one.a.variant, one.b.variant)
     return Load(one, row, seen, _pairs_picture(seen, one.record.plan.delta, number))
 

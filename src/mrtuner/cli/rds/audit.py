@@ -16,7 +16,7 @@ from mrtuner.tables import aligned
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.rds.fleet.audit import AuditRow, Event, Failure, Finding, Surveyed
+    from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed
 
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
 
@@ -182,10 +182,10 @@ _MEANING: Final = {
 }
 
 
-def _finding(text: str) -> Finding:
-    from mrtuner.rds.fleet.audit import Finding
+def _finding(text: str) -> AuditFinding:
+    from mrtuner.rds.fleet.audit import AuditFinding
 
-    return Finding(text)
+    return AuditFinding(text)
 
 
 def _reasons(texts: Iterable[str | None]) -> Iterator[str]:

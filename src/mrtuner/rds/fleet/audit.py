@@ -37,7 +37,7 @@ _LOOK: Final = 0.1
 _IN_SYNC: Final = "in-sync"
 
 
-class Finding(StrEnum):
+class AuditFinding(StrEnum):
     """What an audit can find."""
 
     DOWN = "incompatible-parameters"  # the instance does not start with its group
@@ -52,7 +52,7 @@ class Finding(StrEnum):
 
 
 #: Findings that need action; the others are for information.
-PRESSING: Final = frozenset(Finding) - {Finding.DRIFT, Finding.DEFAULT}
+PRESSING: Final = frozenset(AuditFinding) - {AuditFinding.DRIFT, AuditFinding.DEFAULT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +74,18 @@ class AuditRow:
     note: str | None = None  # what the judgement is based on, if unusual
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """The findings, most severe first."""
         seen = {
-            Finding.DOWN: self.status == "incompatible-parameters",
-            Finding.OVER: not self.judgement.holds,
-            Finding.OUTSIDE: bool(self.judgement.outside),
-            Finding.REFUSED: self.apply_status == "failed-to-apply",
-            Finding.WAITING: self.apply_status == "pending-reboot",
-            Finding.CHANGING: bool(self.pending),
-            Finding.UNKNOWN: self.judgement.unknown is not None,
-            Finding.DRIFT: bool(self.judgement.drift),
-            Finding.DEFAULT: self.group.startswith("default."),
+            AuditFinding.DOWN: self.status == "incompatible-parameters",
+            AuditFinding.OVER: not self.judgement.holds,
+            AuditFinding.OUTSIDE: bool(self.judgement.outside),
+            AuditFinding.REFUSED: self.apply_status == "failed-to-apply",
+            AuditFinding.WAITING: self.apply_status == "pending-reboot",
+            AuditFinding.CHANGING: bool(self.pending),
+            AuditFinding.UNKNOWN: self.judgement.unknown is not None,
+            AuditFinding.DRIFT: bool(self.judgement.drift),
+            AuditFinding.DEFAULT: self.group.startswith("default."),
         }
         return tuple(finding for finding, there in seen.items() if there)
 

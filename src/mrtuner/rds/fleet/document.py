@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
-from mrtuner.rds.fleet.audit import Finding
+from mrtuner.rds.fleet.audit import AuditFinding
 from mrtuner.rds.fleet.maintenance import Origin
 from mrtuner.rds.fleet.outage import Deployment, Evidence, OutageKind
 from mrtuner.rds.fleet.snapshot_copy import CopyState
@@ -46,7 +46,7 @@ class AuditedInstance(Struct):
     unknown: Annotated[str | None, Doc("why it could not be judged")]
     note: Annotated[str | None, Doc("what the judgement is based on, if unusual")]
     findings: Annotated[
-        list[Finding], Doc("as in [the table](../how-to/audit-a-fleet.md), the worst first")
+        list[AuditFinding], Doc("as in [the table](../how-to/audit-a-fleet.md), the worst first")
     ]
 
 
