@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
     from mrtuner.rds.live.apply import RdsOutcome, Reboot
-    from mrtuner.rds.live.compare import InstanceMachine, Line
+    from mrtuner.rds.live.compare import InstanceMachine, ParameterLine
     from mrtuner.rds.live.plan import RdsPlan
     from mrtuner.rds.live.target import Target
 
@@ -223,7 +223,7 @@ def _carried_out(
 
 def _compared(
     client: Any, prepared: Prepared, dsn: str | None, outcome: RdsOutcome, poll: float
-) -> tuple[Line, ...] | None:
+) -> tuple[ParameterLine, ...] | None:
     """What the server runs of what was changed; None without a connection string.
 
     A dynamic value may reach the server a little after RDS says that it has: look again.
@@ -246,7 +246,9 @@ def _compared(
 _LOOKS: Final = 30
 
 
-def _lines(client: Any, prepared: Prepared, dsn: str, outcome: RdsOutcome) -> tuple[Line, ...]:
+def _lines(
+    client: Any, prepared: Prepared, dsn: str, outcome: RdsOutcome
+) -> tuple[ParameterLine, ...]:
     from dataclasses import replace
 
     from mrtuner.aws import rds
@@ -264,7 +266,7 @@ def _lines(client: Any, prepared: Prepared, dsn: str, outcome: RdsOutcome) -> tu
     return compare(changed, here, rows, waiting=bool(outcome.waiting), newly=newly)
 
 
-def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
+def _refuse_differences(lines: tuple[ParameterLine, ...] | None) -> None:
     from mrtuner.rds.live.compare import differences
 
     wrong = differences(lines or ())

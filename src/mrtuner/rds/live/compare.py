@@ -43,7 +43,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ParameterLine:
     """One parameter: the group's text, its value here, the running value, our advice."""
 
     name: str
@@ -145,7 +145,7 @@ def compare(
     advised: Mapping[str, str] | None = None,
     waiting: bool = False,
     newly: bool = False,
-) -> tuple[Line, ...]:
+) -> tuple[ParameterLine, ...]:
     """Return a line for each parameter that the group sets or that we advise.
 
     `rows` is the server's pg_settings; `waiting` is whether the instance waits for a reboot,
@@ -169,9 +169,9 @@ def _line(
     live: InForce | None,
     advised: str | None,
     waiting: bool,
-) -> Line:
+) -> ParameterLine:
     wanted = expected(row.value, of)
-    return Line(
+    return ParameterLine(
         name=row.name,
         value=row.value,
         source=row.source,
@@ -216,6 +216,6 @@ def _spelled(text: str) -> str:
     return _WORDS.get(lower, ",".join(part.strip() for part in lower.split(",")))
 
 
-def differences(lines: Sequence[Line]) -> tuple[Line, ...]:
+def differences(lines: Sequence[ParameterLine]) -> tuple[ParameterLine, ...]:
     """Return the lines where the server does not run what the group says."""
     return tuple(line for line in lines if line.verdict is Verdict.DIFFERS)

@@ -13,7 +13,7 @@ from mrtuner.rds.live.compare import Verdict, formula_gives
 
 if TYPE_CHECKING:
     from mrtuner.rds.live.apply import RdsOutcome
-    from mrtuner.rds.live.compare import Expected, InstanceMachine, Line
+    from mrtuner.rds.live.compare import Expected, InstanceMachine, ParameterLine
     from mrtuner.rds.live.diff import Diff
     from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
@@ -139,7 +139,7 @@ def diff_document(found: Diff, notes: Sequence[str]) -> DiffDocument:
     )
 
 
-def _line(line: Line) -> ComparedParameter:
+def _line(line: ParameterLine) -> ComparedParameter:
     return ComparedParameter(
         name=line.name,
         value=line.value,
@@ -164,7 +164,7 @@ def apply_document(
     *,
     recovered: RdsOutcome | None,
     outcome: RdsOutcome,
-    lines: Sequence[Line] | None,
+    lines: Sequence[ParameterLine] | None,
     undo: str | None,
 ) -> ApplyDocument:
     """Return a change: its plan with more warnings (`notes`), what became of it, the server."""
