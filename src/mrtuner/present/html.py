@@ -123,7 +123,7 @@ def _pairs_picture(seen: Evidence, delta: float, number: int) -> str:
         name_a=seen.a,
         name_b=seen.b,
         blocks=[
-            charts.Block(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
+            charts.ChartPair(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
             for block in seen.blocks
         ],
         ratio=seen.throughput.ratio,

@@ -55,7 +55,7 @@ class QuantityRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ProofBlock:
     """One block, with its two runs."""
 
     number: int
@@ -74,7 +74,7 @@ class Evidence:
 
     a: str
     b: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[ProofBlock, ...]
     rows: tuple[QuantityRow, ...]
 
     @property
@@ -88,12 +88,12 @@ def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
     return Evidence(a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b))))
 
 
-def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[Block]:
+def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[ProofBlock]:
     first, second = (
         {sample.block: sample for sample in record.accepted(cell, name)} for name in (a, b)
     )
     for number in sorted(first.keys() & second.keys()):
-        yield Block(number, first[number], second[number])
+        yield ProofBlock(number, first[number], second[number])
 
 
 def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
