@@ -54,8 +54,8 @@ with opened(dsn, group, IMPATIENT) as rotator:
     deadly.abort(rotation, where) if act == "abort" else deadly.run(rotation, where)
 """
 STEPS = [
-    RotationStep.PREPARING, RotationStep.SETTING, RotationStep.VERIFYING, RotationStep.STORING, RotationStep.WAITING, RotationStep.DISABLING,
-    RotationStep.DONE,
+    RotationStep.PREPARING, RotationStep.SETTING, RotationStep.VERIFYING, RotationStep.STORING,
+    RotationStep.WAITING, RotationStep.DISABLING, RotationStep.DONE,
 ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ _ROUNDING: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """Ticks so far, summed over our CPUs."""
+    """Clock ticks so far, summed over our CPUs."""
 
     total: int
     busy: int  # user, nice, system

@@ -69,7 +69,8 @@ class RoleGroup:
     def after(self, old: str | None) -> str:
         """Return the login role whose turn it is.
 
-        >>> Group("app").after("app_blue"), Group("app").after("app"), Group("app").after(None)
+        >>> app = RoleGroup("app")
+        >>> app.after("app_blue"), app.after("app"), app.after(None)
         ('app_green', 'app_blue', 'app_blue')
         """
         return self.green if old == self.blue else self.blue

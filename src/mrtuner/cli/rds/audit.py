@@ -168,7 +168,7 @@ def _summary(found: Fleet) -> Iterator[str]:
     yield from _reasons(row.judgement.unknown or row.note for row in found.rows)
 
 
-#: In the order of Finding, the worst first.
+#: In the order of AuditFinding, the worst first.
 _MEANING: Final = {
     "incompatible-parameters": "does not start with its group",
     "memory": "the worst case exceeds 90% of memory",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mrtuner.rds.group.terraform_expressions import Node
 
 _RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
+#: The attributes by which a module that makes a parameter group is recognized.
+_OF_A_MODULE: Final = frozenset({"family", "parameters"})
 #: Default of a `parameter` block. Source: AWS provider, aws_db_parameter_group.
 _METHOD: Final = "immediate"
 
@@ -93,10 +95,7 @@ def _read(text: str, source: str) -> Iterator[WrittenGroup]:
         match block:
             case HclBlock("resource", (kind, label)) if kind in _RESOURCES:
                 yield users.given(_resource(block, label, source, cluster=_RESOURCES[kind]), label)
-            case HclBlock("module", (label,)) if {
-                "family",
-                "parameters",
-            } <= block.attributes.keys():
+            case HclBlock("module", (label,)) if block.attributes.keys() >= _OF_A_MODULE:
                 yield _module(block, label, source, text.splitlines())
 
 
