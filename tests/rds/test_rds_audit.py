@@ -98,7 +98,7 @@ def test_an_instance_with_awss_own_group(lab: Lab) -> None:
     assert (row.engine, row.status, row.multi_az) == ("postgres", "available", True)
     assert AuditFinding.DEFAULT in row.findings
     assert AuditFinding.OVER not in row.findings
-    assert "random_page_cost" in row.judgement.drift
+    assert "random_page_cost" in row.assessment.drift
 
 
 def test_an_instance_with_our_group_keeps_within_memory_and_does_not_drift(lab: Lab) -> None:
@@ -108,9 +108,9 @@ def test_an_instance_with_our_group_keeps_within_memory_and_does_not_drift(lab: 
     make_group("ours", group.values)
     make(lab, "shop", DBParameterGroupName="ours")
     row = rows(audit([HERE], workload=Workload.OLTP))["shop"]
-    assert row.judgement.unknown is None
-    assert row.judgement.holds
-    assert row.judgement.drift == ()
+    assert row.assessment.unknown is None
+    assert row.assessment.holds
+    assert row.assessment.drift == ()
     assert row.findings == ()
 
 
@@ -130,8 +130,8 @@ def test_a_group_that_asks_for_bytes_where_pages_are_meant_is_over_and_out_of_ra
     group.values["shared_buffers"] = Value("{DBInstanceClassMemory/4}", "pending-reboot")
     row = rows(audit([HERE]))["shop"]
     assert {AuditFinding.OVER, AuditFinding.OUTSIDE} <= set(row.findings)
-    assert (row.judgement.share or 0) > 2000
-    assert any("shared_buffers" in one for one in row.judgement.outside)
+    assert (row.assessment.share or 0) > 2000
+    assert any("shared_buffers" in one for one in row.assessment.outside)
 
 
 def test_parameters_that_wait_for_a_reboot_are_seen(lab: Lab) -> None:
@@ -165,8 +165,8 @@ def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> Non
     assert row.note == (
         "class db.c5.large is not in our catalog: memory and vCPUs are taken from EC2"
     )
-    assert row.judgement.unknown is None
-    assert 3 * GiB < (row.judgement.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
+    assert row.assessment.unknown is None
+    assert 3 * GiB < (row.assessment.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
 
 
 def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
@@ -174,8 +174,8 @@ def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
     lab._world.region(HERE).instances["shop"].class_name = "db.z9x.tiny"
     row = rows(audit([HERE]))["shop"]
     assert AuditFinding.UNKNOWN in row.findings
-    assert row.judgement.share is None
-    assert "db.z9x.tiny" in (row.judgement.unknown or "")
+    assert row.assessment.share is None
+    assert "db.z9x.tiny" in (row.assessment.unknown or "")
 
 
 def test_a_group_that_may_not_be_read_leaves_its_instances_unknown(lab: Lab) -> None:
@@ -184,7 +184,7 @@ def test_a_group_that_may_not_be_read_leaves_its_instances_unknown(lab: Lab) -> 
     lab.deny("rds:DescribeDBParameters")
     events = list(audit([HERE]))
     row = rows(events)["shop"]
-    assert row.judgement.unknown == "AWS denies rds:DescribeDBParameters in eu-west-1"
+    assert row.assessment.unknown == "AWS denies rds:DescribeDBParameters in eu-west-1"
     assert isinstance(events[-1], Surveyed)
 
 
@@ -212,8 +212,8 @@ def test_members_of_a_cluster_are_judged_by_the_clusters_group(lab: Lab) -> None
     lab.settle()
     row = rows(audit([HERE]))["orders-1"]
     assert (row.cluster, row.group) == ("orders", "ours")
-    assert row.judgement.unknown is None
-    assert "max_connections" not in row.judgement.drift
+    assert row.assessment.unknown is None
+    assert "max_connections" not in row.assessment.drift
 
 
 def test_a_group_is_read_once_however_many_instances_use_it(lab: Lab) -> None:

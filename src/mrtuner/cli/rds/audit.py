@@ -140,7 +140,7 @@ def _print(found: Fleet) -> None:
 
 
 def _cells(row: AuditRow) -> tuple[str, ...]:
-    judged = row.judgement
+    judged = row.assessment
     return (
         row.region,
         row.instance,
@@ -165,7 +165,7 @@ def _summary(found: Fleet) -> Iterator[str]:
     for finding, text in _MEANING.items():
         if counts[_finding(finding)]:
             yield f"{counts[_finding(finding)]:>7}  {finding}: {text}"
-    yield from _reasons(row.judgement.unknown or row.note for row in found.rows)
+    yield from _reasons(row.assessment.unknown or row.note for row in found.rows)
 
 
 #: In the order of AuditFinding, the worst first.

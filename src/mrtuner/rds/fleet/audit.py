@@ -23,7 +23,7 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.errors import BadValue, MrTunerError
 from mrtuner.inputs import Workload
-from mrtuner.rds.live.assessment import Judgement, judge
+from mrtuner.rds.live.assessment import Assessment, assess
 from mrtuner.units import Bytes, GiB
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
@@ -70,21 +70,21 @@ class AuditRow:
     group: str  # the cluster's for members of a cluster
     apply_status: str  # ParameterApplyStatus
     pending: tuple[str, ...]  # names of PendingModifiedValues
-    judgement: Judgement
-    note: str | None = None  # what the judgement is based on, if unusual
+    assessment: Assessment
+    note: str | None = None  # what the assessment is based on, if unusual
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
         """The findings, most severe first."""
         seen = {
             AuditFinding.DOWN: self.status == "incompatible-parameters",
-            AuditFinding.OVER: not self.judgement.holds,
-            AuditFinding.OUTSIDE: bool(self.judgement.outside),
+            AuditFinding.OVER: not self.assessment.holds,
+            AuditFinding.OUTSIDE: bool(self.assessment.outside),
             AuditFinding.REFUSED: self.apply_status == "failed-to-apply",
             AuditFinding.WAITING: self.apply_status == "pending-reboot",
             AuditFinding.CHANGING: bool(self.pending),
-            AuditFinding.UNKNOWN: self.judgement.unknown is not None,
-            AuditFinding.DRIFT: bool(self.judgement.drift),
+            AuditFinding.UNKNOWN: self.assessment.unknown is not None,
+            AuditFinding.DRIFT: bool(self.assessment.drift),
             AuditFinding.DEFAULT: self.group.startswith("default."),
         }
         return tuple(finding for finding, there in seen.items() if there)
@@ -225,17 +225,17 @@ class _Region:
             group=cluster.group if cluster else _group(instance),
             apply_status=_apply_status(instance, cluster),
             pending=tuple(sorted(instance.pending)),
-            judgement=self._judgement(instance, cluster),
+            assessment=self._assessment(instance, cluster),
             note=self._note(instance.class_name),
         )
 
-    def _judgement(self, instance: Instance, cluster: Cluster | None) -> Judgement:
+    def _assessment(self, instance: Instance, cluster: Cluster | None) -> Assessment:
         try:
             values = self._values(instance, cluster)
             each = self._class(instance.class_name)
         except MrTunerError as error:
-            return Judgement(unknown=error.message)
-        return judge(
+            return Assessment(unknown=error.message)
+        return assess(
             values,
             family_name=f"{instance.engine}{instance.major}",
             each=each,

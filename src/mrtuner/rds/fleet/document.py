@@ -44,7 +44,7 @@ class AuditedInstance(Struct):
     outside: Annotated[list[str], Doc("values that the server would refuse on this class")]
     drift: Annotated[list[str], Doc("parameters for which we would advise quite another value")]
     unknown: Annotated[str | None, Doc("why it could not be judged")]
-    note: Annotated[str | None, Doc("what the judgement is based on, if unusual")]
+    note: Annotated[str | None, Doc("what the assessment is based on, if unusual")]
     findings: Annotated[
         list[AuditFinding], Doc("as in [the table](../how-to/audit-a-fleet.md), the worst first")
     ]
@@ -84,7 +84,7 @@ def audit_document(
 
 def audited_instance(row: AuditRow) -> AuditedInstance:
     """Return one instance of an audit."""
-    judged = row.judgement
+    judged = row.assessment
     return AuditedInstance(
         region=row.region,
         instance=row.instance,
