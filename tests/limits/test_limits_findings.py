@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from json_schemas import assert_valid
 from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = 1440
@@ -178,7 +178,9 @@ def test_little_free_memory_is_told() -> None:
 
 def test_the_document_satisfies_its_schema() -> None:
     """With something at a ceiling, candidates, and another class."""
-    found = limits(story(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"]).to_dict()
+    found = limits(
+        simulated_week(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"]
+    ).to_dict()
     assert found["pegged"]
     assert found["candidates"]
     assert_valid(found, "mrtuner.limits/1")

@@ -14,7 +14,7 @@ from bench_grids import a_grid
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
 from mrtuner.limits import limits
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present import (
     bench_page,
     cpu,
@@ -53,7 +53,7 @@ def _group() -> str:
 
 
 def _limits() -> str:
-    return limits_page.page(limits(story(), class_name=CLASS, storage=STORAGE))
+    return limits_page.page(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
 
 
 def _vacuum() -> str:
