@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.failover.predict.cases import SLACK, said
+from mrtuner.failover.predict.cases import SLACK, pretty_span
 from mrtuner.failover.predict.timer_wheel import Span
 
 
@@ -109,7 +109,7 @@ def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     band = told["predicted"]
     return (
         told["case"],
-        said(None if band is None else Span(band["low"], band["mid"], band["high"])),
+        pretty_span(None if band is None else Span(band["low"], band["mid"], band["high"])),
         measured(told["measured"], told["watched"]),
         _VERDICTS[told["fits"]],
         told["decided_by"],

@@ -49,7 +49,7 @@ class Play:
     lab: Lab
     one: Scenario
     wishes: Wishes
-    talk: Callable[[str], None]
+    tell: Callable[[str], None]
     kernel: Kernel = field(default_factory=local)
     fault: float = field(init=False, default=0.0)
     takeover: float = field(init=False, default=0.0)
@@ -90,7 +90,7 @@ class Play:
 
     def _break(self, trials: Trials, probes: Probes) -> None:
         trials.before()
-        self.talk(f"now: {self.one.words}")
+        self.tell(f"now: {self.one.words}")
         self.fault = time.monotonic()
         self.one.fault(self.lab)
         trials.after()
@@ -99,7 +99,7 @@ class Play:
         time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
         self.one.takeover(self.lab)
         self.takeover, self.seen_takeover = time.monotonic(), probes.now()
-        self.talk("the other machine has taken over; waiting for hanging clients")
+        self.tell("the other machine has taken over; waiting for hanging clients")
 
     def _until(self, attempts: list[Attempt]) -> float:
         """When every hang that ends should have ended."""
@@ -110,12 +110,12 @@ class Play:
 
     def _fence(self) -> None:
         if self.one.fence is not None:
-            self.talk("fencing the old primary")
+            self.tell("fencing the old primary")
             self.one.fence(self.lab)
 
     def _wait_for_answers(self, probes: Probes) -> None:
         """Wait until each kind of probe has been answered after the end."""
-        self.talk("waiting until the probes get answers again")
+        self.tell("waiting until the probes get answers again")
         last = time.monotonic() + _PATIENCE
         while time.monotonic() < last:
             late = {each.kind for each in probes.attempts()

@@ -77,7 +77,8 @@ class LabServer:
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 raise ConnectError(
-                    f"the server on machine {self.machine.name} did not start: {self._said()}",
+                    f"the server on machine {self.machine.name} did not start: "
+                    f"{self._last_log_line()}",
                     "Report it with the output of --debug.",
                 )
             time.sleep(0.05)
@@ -128,7 +129,7 @@ class LabServer:
                 "Check which commands were given; a new lab starts afresh.",
             )
 
-    def _said(self) -> str:
+    def _last_log_line(self) -> str:
         lines = (self.machine.directory / "log").read_text(errors="replace").splitlines()
         return lines[-1] if lines else "its log is empty"
 
