@@ -246,7 +246,7 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
     if as_json:
         terminal.document(proof.document())
         return
-    for line in proof.words():
+    for line in proof.lines():
         terminal.print_line(line)
 
 

@@ -63,7 +63,7 @@ class Proof:
             self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=applied
         )
 
-    def words(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """The answer for a terminal."""
         import sys
 

@@ -148,13 +148,13 @@ def _finish(
 
         terminal.document(change_document(recovered, entries, outcome, undo))
         return
-    for line in _said(outcome):
+    for line in _outcome_lines(outcome):
         terminal.print_line(line)
     if undo:
         terminal.print_note(f"to undo: {undo}")
 
 
-def _said(outcome: Outcome) -> Iterator[str]:
+def _outcome_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.result in {"nothing", "reverted"}:
         yield "nothing to change"
         return

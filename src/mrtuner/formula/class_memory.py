@@ -193,7 +193,7 @@ def calibrated(
         notes += [_stranger(each, within) for each in found if not _fits(each, within)]
         found = [each for each in found if _fits(each, within)]
     if not found:
-        raise BadValue("no setting reveals the instance's memory", _said(notes))
+        raise BadValue("no setting reveals the instance's memory", _hint(notes))
     agreed = _agreed(found)
     notes += [f"{each} contradicts that" for each in found if each not in agreed]
     return _measured(agreed, notes)
@@ -271,7 +271,7 @@ def _measured(agreed: Sequence[ImpliedMemory], notes: Sequence[str]) -> Estimate
     )
 
 
-def _said(notes: Sequence[str]) -> str:
+def _hint(notes: Sequence[str]) -> str:
     about = "; ".join(notes) or "neither of " + ", ".join(TELLING) + " was given"
     return f"Give --class or --memory instead: {about}."
 

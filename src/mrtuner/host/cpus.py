@@ -31,7 +31,7 @@ def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
     """
     may_run_on, unclear = _allowed(tree)
     above = lineage(tree, "cpu")
-    found = [*_unseen(above), *_quotas(tree, above.groups)]
+    found = [*_missing(above), *_quotas(tree, above.groups)]
     quotas = [each for each in found if isinstance(each, Fact)]
     notes = (*unclear, *(each for each in found if isinstance(each, Missing)))
     if may_run_on is None:
@@ -133,7 +133,7 @@ def _set_or_none(text: str) -> CpuSet | None:
 _CPUSET_FILES = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
 
 
-def _unseen(above: Lineage) -> Iterator[Missing]:
+def _missing(above: Lineage) -> Iterator[Missing]:
     for why in above.hidden:
         yield Missing("cpus", f"{why}: a quota would not be seen", "--cpus")
 

@@ -29,7 +29,7 @@ def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
     found = list(_limits(tree, above.groups))
     limits = [each for each in found if isinstance(each, Fact)]
     unclear = tuple(each for each in found if isinstance(each, Missing))
-    return _least(ram, limits), (*unclear, *_unseen(tree, above))
+    return _least(ram, limits), (*unclear, *_missing(tree, above))
 
 
 def _least(ram: Fact[Bytes] | None, limits: Iterable[Fact[Bytes]]) -> Fact[Bytes] | Missing:
@@ -90,7 +90,7 @@ _FILES = {
 }
 
 
-def _unseen(tree: Tree, above: Lineage) -> Iterator[Missing]:
+def _missing(tree: Tree, above: Lineage) -> Iterator[Missing]:
     """What keeps us from seeing a limit that may exist."""
     for why in above.hidden:
         yield Missing("memory", f"{why}: a limit would not be seen", "--memory")

@@ -115,7 +115,7 @@ def count(into: Accuracy, one: Case, found: Sequence[Pegged]) -> None:
             into.misnamed += bool(real)
             into.wrong[one.kind] += 1
             into.entries.append(_of_finding(one, pegged))
-            into.mistakes.append(f"{one.seed} {one.kind}: {_words(pegged)} is none")
+            into.mistakes.append(f"{one.seed} {one.kind}: {_description(pegged)} is none")
             left = [truth for truth in left if truth not in real]
     for truth in left:
         into.missed[one.kind] += 1
@@ -193,6 +193,6 @@ def _named(pegged: Pegged, real: Sequence[Limiter]) -> bool:
     return any(truth.part in parts for truth in real)
 
 
-def _words(pegged: Pegged) -> str:
+def _description(pegged: Pegged) -> str:
     name = pegged.ceiling.name if pegged.ceiling else "unknown"
     return f"{pegged.resource} {pegged.plateau.level:.4g} ({name}, {pegged.plateau.points} points)"

@@ -231,7 +231,7 @@ class Probes:
         except TimeoutError:
             error, given_up = f"no answer within {self.schedule.timeout:g} s", True
         except (psycopg.Error, OSError) as problem:
-            error, sqlstate = _said(problem), getattr(problem, "sqlstate", None)
+            error, sqlstate = _first_line(problem), getattr(problem, "sqlstate", None)
         self._attempts.append(
             Attempt(
                 kind=kind, due=due + self._owed(kind), sent=one.sent, asked=one.asked,
@@ -346,7 +346,7 @@ def _hang_up(conn: Connection) -> None:
         ours.shutdown(socket.SHUT_RDWR)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of the error from libpq or the server; it never contains a password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

@@ -167,11 +167,11 @@ def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[s
     errors = [one for one in found if one.severity is Severity.ERROR]
     if errors:
         remedy = errors[0].remedy.rstrip(".")
-        raise Refused("; ".join(map(_said, errors)), f"{remedy}." if remedy else None)
-    return tuple(_said(one) for one in found if one.severity is Severity.WARNING)
+        raise Refused("; ".join(map(_finding_text, errors)), f"{remedy}." if remedy else None)
+    return tuple(_finding_text(one) for one in found if one.severity is Severity.WARNING)
 
 
-def _said(one: Finding) -> str:
+def _finding_text(one: Finding) -> str:
     return f"{one.parameter}: {one.what}" if one.parameter else one.what
 
 

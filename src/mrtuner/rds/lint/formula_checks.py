@@ -143,7 +143,7 @@ def _too_much(
     if asked <= 1:  # capped on this class
         asked = max(shares)
         where = f" of {subject.machines[shares.index(asked)].instance_class.name}"
-    meant = _meant(share, unit)
+    meant = _likely_unit(share, unit)
     better = suggestions.divided(formula, Fraction(unit, meant), MEMORY) if meant else None
     counted = {1: "bytes", KiB: "kB", MiB: "MB"}.get(meant or 0)
     return subject.finding(
@@ -166,7 +166,7 @@ def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
     )  # fmt: skip
 
 
-def _meant(share: Fraction, unit: int) -> int | None:
+def _likely_unit(share: Fraction, unit: int) -> int | None:
     """Return the largest unit in which the same number would be a part of the memory."""
     return next((each for each in (MiB, KiB, 1) if each < unit and share * each / unit <= 1), None)
 
