@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli import change, options, targets, terminal
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -125,7 +126,7 @@ def _carried_out(
     from mrtuner.change.settings.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:
-        terminal.confirm(f"Change {len(plan.steps)} settings?", yes=yes)
+        terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
     return apply(
         dsn,
         plan,

@@ -13,6 +13,7 @@ import click
 
 from mrtuner.cli import change, terminal, watch_progress
 from mrtuner.escape import printable
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -128,7 +129,7 @@ def _text(value: str | None) -> str:
 
 def _number(entries: Sequence[Entry]) -> str:
     tables = len({one.name.rpartition(" ")[0] for one in entries})
-    return f"{len(entries):,} parameters of {tables:,} table{'s' * (tables != 1)}"
+    return f"{plural(len(entries), 'parameter')} of {plural(tables, 'table')}"
 
 
 def _undo_command(dsn: str, journal: Path | None) -> str:

@@ -23,6 +23,7 @@ from mrtuner.catalog.classes import AURORA, POSTGRES
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import Formula, parse
 from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.catalog.classes import InstanceClass
@@ -265,7 +266,7 @@ def _measured(agreed: Sequence[ImpliedMemory], notes: Sequence[str]) -> Estimate
         value=Bytes((low + high) // 2),
         low=Bytes(low),
         high=Bytes(high),
-        source=" and ".join(map(str, agreed)),
+        source=enumerated(agreed),
         measured=True,
         notes=tuple(notes),
     )

@@ -11,7 +11,7 @@ from typing import Final
 from mrtuner.bench.series import BUSY, LeftOut, LoadFinding, Series
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
-from mrtuner.wording import first_upper
+from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.
 _LONG_PAUSE: Final = 1.0
@@ -202,8 +202,8 @@ def _notes(one: LoadFinding) -> Iterator[str]:
     same = one.verdict.calibration
     if same is not None:
         yield (
-            f"calibration, the same settings twice in {same.pairs}"
-            f" block{'s' * (same.pairs != 1)}: {_figures(same.ratio)} times, {interval(same)}"
+            f"calibration, the same settings twice in {plural(same.pairs, 'block')}: "
+            f"{_figures(same.ratio)} times, {interval(same)}"
         )
     yield from one.verdict.cautions
 

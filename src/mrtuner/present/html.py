@@ -28,7 +28,7 @@ from mrtuner.present.gains import GainRow, answer
 from mrtuner.present.proof import Evidence, evidence
 from mrtuner.stats.paired import Verdict
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import first_upper, plural
+from mrtuner.wording import enumerated, first_upper, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -322,6 +322,7 @@ def environment() -> Environment:
         "by_area": by_area,
         "count": count,
         "duration": pretty_duration,
+        "enumerated": enumerated,
         "moment": moment,
         "percent": percent,
         "plural": plural,

@@ -19,6 +19,7 @@ from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.tables import bulleted
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +94,7 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
     if ceiling is None:
         yield f"{resource}: an unknown ceiling at {at}"
     else:
-        names = " or ".join([ceiling["name"], *one["others"]])
+        names = enumerated([ceiling["name"], *one["others"]], "or")
         yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
     yield (
         f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.settings.plan import SettingsPlan, SettingStep
@@ -336,4 +337,4 @@ def still_needed(more: int, pairs: int) -> str:
     """
     if more > _OUT_OF_REACH * pairs:
         return "such a small difference cannot be measured on this machine"
-    return f"about {more:,} more block{'s' * (more != 1)} would decide"
+    return f"about {plural(more, 'more block')} would decide"

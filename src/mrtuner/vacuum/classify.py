@@ -6,6 +6,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Rates, Table, TableKind
+from mrtuner.wording import plural_was
 
 #: Fewer rows written than this say nothing about a table.
 FEW: Final = 20
@@ -43,7 +44,7 @@ def classify(table: Table, rates: Rates) -> tuple[TableKind, str]:
         share = written * _DAY / table.live
         return TableKind.STATIC, f"{share:.2%} of its rows are written in a day"
     if rates.events < FEW:
-        return TableKind.UNKNOWN, f"only {rates.events} rows were written: watch longer"
+        return TableKind.UNKNOWN, f"only {plural_was(rates.events, 'row')} written: watch longer"
     return _busy(table, rates)
 
 

@@ -214,8 +214,8 @@ def _shown(regions: int) -> Iterator[Tell]:
                 instances += 1
             else:
                 done += 1
-                told = f"{event.region}; {instances} instances so far"
+                told = f"{event.region}; {plural(instances, 'instance')} so far"
                 shown.line(f"[{done}/{regions}] {told}")
-            shown.move(done, regions, f"{instances} instances")
+            shown.move(done, regions, plural(instances, "instance"))
 
         yield tell

@@ -26,6 +26,7 @@ from mrtuner.failover.predict.timer_trace import (
     noticed,
 )
 from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.wording import enumerated
 
 #: What libpq's own login and the kernel's scheduling may add [s]; at most 0.03 when measured.
 SLACK: Final = 0.1
@@ -190,7 +191,7 @@ def _idle_traps(now: Situation) -> Iterator[str]:
         return
     same = same_hang(now, kernel.tcp_retries2)
     if same:
-        yield f"tcp_retries2 = {' and '.join(map(str, same))} give equally long hangs here"
+        yield f"tcp_retries2 = {enumerated(same)} give equally long hangs here"
 
 
 def same_hang(now: Situation, retries: int) -> list[int]:

@@ -12,7 +12,7 @@ from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, 
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.run import Run
-from mrtuner.wording import first_upper, plural
+from mrtuner.wording import first_upper, plural, plural_was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
 
 def _lost(one: Rehearsed) -> Iterator[str]:
     if one.lost:
-        yield f"{_writes(one.lost)} LOST after they had been acknowledged."
+        yield f"{plural_was(one.lost, 'write')} LOST after they had been acknowledged."
     if one.uncounted:
         yield "Writes could not be counted afterwards, so it is unknown whether any were lost."
 
@@ -166,17 +166,18 @@ def _ledger(one: Rehearsed) -> Iterator[str]:
         yield f"No acknowledged write was lost ({ledger.acknowledged} were acknowledged)."
     if ledger.unacknowledged:
         yield (
-            f"{_writes(ledger.unacknowledged)} committed although the client got an error: a "
-            "blind retry would have written twice."
+            f"{plural_was(ledger.unacknowledged, 'write')} committed although the client got "
+            "an error: a blind retry would have written twice."
         )
     if ledger.duplicated:
-        yield f"{_writes(len(ledger.duplicated))} found more than once."
+        yield f"{plural_was(len(ledger.duplicated), 'write')} found more than once."
 
 
 def _old_writes(one: Rehearsed) -> Iterator[str]:
     if one.stale.writes:
         yield (
-            f"{_writes(one.stale.writes)} acknowledged by the OLD primary after the new one served."
+            f"{plural_was(one.stale.writes, 'write')} acknowledged by the OLD primary after the "
+            "new one served."
         )
 
 
@@ -223,8 +224,8 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
         )
     if seen.skipped:
         yield (
-            f"{first_upper(one.name)}: {seen.skipped} probes were skipped because too many were "
-            "still without an answer (--connections)."
+            f"{first_upper(one.name)}: {plural_was(seen.skipped, 'probe')} skipped because too "
+            "many were still without an answer (--connections)."
         )
     if seen.left_behind:
         yield f"The schema {seen.left_behind} could not be dropped; drop it yourself."
@@ -246,7 +247,3 @@ def document(
 
 def _length(most: float | None) -> float:
     return float("inf") if most is None else most
-
-
-def _writes(number: int) -> str:
-    return "1 write was" if number == 1 else f"{number} writes were"

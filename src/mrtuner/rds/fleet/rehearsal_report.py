@@ -10,7 +10,7 @@ from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
 from mrtuner.rds.fleet.rehearsal import AVAILABLE, RehearsalPlan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
 from mrtuner.rehearsal.observation import Observation, ProbeKind
-from mrtuner.wording import first_upper
+from mrtuner.wording import first_upper, plural_was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,21 +142,17 @@ def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
     doubtful = sum(one.unacknowledged for one in books)
     if lost:
         yield (
-            f"{_writes(lost)} LOST after being acknowledged. Check synchronous_commit and fsync "
-            "first."
+            f"{plural_was(lost, 'write')} LOST after being acknowledged. Check synchronous_commit "
+            "and fsync first."
         )
     elif books:
         kept = sum(one.acknowledged for one in books)
         yield f"No acknowledged write was lost ({kept} were acknowledged)."
     if doubtful:
         yield (
-            f"{_writes(doubtful)} committed although the client got an error: a blind retry would "
-            "have written twice."
+            f"{plural_was(doubtful, 'write')} committed although the client got an error: a blind "
+            "retry would have written twice."
         )
-
-
-def _writes(number: int) -> str:
-    return "1 write was" if number == 1 else f"{number} writes were"
 
 
 def limits(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
@@ -194,7 +190,7 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
         )
     skipped = sum(one.skipped for one in observations)
     if skipped:
-        yield f"{skipped} probes were skipped because too many were still unanswered."
+        yield f"{plural_was(skipped, 'probe')} skipped because too many were still unanswered."
     for one in observations:
         if one.left_behind:
             yield f"The schema {one.left_behind} could not be dropped: drop it yourself."

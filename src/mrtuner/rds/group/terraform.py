@@ -25,6 +25,7 @@ from mrtuner.rds.group.terraform_expressions import (
     texts,
     written,
 )
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.terraform_expressions import Node
@@ -200,7 +201,7 @@ def _expression(value: Value) -> str:
         case Unknown(text):
             return text
         case Either(options):
-            return " or ".join(str(written(option)) for option in options)
+            return enumerated((written(option) for option in options), "or")
     return "not a string"
 
 
