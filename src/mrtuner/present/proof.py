@@ -32,7 +32,7 @@ class Quantity:
 
 
 THROUGHPUT: Final = Quantity("throughput", "tps", True, lambda sample: sample.run.tps)
-KINDS: Final = (
+QUANTITIES: Final = (
     THROUGHPUT,
     Quantity("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
     Quantity("worst second", "transactions", True, lambda sample: sample.run.worst_second),
@@ -48,7 +48,7 @@ KINDS: Final = (
 class QuantityRow:
     """A measure of both variants: medians over the blocks, and the result of the pairs."""
 
-    kind: Quantity
+    quantity: Quantity
     a: float
     b: float
     comparison: Comparison | None
@@ -80,7 +80,7 @@ class Evidence:
     @property
     def throughput(self) -> Comparison | None:
         """The comparison of throughput, whatever the load is judged by."""
-        return next((row.comparison for row in self.rows if row.kind is THROUGHPUT), None)
+        return next((row.comparison for row in self.rows if row.quantity is THROUGHPUT), None)
 
 
 def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
@@ -97,17 +97,17 @@ def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[ProofBlock]:
 
 
 def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
-    for kind in KINDS:
-        values = [(a, b) for _, a, b in blocks(record, cell, labels, kind.read)]
+    for quantity in QUANTITIES:
+        values = [(a, b) for _, a, b in blocks(record, cell, labels, quantity.read)]
         if values:
             middle = median(a for a, _ in values), median(b for _, b in values)
-            yield QuantityRow(kind, *middle, _comparison(values, kind, record.plan.delta))
+            yield QuantityRow(quantity, *middle, _comparison(values, quantity, record.plan.delta))
 
 
 def _comparison(
-    values: Sequence[tuple[float, float]], kind: Quantity, delta: float
+    values: Sequence[tuple[float, float]], quantity: Quantity, delta: float
 ) -> Comparison | None:
     """Return None for a zero value: a second without transactions has a median but no ratio."""
     if any(value == 0 for pair in values for value in pair):
         return None
-    return compare(values, delta=delta, higher_is_better=kind.higher_is_better)
+    return compare(values, delta=delta, higher_is_better=quantity.higher_is_better)
