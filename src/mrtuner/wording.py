@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 
@@ -32,6 +32,16 @@ def enumerated(items: Iterable[object], word: Literal["and", "or"] = "and") -> s
     """
     *others, last = [str(item) for item in items] or [""]
     return f"{', '.join(others)} {word} {last}" if others else last
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are.
+
+    >>> first_few(["a", "b", "c", "d"], 2), first_few(["a", "b"], 2)
+    ('a, b and 2 more', 'a, b')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def first_upper(text: str) -> str:

@@ -15,6 +15,7 @@ from mrtuner.rds.group.evaluate import is_memory, takes_formulas
 from mrtuner.rds.group.source import Entry
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import memory_unit
+from mrtuner.wording import first_few
 
 MEMORY: Final = "DBInstanceClassMemory"
 #: How to parse values of these types.
@@ -201,5 +202,4 @@ def listed(names: Sequence[str], total: int) -> str:
     """List some class names of many, smallest first: ``db.t3.micro, db.t4g.micro and 1 more``."""
     if len(names) == total > 1:
         return "every class"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return first_few(names, _NAMED)
