@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from mrtuner.bench.engine.run import Place, RunFiles, Target, WarmUp, measured
+from mrtuner.bench.engine.run import Place, RunFiles, RunTarget, WarmUp, measured
 from mrtuner.bench.load.output import read_summary
 from mrtuner.bench.load.pgbench import Load, children_cpu, find_pgbench
 from mrtuner.bench.plan import order
@@ -98,7 +98,9 @@ def _measure_all(
             if not reads_only:
                 with connect(dsn) as session:
                     database = scratch.fresh_copy(session, TEMPLATE)
-            target = Target(scratch.in_database(dsn, database), cluster.data, local=True, rate=None)
+            target = RunTarget(
+                scratch.in_database(dsn, database), cluster.data, local=True, rate=None
+            )
             block[arm] = _run(files, place, target)
         seen.append(block)
         said = ", ".join(f"{arm} {block[arm].tps:.0f}" for arm in ARMS)
@@ -106,7 +108,7 @@ def _measure_all(
     return seen
 
 
-def _run(files: RunFiles, place: Place, target: Target) -> Seen:
+def _run(files: RunFiles, place: Place, target: RunTarget) -> Seen:
     """All arms warm up alike, by a bare pgbench."""
     if files.plan.warmup_seconds:
         _pgbench(files, place, target, files.plan.warmup_seconds, ~files.seed(place) & 0x7FFFFFFF)
@@ -122,7 +124,7 @@ def _run(files: RunFiles, place: Place, target: Target) -> Seen:
 
 
 def _pgbench(
-    files: RunFiles, place: Place, target: Target, seconds: int, seed: int, *more: str
+    files: RunFiles, place: Place, target: RunTarget, seconds: int, seed: int, *more: str
 ) -> Seen:
     cell = place.block.cell
     command = [

@@ -28,7 +28,7 @@ from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present import charts, rehearsal
 from mrtuner.present import limits as limits_report
 from mrtuner.present import vacuum as vacuum_report
@@ -134,7 +134,7 @@ def rehearsal_picture() -> str:
 
 def limits_picture() -> str:
     """The week of the field notes, generated, with the ceilings drawn through it."""
-    return limits_report.picture(limits(story(), class_name=CLASS, storage=STORAGE))
+    return limits_report.picture(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
 
 
 def vacuum_picture() -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.units import MEMORY, TIME, memory_unit, time_unit
+from mrtuner.wording import enumerated
 
 _SPACE: Final = " \t\n\v\f\r"
 
@@ -217,7 +218,7 @@ def _in_base(number: float, rest: str, base: str | None) -> float:
     for place, (name, factor) in enumerate(units):
         if unit is not None and unit[1] == name:
             return _rounded(number * factor, units[place + 1 : place + 2])
-    raise Unreadable(f"Valid units for this parameter are {_listed([name for name, _ in units])}.")
+    raise Unreadable(f"Valid units for this parameter are {enumerated(name for name, _ in units)}.")
 
 
 def _rounded(value: float, smaller: tuple[tuple[str, float], ...]) -> float:
@@ -225,7 +226,3 @@ def _rounded(value: float, smaller: tuple[tuple[str, float], ...]) -> float:
         return value
     factor = smaller[0][1]
     return round(value / factor) * factor
-
-
-def _listed(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,6 +1,9 @@
-"""Small pieces of English: numbers with their nouns, the first letter of a sentence."""
+"""Small pieces of English: numbers with their nouns, enumerations, the beginning of a sentence."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 
 def plural(number: int, noun: str) -> str:
@@ -10,6 +13,35 @@ def plural(number: int, noun: str) -> str:
     ('1 setting', '2,000 settings')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plural_was(number: int, noun: str) -> str:
+    """A number with its noun and verb.
+
+    >>> plural_was(1, "block"), plural_was(2, "block")
+    ('1 block was', '2 blocks were')
+    """
+    return f"{plural(number, noun)} {'was' if number == 1 else 'were'}"
+
+
+def enumerated(items: Iterable[object], word: Literal["and", "or"] = "and") -> str:
+    """The items as a sentence lists them; empty without any.
+
+    >>> enumerated(["memory", "CPUs", "storage"]), enumerated([5, 6], "or"), enumerated(["one"])
+    ('memory, CPUs and storage', '5 or 6', 'one')
+    """
+    *others, last = [str(item) for item in items] or [""]
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are.
+
+    >>> first_few(["a", "b", "c", "d"], 2), first_few(["a", "b"], 2)
+    ('a, b and 2 more', 'a, b')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def first_upper(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mrtuner.bench.engine.machine import Noise, Reading, noise_between, postmaster_of, read
+from mrtuner.bench.engine.machine import CpuTime, Noise, noise_between, postmaster_of, read
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -41,14 +41,14 @@ def test_the_server_is_the_postmaster_its_children_and_the_dead(
 
 def test_what_is_neither_ours_nor_the_servers_is_foreign() -> None:
     """Of 200 s: 6 stolen; 120 busy less 20 of ours and 90 of the server leaves 10."""
-    before = Reading(total=1000, steal=0, busy=500, own=0, server=50)
-    after = Reading(total=1200, steal=6, busy=620, own=20, server=140)
+    before = CpuTime(total=1000, steal=0, busy=500, own=0, server=50)
+    after = CpuTime(total=1200, steal=6, busy=620, own=20, server=140)
     assert noise_between(before, after) == Noise(steal=0.03, foreign=0.05)
 
 
 def test_a_server_out_of_sight_leaves_the_foreign_share_unknown() -> None:
-    before = Reading(total=1000, steal=0, busy=500, own=0, server=None)
-    after = Reading(total=1200, steal=6, busy=620, own=20, server=None)
+    before = CpuTime(total=1000, steal=0, busy=500, own=0, server=None)
+    after = CpuTime(total=1200, steal=6, busy=620, own=20, server=None)
     assert noise_between(before, after) == Noise(steal=0.03, foreign=None)
 
 

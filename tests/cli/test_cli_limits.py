@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mrtuner.aws.session import client
 from mrtuner.cli import main
-from mrtuner.limits.example import as_csv, story
+from mrtuner.limits.example import as_csv, simulated_week
 from mrtuner.rds.lab import Lab
 
 CLASS = ["--class", "db.r5.2xlarge", "--volume", "io1:1000GB,30000iops"]
@@ -21,7 +21,7 @@ CLASS = ["--class", "db.r5.2xlarge", "--volume", "io1:1000GB,30000iops"]
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("limits") / "metrics.csv"
-    path.write_text(as_csv(story()), encoding="utf-8")
+    path.write_text(as_csv(simulated_week()), encoding="utf-8")
     return path
 
 
@@ -77,7 +77,7 @@ def test_an_instance_is_looked_up_with_its_class_storage_and_metrics(
         AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
         MasterUserPassword="correct-horse",
     )  # fmt: skip
-    told, minutes = story(), 175
+    told, minutes = simulated_week(), 175
     began = datetime.now(UTC) - timedelta(minutes=minutes)
     for name in ("ReadThroughput", "WriteThroughput"):
         points = [

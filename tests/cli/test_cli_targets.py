@@ -6,23 +6,23 @@ import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
-from mrtuner.cli.targets import Kind, kind_of
+from mrtuner.cli.targets import TargetKind, kind_of
 from mrtuner.postgres.cluster import Cluster
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("postgresql://app@db/shop", Kind.SERVER),
-        ("host=/run/postgresql dbname=app", Kind.SERVER),
-        ("local", Kind.LOCAL),
-        ("rds:shop", Kind.RDS),
-        ("metrics.csv", Kind.FILE),
-        ("/tmp/metrics", Kind.FILE),
-        ("shop-1", Kind.NAME),
+        ("postgresql://app@db/shop", TargetKind.SERVER),
+        ("host=/run/postgresql dbname=app", TargetKind.SERVER),
+        ("local", TargetKind.LOCAL),
+        ("rds:shop", TargetKind.RDS),
+        ("metrics.csv", TargetKind.FILE),
+        ("/tmp/metrics", TargetKind.FILE),
+        ("shop-1", TargetKind.NAME),
     ],
 )
-def test_what_a_target_names(text: str, kind: Kind) -> None:
+def test_what_a_target_names(text: str, kind: TargetKind) -> None:
     assert kind_of(text) is kind
 
 

@@ -8,10 +8,10 @@ from mrtuner.cpu.model import (
     Mode,
     Pair,
     Place,
-    Plan,
     Record,
     Topology,
     Trial,
+    TrialPlan,
     Usable,
     Weather,
     Worker,
@@ -54,7 +54,7 @@ def record(
     counts = tuple(sorted({each.count for each in done}))
     return Record(
         began="2026-01-02T03:04:05+00:00",
-        plan=Plan(
+        plan=TrialPlan(
             mode=mode, counts=counts, repeats=2, seconds=1.0, pieces=20, seed=7,
             pairs=bool(pairs), forced=False,
         ),

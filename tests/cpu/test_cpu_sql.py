@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import NewCluster
-from mrtuner.cpu.model import Mode, Plan
+from mrtuner.cpu.model import Mode, TrialPlan
 from mrtuner.cpu.session import Setup, server
 from mrtuner.cpu.sql import Sessions
 from mrtuner.errors import ConnectError, MrTunerError
@@ -19,7 +19,7 @@ from servers import MAJORS, sql
 pytestmark = pytest.mark.timed
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-PLAN = Plan(
+PLAN = TrialPlan(
     mode=Mode.SQL, counts=(1, 2), repeats=2, seconds=0.2, pieces=5, seed=1, pairs=False, forced=True
 )  # fmt: skip
 OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mrtuner'"

@@ -9,15 +9,15 @@ import pytest
 from cpu_records import of_cpus
 
 from mrtuner.cpu import gauges
-from mrtuner.cpu.model import Mode, Plan, Weather
+from mrtuner.cpu.model import Mode, TrialPlan, Weather
 from mrtuner.cpu.session import Setup, here, most_workers, planned
 from mrtuner.cpu.trials import counts, order, seconds_expected
 from mrtuner.errors import UsageError
 from mrtuner.host.tree import Tree
 
 
-def plan(*of: int, repeats: int = 5) -> Plan:
-    return Plan(
+def plan(*of: int, repeats: int = 5) -> TrialPlan:
+    return TrialPlan(
         mode=Mode.INTEGER, counts=of, repeats=repeats, seconds=2.0, pieces=20, seed=42,
         pairs=False, forced=False,
     )  # fmt: skip

@@ -19,10 +19,10 @@ from mrtuner.cli import rdstune
 from mrtuner.documents import as_builtins
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import Mark, Plan, Run
+from mrtuner.rds.fleet.rehearsal import Mark, RehearsalPlan, Run
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lab.document import lab_document
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
 
 MACHINE = ("--class", "db.m7g.large", "--family", "postgres18", "--connections", "100")
 
@@ -120,7 +120,7 @@ def test_maintenance(shop: Lab) -> None:
 
 def test_a_rehearsal(shop: Lab) -> None:
     instance = rds.instance(client("rds"), "first")
-    plan = Plan(
+    plan = RehearsalPlan(
         instance=instance, deployment=Deployment.SINGLE, failover=False, action=None, times=2
     )
     runs = [run(away=True), run(away=False)]
@@ -130,16 +130,16 @@ def test_a_rehearsal(shop: Lab) -> None:
 
 def run(*, away: bool) -> Run:
     """Ten seconds of reads, the middle of them without an answer, or all answered."""
-    server = Server(started=datetime(2026, 1, 1, tzinfo=UTC), standby=False)
+    server = ServerIdentity(started=datetime(2026, 1, 1, tzinfo=UTC), standby=False)
     attempts = tuple(
-        Attempt(kind=Kind.READ, due=due, sent=due, ended=due + 0.01, error="refused")
+        Attempt(kind=ProbeKind.READ, due=due, sent=due, ended=due + 0.01, error="refused")
         if away and 3 <= due < 6
-        else Attempt(kind=Kind.READ, due=due, sent=due, ended=due + 0.01, server=server)
+        else Attempt(kind=ProbeKind.READ, due=due, sent=due, ended=due + 0.01, server=server)
         for due in map(float, range(10))
     )
     seen = Observation(
         began=datetime(2026, 1, 2, tzinfo=UTC), seconds=10.0, interval=1.0, timeout=5.0,
-        kinds=(Kind.READ,), attempts=attempts, skipped=0, ledger=balanced(2, {1, 2}, {1, 2}),
+        kinds=(ProbeKind.READ,), attempts=attempts, skipped=0, ledger=balanced(2, {1, 2}, {1, 2}),
     )  # fmt: skip
     marks = (Mark(at=3.0, text="rebooting", origin="status"),)
     return Run(

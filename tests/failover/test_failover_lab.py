@@ -16,7 +16,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
 from mrtuner.failover.lab.document import played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
-from mrtuner.failover.lab.outcome import Outcome, Row, Seen, lines, measured, union
+from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
 from mrtuner.failover.predict import cases
@@ -29,8 +29,8 @@ from mrtuner.failover.predict.timer_wheel import Span
 LAB = "mrtuner.failover.lab/1"
 
 
-def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> Row:
-    return Row(
+def row(predicted: Span | None, *hangs: float | None, watched: float = 10.0) -> CaseResult:
+    return CaseResult(
         label="a case", predicted=predicted, decided_by="x", measured=hangs, watched=watched
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_measured_hangs_are_said_with_their_number() -> None:
 
 
 def test_an_outcome_is_said_from_its_document_alone() -> None:
-    outcome = Outcome(
+    outcome = ScenarioResult(
         scenario="frozen", words="it froze", release="6.18", hz=250,
         parameters={"connect_timeout": "2"},
         sysctls={"net.ipv4.tcp_retries2": 5}, rows=(row(None, None, watched=8.0),),

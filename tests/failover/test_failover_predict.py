@@ -8,7 +8,7 @@ from pathlib import Path as File
 import pytest
 from failover_grid import GRID, KERNEL, LAN, Row, far_page, page
 
-from mrtuner.failover.predict.cases import SLACK, Case, Prediction, Situation, predict, said
+from mrtuner.failover.predict.cases import SLACK, Case, Prediction, Situation, predict, pretty_span
 from mrtuner.failover.predict.client import Client, configured, defaults
 from mrtuner.failover.predict.kernel import Kernel, from_text
 from mrtuner.failover.predict.timer_trace import (
@@ -232,12 +232,12 @@ def test_an_old_kernels_listing_is_taken_as_it_is() -> None:
     text = "net.ipv4.tcp_retries2 = 5\n# comment\nkernel.osrelease = 3.10.0-1160.el7.x86_64\n"
     kernel = from_text(text, "el7.txt")
     assert (kernel.tcp_retries2, kernel.release, kernel.linear) == (5, (3, 10), 0)
-    assert kernel.said("tcp_retries2") == "tcp_retries2 = 5 (el7.txt)"
+    assert kernel.with_origin("tcp_retries2") == "tcp_retries2 = 5 (el7.txt)"
 
 
 def test_a_duration_is_said_as_a_person_would() -> None:
     span = hang(Unacknowledged(kernel=KERNEL, path=LAN, several=False), KERNEL)
-    assert said(span) == "15 min 38 s to 15 min 40 s"
+    assert pretty_span(span) == "15 min 38 s to 15 min 40 s"
 
 
 def test_the_page_shows_these_grids() -> None:

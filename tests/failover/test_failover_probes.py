@@ -14,7 +14,7 @@ from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rehearsal.document import probe_log
-from mrtuner.rehearsal.observation import USUAL, Gap, Kind, Observation
+from mrtuner.rehearsal.observation import USUAL, Gap, Observation, ProbeKind
 from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
 from servers import sql
 
@@ -48,7 +48,7 @@ def signal_to(pid: int | None, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def longest(seen: Observation, kind: Kind) -> Gap:
+def longest(seen: Observation, kind: ProbeKind) -> Gap:
     """The outage itself; on a busy machine there may be a short one beside it."""
     return max(seen.gaps(kind), key=lambda gap: gap.most or float("inf"))
 
@@ -89,7 +89,7 @@ def test_a_restart_is_a_gap_for_every_kind_and_another_start_time(new_cluster: N
         assert started - 1 < gap.answer < started + 1
         assert gap.most > 0.9
         assert gap.least >= 0.7
-        assert gap.failed >= 7 or kind is Kind.HELD
+        assert gap.failed >= 7 or kind is ProbeKind.HELD
     assert seen.ledger is not None
     assert seen.ledger.lost == ()
     assert schemas(cluster.dsn()) == []
@@ -104,10 +104,10 @@ def test_a_frozen_server_is_seen_to_hang_by_every_client_that_came(new_cluster: 
             time.sleep(1.5)
         assert probes.wait_until_steady(0.5, patience=20)
         seen = probes.finish()
-    slow = [one for one in seen.attempts if one.kind is Kind.READ and one.latency > 0.3]
+    slow = [one for one in seen.attempts if one.kind is ProbeKind.READ and one.latency > 0.3]
     assert len(slow) >= 10
     assert not seen.restarted
-    gap = longest(seen, Kind.READ)
+    gap = longest(seen, ProbeKind.READ)
     assert gap.most is not None
     assert 1.0 < gap.most < 8.0
 
@@ -120,13 +120,13 @@ def test_a_hang_beyond_patience_is_a_failure_with_its_reason(new_cluster: NewClu
             time.sleep(2.0)
         assert probes.wait_until_steady(0.5, patience=20)
         seen = probes.finish()
-    assert "no answer within 0.7 s" in longest(seen, Kind.HELD).errors
+    assert "no answer within 0.7 s" in longest(seen, ProbeKind.HELD).errors
     assert seen.skipped == 0
 
 
 def test_no_more_than_allowed_wait_at_once(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
-    schedule = Schedule(interval=0.05, timeout=5, at_once=4, kinds=(Kind.READ,))
+    schedule = Schedule(interval=0.05, timeout=5, at_once=4, kinds=(ProbeKind.READ,))
     with Probes(cluster.dsn(), schedule) as probes:
         assert probes.wait_until_steady(0.3, patience=10)
         with frozen(cluster):
@@ -147,7 +147,7 @@ def test_a_server_that_does_not_come_back_leaves_the_gap_open_and_names_what_is_
         cluster.stop("immediate")
         assert not probes.wait_until_steady(0.5, patience=1.0)
         seen = probes.finish()
-    (gap,) = seen.gaps(Kind.READ)
+    (gap,) = seen.gaps(ProbeKind.READ)
     assert gap.answer is None
     assert seen.ledger is None
     assert seen.left_behind is not None
@@ -166,7 +166,7 @@ def test_a_role_that_may_not_write_is_said_before_anything_starts(embedded: Clus
         dsn = embedded.dsn(user="probe_reader")
         with pytest.raises(ConnectError, match="permission denied for database"):
             Probes(dsn, QUICK).__enter__()
-        reads = Schedule(interval=0.1, kinds=(Kind.READ, Kind.HELD))
+        reads = Schedule(interval=0.1, kinds=(ProbeKind.READ, ProbeKind.HELD))
         with Probes(dsn, reads) as probes:
             assert probes.wait_until_steady(0.3, patience=10)
             assert probes.finish().ledger is None

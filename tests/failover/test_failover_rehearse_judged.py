@@ -26,13 +26,13 @@ from mrtuner.failover.rehearse.report import (
     moments,
     rehearsed,
 )
-from mrtuner.failover.rehearse.takeover import Outcome, outcome, stale
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, outcome, stale
 from mrtuner.rehearsal.observation import (
     READ_ONLY,
     Attempt,
-    Kind,
     Observation,
-    Server,
+    ProbeKind,
+    ServerIdentity,
     balanced,
     primaries,
 )
@@ -41,26 +41,28 @@ from mrtuner.rehearsal.run import Run
 
 ONE = datetime(2026, 1, 1, tzinfo=UTC)
 TWO = datetime(2026, 1, 2, tzinfo=UTC)
-OLD = Server(ONE, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
-AGAIN = Server(TWO, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
-STANDBY = Server(TWO, True, "10.0.0.9", "10.0.0.2:5432", None, 7)
-NEW = Server(TWO, False, "10.0.0.9", "10.0.0.2:5432", 2, 7)
+OLD = ServerIdentity(ONE, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+AGAIN = ServerIdentity(TWO, False, "10.0.0.9", "10.0.0.1:5432", 1, 7)
+STANDBY = ServerIdentity(TWO, True, "10.0.0.9", "10.0.0.2:5432", None, 7)
+NEW = ServerIdentity(TWO, False, "10.0.0.9", "10.0.0.2:5432", 2, 7)
 ASKED = 2.0
 
 
-def good(at: float, server: Server, kind: Kind = Kind.READ, **more: Any) -> Attempt:
+def good(
+    at: float, server: ServerIdentity, kind: ProbeKind = ProbeKind.READ, **more: Any
+) -> Attempt:
     return Attempt(
         kind=kind, due=at, sent=at, asked=at, ended=at + 0.1, server=server, **more
     )  # fmt: skip
 
 
-def bad(at: float, took: float, kind: Kind = Kind.READ, **more: Any) -> Attempt:
+def bad(at: float, took: float, kind: ProbeKind = ProbeKind.READ, **more: Any) -> Attempt:
     return Attempt(kind=kind, due=at, sent=at, ended=at + took, error="refused", **more)
 
 
 def seen(*attempts: Attempt, rows: Iterable[int] = (1, 2, 3)) -> Observation:
     return Observation(
-        began=ONE, seconds=20, interval=1, timeout=30, kinds=tuple(Kind), attempts=attempts,
+        began=ONE, seconds=20, interval=1, timeout=30, kinds=tuple(ProbeKind), attempts=attempts,
         skipped=0, ledger=balanced(3, {1, 2, 3}, list(rows)),
     )  # fmt: skip
 
@@ -110,34 +112,38 @@ def test_only_names_of_a_connection_string_are_resolved() -> None:
 
 
 def test_another_address_and_timeline_is_a_move() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ASKED) is Outcome.MOVED
+    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, NEW)), ASKED) is RehearsalEffect.MOVED
 
 
 def test_another_start_time_at_the_same_address_is_a_restart() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, AGAIN)), ASKED) is Outcome.RESTARTED
+    assert (
+        outcome(seen(good(1, OLD), bad(3, 0.1), good(4, AGAIN)), ASKED) is RehearsalEffect.RESTARTED
+    )
 
 
 def test_errors_without_another_server_are_an_interruption() -> None:
-    assert outcome(seen(good(1, OLD), bad(3, 0.1), good(4, OLD)), ASKED) is Outcome.INTERRUPTED
+    assert (
+        outcome(seen(good(1, OLD), bad(3, 0.1), good(4, OLD)), ASKED) is RehearsalEffect.INTERRUPTED
+    )
 
 
 def test_answers_of_the_same_server_throughout_are_nothing() -> None:
     one = judged(seen(good(1, OLD), good(3, OLD), good(4, OLD)))
-    assert one.outcome is Outcome.NOTHING
+    assert one.outcome is RehearsalEffect.NOTHING
     assert not one.failed_over
     assert "No outage was measured" in said(one, 20)
     assert " s:" not in said(one, 20)
 
 
 def test_a_standby_that_answered_before_is_no_new_primary() -> None:
-    attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(3, STANDBY), good(4, STANDBY))
-    assert outcome(seen(*attempts), ASKED) is Outcome.NOTHING
+    attempts = (good(1, OLD, ProbeKind.WRITE), good(1, STANDBY), good(3, STANDBY), good(4, STANDBY))
+    assert outcome(seen(*attempts), ASKED) is RehearsalEffect.NOTHING
 
 
 def test_a_standby_promoted_in_place_is_a_move() -> None:
     """Its start time and address are those that it had as a standby."""
-    attempts = (good(1, OLD, Kind.WRITE), good(1, STANDBY), good(4, NEW, Kind.WRITE))
-    assert outcome(seen(*attempts), ASKED) is Outcome.MOVED
+    attempts = (good(1, OLD, ProbeKind.WRITE), good(1, STANDBY), good(4, NEW, ProbeKind.WRITE))
+    assert outcome(seen(*attempts), ASKED) is RehearsalEffect.MOVED
 
 
 def test_two_primaries_at_once_are_counted() -> None:
@@ -152,7 +158,13 @@ def test_two_primaries_at_once_are_counted() -> None:
 def test_answers_of_the_old_primary_count_from_the_new_ones_first() -> None:
     """New at 4.1: the read at 3 was right, the read at 5 and the write at 6 were not."""
     found = stale(
-        seen(good(1, OLD), good(3, OLD), good(4, NEW), good(5, OLD), good(6, OLD, Kind.HELD_WRITE)),
+        seen(
+            good(1, OLD),
+            good(3, OLD),
+            good(4, NEW),
+            good(5, OLD),
+            good(6, OLD, ProbeKind.HELD_WRITE),
+        ),
         ASKED,
     )
     assert (found.reads, found.writes, found.refused) == (1, 1, 0)
@@ -160,14 +172,14 @@ def test_answers_of_the_old_primary_count_from_the_new_ones_first() -> None:
 
 
 def test_a_kind_that_was_led_to_standbys_before_may_be_led_there_afterwards() -> None:
-    before = (good(1, OLD, Kind.WRITE), good(1, STANDBY))
-    found = stale(seen(*before, good(4, NEW, Kind.WRITE), good(5, STANDBY)), ASKED)
+    before = (good(1, OLD, ProbeKind.WRITE), good(1, STANDBY))
+    found = stale(seen(*before, good(4, NEW, ProbeKind.WRITE), good(5, STANDBY)), ASKED)
     assert (found.reads, found.writes) == (0, 0)
 
 
 def test_writes_refused_as_read_only_are_counted_by_their_sqlstate() -> None:
-    refused = bad(3, 0.1, Kind.HELD_WRITE, sqlstate=READ_ONLY)
-    found = stale(seen(good(1, OLD), refused, bad(4, 0.1, Kind.WRITE), good(5, NEW)), ASKED)
+    refused = bad(3, 0.1, ProbeKind.HELD_WRITE, sqlstate=READ_ONLY)
+    found = stale(seen(good(1, OLD), refused, bad(4, 0.1, ProbeKind.WRITE), good(5, NEW)), ASKED)
     assert found.refused == 1
     assert found.until == pytest.approx(3.1)
 
@@ -179,11 +191,11 @@ def test_each_case_has_its_longest_wait() -> None:
     """By hand: a new connection 3 s; idle 4 s from its query; in flight 2.5 s from its query."""
     attempts = seen(
         good(1, OLD),
-        bad(2.5, 3, Kind.WRITE),
-        bad(3, 1, Kind.READ),
-        bad(3, 4, Kind.HELD, fresh=False, asked=3.0),
-        bad(3, 3.5, Kind.HELD, fresh=True),
-        bad(3, 2.7, Kind.FLIGHT, asked=3.2),
+        bad(2.5, 3, ProbeKind.WRITE),
+        bad(3, 1, ProbeKind.READ),
+        bad(3, 4, ProbeKind.HELD, fresh=False, asked=3.0),
+        bad(3, 3.5, ProbeKind.HELD, fresh=True),
+        bad(3, 2.7, ProbeKind.FLIGHT, asked=3.2),
         good(9, NEW),
     )
     found = {one.case: one for one in hangs(attempts, ASKED)}
@@ -255,8 +267,8 @@ def test_the_turning_points_count_from_the_trigger() -> None:
     attempts = seen(
         good(1, OLD),
         bad(3, 0.5),
-        bad(3, 0.6, Kind.HELD, fresh=False, asked=3.0),
-        good(6, NEW, Kind.HELD, fresh=True),
+        bad(3, 0.6, ProbeKind.HELD, fresh=False, asked=3.0),
+        good(6, NEW, ProbeKind.HELD, fresh=True),
         good(7, NEW),
     )
     found = moments(judged(attempts))
@@ -278,5 +290,5 @@ def test_the_document_carries_both_measured_and_predicted() -> None:
 
 def test_a_schedule_knows_how_many_sessions_it_may_need() -> None:
     """Three kinds with 4 new ones at once, two with 6 held; 1 s in flight each 0.2 s is 5 more."""
-    schedule = Schedule(interval=0.2, kinds=tuple(Kind), held=6, at_once=4, flight=1.0)
+    schedule = Schedule(interval=0.2, kinds=tuple(ProbeKind), held=6, at_once=4, flight=1.0)
     assert schedule.sessions == 3 * 4 + 2 * 6 + 5

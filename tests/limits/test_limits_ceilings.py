@@ -7,7 +7,7 @@ import pytest
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import before_december_2019, cpu_baseline, volume
 from mrtuner.errors import BadValue
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding, ceilings, peak
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding, ceilings, peak
 
 MIB = 1024**2
 
@@ -16,18 +16,18 @@ def of(class_name: str, storage: str | None = None) -> tuple[Ceiling, ...]:
     return ceilings(instance_class(class_name), volume(storage) if storage else None)
 
 
-def values(known: tuple[Ceiling, ...], resource: Resource, kind: Kind) -> list[float]:
+def values(known: tuple[Ceiling, ...], resource: Resource, kind: CeilingKind) -> list[float]:
     return sorted(one.value for one in known if one.resource is resource and one.kind is kind)
 
 
 def test_an_r5_2xlarge_has_the_limits_of_today_and_those_before_december_2019() -> None:
     """4,750 and 2,300 Mbps are 593.75 and 287.5 MB/s; 3,500 and 1,700 were 437.5 and 212.5."""
     known = of("db.r5.2xlarge")
-    assert values(known, Resource.THROUGHPUT, Kind.BURST) == [593.75e6]
-    assert values(known, Resource.THROUGHPUT, Kind.SUSTAINED) == [287.5e6]
-    assert values(known, Resource.THROUGHPUT, Kind.FORMER) == [212.5e6, 437.5e6]
-    assert values(known, Resource.IOPS, Kind.BURST) == [18_750]
-    assert values(known, Resource.IOPS, Kind.SUSTAINED) == [12_000]
+    assert values(known, Resource.THROUGHPUT, CeilingKind.BURST) == [593.75e6]
+    assert values(known, Resource.THROUGHPUT, CeilingKind.SUSTAINED) == [287.5e6]
+    assert values(known, Resource.THROUGHPUT, CeilingKind.FORMER) == [212.5e6, 437.5e6]
+    assert values(known, Resource.IOPS, CeilingKind.BURST) == [18_750]
+    assert values(known, Resource.IOPS, CeilingKind.SUSTAINED) == [12_000]
 
 
 @pytest.mark.parametrize(
@@ -116,18 +116,18 @@ def test_the_smaller_of_instance_and_volume_binds() -> None:
 def test_network_is_both_ways_with_its_peak() -> None:
     known = of("db.r5.2xlarge")
     for way in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
-        assert values(known, way, Kind.SUSTAINED) == [312.5e6]  # 2.5 Gbps
-        assert values(known, way, Kind.BURST) == [1250e6]  # 10 Gbps
+        assert values(known, way, CeilingKind.SUSTAINED) == [312.5e6]  # 2.5 Gbps
+        assert values(known, way, CeilingKind.BURST) == [1250e6]  # 10 Gbps
 
 
 def test_a_t2_falls_to_its_baseline_and_a_t3_costs_extra_instead() -> None:
     assert cpu_baseline("db.t2.medium") == 20
-    assert values(of("db.t2.medium"), Resource.CPU, Kind.SUSTAINED) == [20]
-    assert values(of("db.t3.medium"), Resource.CPU, Kind.SUSTAINED) == [100]
+    assert values(of("db.t2.medium"), Resource.CPU, CeilingKind.SUSTAINED) == [20]
+    assert values(of("db.t3.medium"), Resource.CPU, CeilingKind.SUSTAINED) == [100]
 
 
 def test_a_class_without_published_figures_has_no_disk_ceiling() -> None:
-    assert values(of("db.t2.medium"), Resource.THROUGHPUT, Kind.SUSTAINED) == []
+    assert values(of("db.t2.medium"), Resource.THROUGHPUT, CeilingKind.SUSTAINED) == []
 
 
 def test_every_ceiling_names_its_source() -> None:

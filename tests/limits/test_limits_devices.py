@@ -13,7 +13,7 @@ import pytest
 from mrtuner.host.tree import Tree
 from mrtuner.limits import Resource
 from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
-from mrtuner.limits.host_ceilings import machine, rates, read
+from mrtuner.limits.host_ceilings import rates, read, watched_host
 
 DATA = PurePosixPath("/data/pg")
 
@@ -120,7 +120,7 @@ def test_every_group_above_the_server_may_limit_any_layer(unified: Path) -> None
 
 
 def test_of_version_2_the_group_that_is_limited_is_counted(unified: Path) -> None:
-    found = machine(Tree(unified, 4711), DATA)
+    found = watched_host(Tree(unified, 4711), DATA)
     assert found.device is not None
     assert found.device.name == "dm-0"
     assert read(found).disk == Counted(5, 6, 4096, 8192, None, None, None)
@@ -159,7 +159,7 @@ def test_merged_requests_count_and_sectors_are_512_bytes(version_1: Path) -> Non
 
 def test_rates_are_cloudwatch_s_and_a_counter_that_went_back_is_a_gap(version_1: Path) -> None:
     """Two seconds later: 40 reads more that took 0.2 s; then the device is a new one."""
-    watched = machine(Tree(version_1, 4711), DATA)
+    watched = watched_host(Tree(version_1, 4711), DATA)
     assert watched.device is not None
     assert watched.device.name == "sdb"
     before = read(watched)
@@ -190,7 +190,7 @@ def test_network_cpu_and_memory_of_the_host(version_1: Path) -> None:
     write(version_1, "/proc/4711/net/dev", dev.format(1000, 5000))
     write(version_1, "/proc/stat", "cpu 100 0 100 1000 0 0 0 0 0 0\n")
     write(version_1, "/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 250 kB\n")
-    watched = machine(Tree(version_1, 4711), DATA)
+    watched = watched_host(Tree(version_1, 4711), DATA)
     values = {one.resource: one.value for one in watched.ceilings}
     assert values[Resource.NETWORK_IN] == values[Resource.NETWORK_OUT] == 125e6
     assert values[Resource.MEMORY] == 1_024_000
@@ -214,7 +214,7 @@ def test_the_speed_of_another_namespace_s_interface_is_not_taken(version_1: Path
         folder = version_1 / f"proc/{process}/ns"
         folder.mkdir(parents=True)
         (folder / "net").symlink_to(f"net:[{number}]")
-    watched = machine(Tree(version_1, 4711), DATA)
+    watched = watched_host(Tree(version_1, 4711), DATA)
     assert watched.interface == "eth0"
     assert Resource.NETWORK_IN not in {one.resource for one in watched.ceilings}
 
@@ -224,7 +224,7 @@ def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:
     group = "/sys/fs/cgroup/db.slice"
     write(unified, f"{group}/cpu.max", "50000 100000\n")
     write(unified, f"{group}/cpu.stat", "usage_usec 1000000\nuser_usec 1\n")
-    watched = machine(Tree(unified, 4711), DATA)
+    watched = watched_host(Tree(unified, 4711), DATA)
     (ceiling,) = [one for one in watched.ceilings if one.resource is Resource.CPU]
     assert (ceiling.value, ceiling.source) == (100, "cgroup v2 cpu.max of /db.slice")
     before = read(watched)
@@ -234,8 +234,8 @@ def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:
 
 def test_where_the_data_lie_on_no_device_that_is_said(tmp_path: Path) -> None:
     mounted(tmp_path, "0:50 / /data rw - nfs4 far:/data rw")
-    found = machine(Tree(tmp_path, 4711), DATA)
+    found = watched_host(Tree(tmp_path, 4711), DATA)
     assert found.device is None
     assert any("not on a block device" in text for text in found.notices)
-    hidden = machine(Tree(tmp_path, 4711), None)
+    hidden = watched_host(Tree(tmp_path, 4711), None)
     assert any("cannot see the data directory" in text for text in hidden.notices)

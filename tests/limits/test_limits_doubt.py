@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mrtuner.limits import Kind, Limits, Resource, Series, limits
+from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
 
 Values = NDArray[np.float64]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -97,7 +97,7 @@ def burst_class(days: int, peg: slice, seed: int = 1) -> dict[str, Values]:
 def test_a_short_peg_is_found_however_many_other_days_there_are(minutes: int, days: int) -> None:
     (found,) = judged(burst_class(days, slice(700, 700 + minutes))).pegged
     assert found.ceiling is not None
-    assert (found.ceiling.kind, found.ceiling.value) == (Kind.SUSTAINED, BASELINE)
+    assert (found.ceiling.kind, found.ceiling.value) == (CeilingKind.SUSTAINED, BASELINE)
     assert found.plateau.points == pytest.approx(minutes, abs=4)
 
 

@@ -12,12 +12,12 @@ from mrtuner.aws.cloudwatch import Wanted, metric_data, period_for
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import UsageError
 from mrtuner.limits import limits
-from mrtuner.limits.example import story
+from mrtuner.limits.example import simulated_week
 from mrtuner.limits.fetch import fetch
 from mrtuner.rds.lab import Lab
 
 NAMES = ("ReadThroughput", "WriteThroughput", "DiskQueueDepth")
-#: Two hours before midnight and two after: the story's from half past seven to half past eleven.
+#: Two hours before midnight and two after: the week's from half past seven to half past eleven.
 SIDE = timedelta(hours=2)
 FROM = 7 * 60 + 30
 POINTS = 4 * 60
@@ -32,14 +32,14 @@ def midnight() -> datetime:
 
 @pytest.fixture
 def watched(lab: Lab, midnight: datetime) -> Lab:
-    """An r5.2xlarge with some hours of the story in CloudWatch."""
+    """An r5.2xlarge with some hours of the example in CloudWatch."""
     rds: Any = client("rds")
     rds.create_db_instance(
         DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
         AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
         MasterUserPassword="correct-horse",
     )  # fmt: skip
-    told = story()
+    told = simulated_week()
     began = midnight - SIDE
     for name in NAMES:
         data = [

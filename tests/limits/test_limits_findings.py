@@ -11,8 +11,8 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from json_schemas import assert_valid
-from mrtuner.limits import Kind, Limits, Resource, Series, limits
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = 1440
@@ -102,7 +102,7 @@ def test_a_burst_with_credits_left_is_named_a_burst() -> None:
     columns = metrics(593.75e6, waits=4) | {"EBSByteBalance%": np.full(DAY, 60.0)}
     (found,) = judged(columns).pegged
     assert found.ceiling is not None
-    assert found.ceiling.kind is Kind.BURST
+    assert found.ceiling.kind is CeilingKind.BURST
 
 
 def test_a_cpu_at_100_per_cent_is_at_its_ceiling() -> None:
@@ -178,7 +178,9 @@ def test_little_free_memory_is_told() -> None:
 
 def test_the_document_satisfies_its_schema() -> None:
     """With something at a ceiling, candidates, and another class."""
-    found = limits(story(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"]).to_dict()
+    found = limits(
+        simulated_week(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"]
+    ).to_dict()
     assert found["pegged"]
     assert found["candidates"]
     assert_valid(found, "mrtuner.limits/1")

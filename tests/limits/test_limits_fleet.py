@@ -17,13 +17,13 @@ from mrtuner.cli import main
 from mrtuner.documents import as_builtins
 from mrtuner.limits import Resource, limits
 from mrtuner.limits.document import fleet_document
-from mrtuner.limits.example import CLASS, story
+from mrtuner.limits.example import CLASS, simulated_week
 from mrtuner.limits.fetch import fetch, fetch_all
 from mrtuner.limits.fleet import METRICS, fleet, instances
 from mrtuner.present.limits_fleet import lines
 from mrtuner.rds.lab import Lab
 
-#: Of the story, from half past seven: half an hour of calm, then the day at 213 MB/s.
+#: Of the example, from half past seven: half an hour of calm, then the day at 213 MB/s.
 FROM, POINTS = 7 * 60 + 30, 180
 SHOWN = ("ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth")
 
@@ -67,7 +67,7 @@ def make_aurora(name: str) -> None:
 
 
 def measure(name: str, began: datetime) -> None:
-    told = story()
+    told = simulated_week()
     for metric in SHOWN:
         data = [
             {

@@ -13,8 +13,8 @@ from mrtuner.catalog.volumes import volume
 from mrtuner.limits import Resource
 from mrtuner.limits.accuracy import (
     Accuracy,
+    Detection,
     Entry,
-    Outcome,
     ceiling_of,
     count,
     length,
@@ -312,12 +312,13 @@ def test_every_level_has_its_number() -> None:
 def test_results_are_told_by_kind_ceiling_and_length() -> None:
     counted = Accuracy(cases=2)
     for outcome, kind, lasted in (
-        (Outcome.RIGHT, "volume", 500), (Outcome.MISSED, "volume", 45), (Outcome.WRONG, "even", 90),
+        (Detection.RIGHT, "volume", 500), (Detection.MISSED, "volume", 45),
+        (Detection.WRONG, "even", 90),
     ):  # fmt: skip
         counted.entries.append(
             Entry(outcome=outcome, seed=1, kind=kind, ceiling="volume iops", length=length(lasted))
         )
-    right, wrong, missed = Outcome.RIGHT, Outcome.WRONG, Outcome.MISSED
+    right, wrong, missed = Detection.RIGHT, Detection.WRONG, Detection.MISSED
     assert counted.by("kind") == {"even": {wrong: 1}, "volume": {right: 1, missed: 1}}
     assert list(counted.by("length")) == ["0.5 to 1 h", "1 to 2 h", "over 8 h"]
     assert any(line.split() == ["volume", "iops", "1", "1", "1"] for line in report(counted))
@@ -375,7 +376,7 @@ def test_a_limiter_that_nobody_reports_is_missed_with_its_ceiling_and_length() -
     one = scenario(1, days=4, kind="volume")
     count(counted, one, [])
     assert len(one.truths) > 0
-    assert [entry.outcome for entry in counted.entries] == [Outcome.MISSED] * len(one.truths)
+    assert [entry.outcome for entry in counted.entries] == [Detection.MISSED] * len(one.truths)
     assert {entry.ceiling.split()[0] for entry in counted.entries} == {"volume"}
     assert counted.recall == 0
     assert measure([], source=scenario).cases == 0

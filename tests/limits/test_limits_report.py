@@ -9,15 +9,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series, limits
+from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
 from mrtuner.limits.assess import on_host
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present.limits import lines, page, picture
 
 
 @pytest.fixture(scope="module")
 def told() -> Limits:
-    return limits(story(), class_name=CLASS, storage=STORAGE)
+    return limits(simulated_week(), class_name=CLASS, storage=STORAGE)
 
 
 def test_the_picture_is_well_formed_and_names_every_ceiling_near(told: Limits) -> None:
@@ -48,7 +48,7 @@ def test_the_page_serves_a_screen_reader_and_loads_nothing(told: Limits) -> None
 
 
 def test_calm_metrics_have_a_page_and_lines_too() -> None:
-    calm = story()
+    calm = simulated_week()
     weekend = {name: values[5 * 1440 + 300 :] for name, values in calm.metrics.items()}
     found = limits(
         Series(start=calm.at(5 * 1440 + 300), step=60, metrics=weekend), class_name="db.r5.4xlarge"
@@ -60,8 +60,8 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
 
 
 HOST = Ceiling(
-    resource=Resource.READ_IOPS, part="cgroup", kind=Kind.SUSTAINED, value=800, source="io.max",
-    note="on sdb",
+    resource=Resource.READ_IOPS, part="cgroup", kind=CeilingKind.SUSTAINED, value=800,
+    source="io.max", note="on sdb",
 )  # fmt: skip
 
 
@@ -75,7 +75,9 @@ def host(points: int, *known: Ceiling) -> Limits:
     metrics = {
         "ReadIOPS": reads, "WriteIOPS": np.full(points, 3.0), "SessionsWaitingForIO": waiting,
     }  # fmt: skip
-    series = Series(start=story().start, step=1, metrics=metrics if points else {}, apart=True)
+    series = Series(
+        start=simulated_week().start, step=1, metrics=metrics if points else {}, apart=True
+    )
     return on_host(series, known, name="db:5432", storage="sdb")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mrtuner.limits import Ceiling, Kind, Limits, Resource, Series
+from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.watch import watch
@@ -90,7 +90,7 @@ def watched(level: float, waits: float, calm_waits: float = 0.5) -> Series:
 
 
 CGROUP = Ceiling(
-    resource=Resource.READ_IOPS, part="cgroup", kind=Kind.SUSTAINED, value=800,
+    resource=Resource.READ_IOPS, part="cgroup", kind=CeilingKind.SUSTAINED, value=800,
     source="cgroup v2 io.max of /db", note="on sdb",
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from bench_grids import a_grid
 from mrtuner.failover.rehearse.paths import ClientPath
 from mrtuner.failover.rehearse.report import document, rehearsed
 from mrtuner.limits import limits
-from mrtuner.limits.example import CLASS, STORAGE, story
+from mrtuner.limits.example import CLASS, STORAGE, simulated_week
 from mrtuner.present import (
     bench_page,
     cpu,
@@ -28,7 +28,7 @@ from mrtuner.present import (
 from mrtuner.present import limits as limits_page
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.sizes import on_class, sizes
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity, balanced
 from mrtuner.rehearsal.run import Run
 from servers import ROOT
 
@@ -53,7 +53,7 @@ def _group() -> str:
 
 
 def _limits() -> str:
-    return limits_page.page(limits(story(), class_name=CLASS, storage=STORAGE))
+    return limits_page.page(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
 
 
 def _vacuum() -> str:
@@ -63,17 +63,19 @@ def _vacuum() -> str:
 def _failover() -> str:
     """Reads failed for three seconds, then another server answered."""
     old, new = (
-        Server(datetime(2026, 1, day, tzinfo=UTC), False, "10.0.0.9", f"10.0.0.{day}:5432", day, 7)
+        ServerIdentity(
+            datetime(2026, 1, day, tzinfo=UTC), False, "10.0.0.9", f"10.0.0.{day}:5432", day, 7
+        )
         for day in (1, 2)
     )
     attempts = [
-        Attempt(kind=Kind.READ, due=at, sent=at, asked=at, ended=at + 0.1, server=server)
+        Attempt(kind=ProbeKind.READ, due=at, sent=at, asked=at, ended=at + 0.1, server=server)
         for at, server in ((1.0, old), (7.0, new))
     ]
-    failed = Attempt(kind=Kind.READ, due=3.0, sent=3.0, ended=6.0, error="refused")
+    failed = Attempt(kind=ProbeKind.READ, due=3.0, sent=3.0, ended=6.0, error="refused")
     seen = Observation(
         began=datetime(2026, 1, 1, tzinfo=UTC), seconds=20, interval=1, timeout=30,
-        kinds=tuple(Kind), attempts=(attempts[0], failed, attempts[1]), skipped=0,
+        kinds=tuple(ProbeKind), attempts=(attempts[0], failed, attempts[1]), skipped=0,
         ledger=balanced(3, {1, 2, 3}, [1, 2, 3]),
     )  # fmt: skip
     way = ClientPath(

@@ -13,7 +13,7 @@ import pytest
 from report_browser import Browser, browser, program
 
 from mrtuner.errors import BadValue
-from mrtuner.present.rds_rehearsal import lines, page, story
+from mrtuner.present.rds_rehearsal import lines, moments, page
 from mrtuner.present.rehearsal import Moment, timeline
 
 KINDS = ("read", "held", "write")
@@ -159,8 +159,8 @@ def test_a_page_of_something_else_is_refused() -> None:
         page({"schema": "mrtuner.report/1"})
 
 
-def test_the_story_is_in_order_and_counts_from_the_request() -> None:
-    told = story(RUN)
+def test_the_moments_are_in_order_and_count_from_the_request() -> None:
+    told = moments(RUN)
     assert [moment.at for moment in told] == sorted(moment.at for moment in told)
     assert told[0] == Moment(0.0, "client", "request sent to RDS")
     assert Moment(1.0, "RDS", "status rebooting", 1) in told

@@ -19,7 +19,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import Outcome, Plan, Reboot, apply, make, recover
+from mrtuner.rds.live.apply import RdsOutcome, RdsPlan, Reboot, apply, make, recover
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 
@@ -35,11 +35,11 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> Plan:
+def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> RdsPlan:
     return make(client, read_target(client, "db1"), settings, group)
 
 
-def applied(client: Any, plan: Plan, journal: Journal, reboot: Reboot = "never") -> Outcome:
+def applied(client: Any, plan: RdsPlan, journal: Journal, reboot: Reboot = "never") -> RdsOutcome:
     return apply(client, plan, journal, reboot=reboot, pace=PACE)
 
 
@@ -54,7 +54,7 @@ def test_a_default_group_is_left_and_a_new_one_is_made_and_attached(
     new_instance(client, lab)
     lab.forget_calls()
     outcome = applied(client, planned(client), journal)
-    assert outcome == Outcome(
+    assert outcome == RdsOutcome(
         result="applied",
         target="db1",
         group="mrtuner-db1",

@@ -20,7 +20,7 @@ from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import Plan, apply, make, recover
+from mrtuner.rds.live.apply import RdsPlan, apply, make, recover
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
@@ -48,7 +48,7 @@ class Task:
     endpoint: str
     state: Path
     killed_at: int
-    plan: Plan | None = None  # of an apply
+    plan: RdsPlan | None = None  # of an apply
 
 
 def child(task: Task) -> None:
@@ -106,7 +106,7 @@ def begin(client: Any, lab: Lab, custom: bool) -> dict[str, Any]:
     return now(client, lab)
 
 
-def planned(client: Any, settings: Sequence[Wanted]) -> Plan:
+def planned(client: Any, settings: Sequence[Wanted]) -> RdsPlan:
     return make(client, read_target(client, "db1"), settings)
 
 

@@ -15,7 +15,7 @@ from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import Outcome, Reboot, apply, make
+from mrtuner.rds.live.apply import RdsOutcome, Reboot, apply, make
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
 
@@ -51,7 +51,7 @@ def put(
     identifier: str,
     connections: str,
     reboot: Reboot = "never",
-) -> Outcome:
+) -> RdsOutcome:
     plan = make(client, read_target(client, identifier), wanted(max_connections=connections))
     return apply(client, plan, journal, reboot=reboot, shared=True, pace=PACE)
 

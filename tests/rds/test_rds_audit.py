@@ -15,7 +15,7 @@ import pytest
 
 from mrtuner.catalog import Value
 from mrtuner.inputs import Workload
-from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed, audit
+from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed, audit
 from mrtuner.rds.fleet.document import audited_instance
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.lab import Lab
@@ -61,8 +61,8 @@ def make_group(name: str, values: dict[str, str], method: str = "pending-reboot"
         )
 
 
-def rows(events: Iterable[Event]) -> dict[str, Row]:
-    return {event.instance: event for event in events if isinstance(event, Row)}
+def rows(events: Iterable[Event]) -> dict[str, AuditRow]:
+    return {event.instance: event for event in events if isinstance(event, AuditRow)}
 
 
 def fill(lab: Lab, region: str, instances: int, groups: int = 0) -> None:
@@ -96,9 +96,9 @@ def test_an_instance_with_awss_own_group(lab: Lab) -> None:
     row = rows(audit([HERE]))["shop"]
     assert (row.region, row.class_name, row.group) == (HERE, "db.r6g.xlarge", "default.postgres17")
     assert (row.engine, row.status, row.multi_az) == ("postgres", "available", True)
-    assert Finding.DEFAULT in row.findings
-    assert Finding.OVER not in row.findings
-    assert "random_page_cost" in row.judgement.drift
+    assert AuditFinding.DEFAULT in row.findings
+    assert AuditFinding.OVER not in row.findings
+    assert "random_page_cost" in row.assessment.drift
 
 
 def test_an_instance_with_our_group_keeps_within_memory_and_does_not_drift(lab: Lab) -> None:
@@ -108,9 +108,9 @@ def test_an_instance_with_our_group_keeps_within_memory_and_does_not_drift(lab: 
     make_group("ours", group.values)
     make(lab, "shop", DBParameterGroupName="ours")
     row = rows(audit([HERE], workload=Workload.OLTP))["shop"]
-    assert row.judgement.unknown is None
-    assert row.judgement.holds
-    assert row.judgement.drift == ()
+    assert row.assessment.unknown is None
+    assert row.assessment.holds
+    assert row.assessment.drift == ()
     assert row.findings == ()
 
 
@@ -129,9 +129,9 @@ def test_a_group_that_asks_for_bytes_where_pages_are_meant_is_over_and_out_of_ra
     group = lab._world.region(HERE).groups["bytes"]
     group.values["shared_buffers"] = Value("{DBInstanceClassMemory/4}", "pending-reboot")
     row = rows(audit([HERE]))["shop"]
-    assert {Finding.OVER, Finding.OUTSIDE} <= set(row.findings)
-    assert (row.judgement.share or 0) > 2000
-    assert any("shared_buffers" in one for one in row.judgement.outside)
+    assert {AuditFinding.OVER, AuditFinding.OUTSIDE} <= set(row.findings)
+    assert (row.assessment.share or 0) > 2000
+    assert any("shared_buffers" in one for one in row.assessment.outside)
 
 
 def test_parameters_that_wait_for_a_reboot_are_seen(lab: Lab) -> None:
@@ -147,7 +147,7 @@ def test_parameters_that_wait_for_a_reboot_are_seen(lab: Lab) -> None:
     lab.settle()
     row = rows(audit([HERE]))["shop"]
     assert row.apply_status == "pending-reboot"
-    assert Finding.WAITING in row.findings
+    assert AuditFinding.WAITING in row.findings
 
 
 def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
@@ -155,7 +155,7 @@ def test_changes_that_wait_for_the_window_are_seen(lab: Lab) -> None:
     rds().modify_db_instance(DBInstanceIdentifier="shop", DBInstanceClass="db.r6g.2xlarge")
     row = rows(audit([HERE]))["shop"]
     assert row.pending == ("DBInstanceClass",)
-    assert Finding.CHANGING in row.findings
+    assert AuditFinding.CHANGING in row.findings
 
 
 def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> None:
@@ -165,17 +165,17 @@ def test_a_class_that_only_ec2_knows_is_judged_by_what_ec2_says(lab: Lab) -> Non
     assert row.note == (
         "class db.c5.large is not in our catalog: memory and vCPUs are taken from EC2"
     )
-    assert row.judgement.unknown is None
-    assert 3 * GiB < (row.judgement.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
+    assert row.assessment.unknown is None
+    assert 3 * GiB < (row.assessment.memory or 0) < 4 * GiB  # a c5.large has 4 GiB
 
 
 def test_a_class_that_nobody_knows_is_unknown_and_not_fine(lab: Lab) -> None:
     make(lab, "shop")
     lab._world.region(HERE).instances["shop"].class_name = "db.z9x.tiny"
     row = rows(audit([HERE]))["shop"]
-    assert Finding.UNKNOWN in row.findings
-    assert row.judgement.share is None
-    assert "db.z9x.tiny" in (row.judgement.unknown or "")
+    assert AuditFinding.UNKNOWN in row.findings
+    assert row.assessment.share is None
+    assert "db.z9x.tiny" in (row.assessment.unknown or "")
 
 
 def test_a_group_that_may_not_be_read_leaves_its_instances_unknown(lab: Lab) -> None:
@@ -184,7 +184,7 @@ def test_a_group_that_may_not_be_read_leaves_its_instances_unknown(lab: Lab) -> 
     lab.deny("rds:DescribeDBParameters")
     events = list(audit([HERE]))
     row = rows(events)["shop"]
-    assert row.judgement.unknown == "AWS denies rds:DescribeDBParameters in eu-west-1"
+    assert row.assessment.unknown == "AWS denies rds:DescribeDBParameters in eu-west-1"
     assert isinstance(events[-1], Surveyed)
 
 
@@ -212,8 +212,8 @@ def test_members_of_a_cluster_are_judged_by_the_clusters_group(lab: Lab) -> None
     lab.settle()
     row = rows(audit([HERE]))["orders-1"]
     assert (row.cluster, row.group) == ("orders", "ours")
-    assert row.judgement.unknown is None
-    assert "max_connections" not in row.judgement.drift
+    assert row.assessment.unknown is None
+    assert "max_connections" not in row.assessment.drift
 
 
 def test_a_group_is_read_once_however_many_instances_use_it(lab: Lab) -> None:
@@ -231,7 +231,7 @@ def test_a_region_that_fails_is_named_and_the_others_are_delivered(lab: Lab) -> 
         fill(lab, region, instances=2)
     lab.fail_region(REGIONS[1], "closed")
     events = list(audit(REGIONS[:3]))
-    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    assert Counter(type(event) for event in events) == {AuditRow: 4, Surveyed: 2, Failure: 1}
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert failure.region == REGIONS[1]
     assert "credentials" in failure.error.message
@@ -246,7 +246,7 @@ def test_an_answer_that_cannot_be_parsed_ends_its_region_only(
         fill(lab, region, instances=2)
     lab.fail_region(REGIONS[1], how)
     events = list(audit(REGIONS[:3]))
-    assert Counter(type(event) for event in events) == {Row: 4, Surveyed: 2, Failure: 1}
+    assert Counter(type(event) for event in events) == {AuditRow: 4, Surveyed: 2, Failure: 1}
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert failure.region == REGIONS[1]
     assert failure.error.message == (
@@ -289,7 +289,7 @@ def test_a_thousand_instances_in_twenty_regions(lab: Lab) -> None:
         fill(lab, region, instances=50, groups=10)
     lab.forget_calls()
     events = list(audit(REGIONS))
-    found = [event for event in events if isinstance(event, Row)]
+    found = [event for event in events if isinstance(event, AuditRow)]
     assert len({(row.region, row.instance) for row in found}) == 1000
     assert {event.region for event in events if isinstance(event, Surveyed)} == set(REGIONS)
     assert Counter(lab.calls) == {
@@ -304,7 +304,7 @@ def test_throttling_is_obeyed_and_costs_no_instance(lab: Lab) -> None:
     lab.throttle(1)
     events = list(audit(REGIONS[:4]))
     assert lab.throttled > 0
-    assert Counter(type(event) for event in events) == {Row: 120, Surveyed: 4}
+    assert Counter(type(event) for event in events) == {AuditRow: 120, Surveyed: 4}
 
 
 def test_a_region_is_read_no_further_than_somebody_takes(lab: Lab) -> None:

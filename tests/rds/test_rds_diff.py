@@ -17,7 +17,7 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.apply import apply, make
 from mrtuner.rds.live.compare import (
     Expected,
-    Machine,
+    InstanceMachine,
     Verdict,
     compare,
     differences,
@@ -36,7 +36,7 @@ ROUGH = Estimate(
     source="a test",
     measured=False,
 )
-HERE = Machine(memory=ROUGH, vcpus=2, storage=100 * GiB, port=5432)
+HERE = InstanceMachine(memory=ROUGH, vcpus=2, storage=100 * GiB, port=5432)
 
 
 def parameter(name: str, value: str | None, **more: Any) -> GroupParameter:

@@ -8,7 +8,7 @@ from mrtuner.aws.rows import Instance
 from mrtuner.rds.fleet.outage import (
     Deployment,
     Evidence,
-    Kind,
+    OutageKind,
     deployment,
     of_action,
     of_change,
@@ -54,7 +54,7 @@ def test_how_an_instance_is_kept_available(
 def test_a_failover_has_the_figure_that_aws_documents(where: Deployment, figure: str) -> None:
     found = of_failover(where)
     assert (found.kind, found.figure, found.evidence) == (
-        Kind.FAILOVER, figure, Evidence.DOCUMENTED,
+        OutageKind.FAILOVER, figure, Evidence.DOCUMENTED,
     )  # fmt: skip
     assert "User Guide" in found.source
 
@@ -62,31 +62,35 @@ def test_a_failover_has_the_figure_that_aws_documents(where: Deployment, figure:
 @pytest.mark.parametrize("where", [Deployment.SINGLE, Deployment.AURORA_ALONE])
 def test_a_reboot_has_no_figure_and_says_so(where: Deployment) -> None:
     found = of_failover(where)
-    assert (found.kind, found.figure) == (Kind.RESTART, None)
+    assert (found.kind, found.figure) == (OutageKind.RESTART, None)
     assert "AWS gives no figure" in found.words
 
 
 def test_a_patch_is_one_failover_on_multi_az_and_minutes_on_one_zone() -> None:
     assert of_action("system-update", Deployment.MULTI_AZ).figure == "60 to 120 s"
     alone = of_action("system-update", Deployment.SINGLE)
-    assert (alone.kind, alone.figure, alone.evidence) == (Kind.RESTART, None, Evidence.EXPERIENCE)
+    assert (alone.kind, alone.figure, alone.evidence) == (
+        OutageKind.RESTART,
+        None,
+        Evidence.EXPERIENCE,
+    )
     assert "10 to 15 minutes" in alone.words
 
 
 def test_multi_az_does_not_shorten_an_engine_upgrade() -> None:
     found = of_action("db-upgrade", Deployment.MULTI_AZ)
-    assert found.kind is Kind.THROUGHOUT
+    assert found.kind is OutageKind.THROUGHOUT
     assert "both copies" in found.words
 
 
 def test_what_aws_does_not_promise_is_marked_as_inferred() -> None:
     found = of_action("hardware-maintenance", Deployment.CLUSTER)
-    assert (found.kind, found.evidence) == (Kind.FAILOVER, Evidence.INFERRED)
+    assert (found.kind, found.evidence) == (OutageKind.FAILOVER, Evidence.INFERRED)
 
 
 def test_an_action_we_do_not_know_is_not_called_harmless() -> None:
     found = of_action("quantum-alignment", Deployment.MULTI_AZ)
-    assert found.kind is Kind.UNKNOWN
+    assert found.kind is OutageKind.UNKNOWN
     assert not found.harmless
 
 

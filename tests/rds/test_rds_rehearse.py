@@ -14,9 +14,24 @@ from mrtuner.aws.session import client
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
 from mrtuner.rds.fleet import rehearsal_report
 from mrtuner.rds.fleet.outage import Deployment
-from mrtuner.rds.fleet.rehearsal import Mark, Patience, Plan, Run, leads_elsewhere, plan, rehearse
+from mrtuner.rds.fleet.rehearsal import (
+    Mark,
+    Patience,
+    RehearsalPlan,
+    Run,
+    leads_elsewhere,
+    plan,
+    rehearse,
+)
 from mrtuner.rds.lab import Lab
-from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, balanced
+from mrtuner.rehearsal.observation import (
+    USUAL,
+    Attempt,
+    Observation,
+    ProbeKind,
+    ServerIdentity,
+    balanced,
+)
 from mrtuner.rehearsal.probes import Schedule
 
 pytestmark = pytest.mark.timed
@@ -182,23 +197,23 @@ def test_an_instance_that_is_not_available_is_left_alone(lab: Lab) -> None:
 
 # What is said, from runs written by hand: one attempt a second, asked at second 2.
 
-BEFORE = Server(datetime(2026, 1, 1, tzinfo=UTC), False)
-AFTER = Server(datetime(2026, 1, 2, tzinfo=UTC), False)
+BEFORE = ServerIdentity(datetime(2026, 1, 1, tzinfo=UTC), False)
+AFTER = ServerIdentity(datetime(2026, 1, 2, tzinfo=UTC), False)
 ORDERS = Instance(
     identifier="orders", arn="", resource_id="", class_name="db.r6g.large", engine="postgres",
     engine_version="17.2", status="available", groups=(),
 )  # fmt: skip
-PLAN = Plan(instance=ORDERS, deployment=Deployment.SINGLE)
+PLAN = RehearsalPlan(instance=ORDERS, deployment=Deployment.SINGLE)
 
 
-def attempt(kind: Kind, due: float, error: str | None, server: Server) -> Attempt:
+def attempt(kind: ProbeKind, due: float, error: str | None, server: ServerIdentity) -> Attempt:
     return Attempt(
         kind=kind, due=due, sent=due, ended=due + 0.5, error=error,
         server=None if error else server,
     )  # fmt: skip
 
 
-def run(bad: set[int], after: Server = AFTER, marks: tuple[Mark, ...] = ()) -> Run:
+def run(bad: set[int], after: ServerIdentity = AFTER, marks: tuple[Mark, ...] = ()) -> Run:
     attempts = [
         attempt(kind, n, "refused" if n in bad else None, after if n > max(bad or {4}) else BEFORE)
         for kind in USUAL

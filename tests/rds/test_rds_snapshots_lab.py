@@ -21,7 +21,7 @@ import pytest
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue
-from mrtuner.rds.fleet.snapshot_copy import Copy, Outcome, Progress, Report, copy_snapshots
+from mrtuner.rds.fleet.snapshot_copy import Copy, CopyState, Progress, Report, copy_snapshots
 from mrtuner.rds.fleet.snapshots import Job
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import SnapshotsNotCopied, handler, job_from, template
@@ -71,7 +71,7 @@ def there() -> dict[str, dict[str, Any]]:
     return {one["DBSnapshotIdentifier"]: one for page in pages for one in page["DBSnapshots"]}
 
 
-def outcomes(report: Report) -> dict[str, Outcome]:
+def outcomes(report: Report) -> dict[str, CopyState]:
     return {copy.source: copy.outcome for copy in report.copies}
 
 
@@ -80,7 +80,7 @@ def count(lab: Lab, action: str) -> int:
 
 
 def failed(report: Report) -> list[Copy]:
-    return [copy for copy in report.copies if copy.outcome is Outcome.FAILED]
+    return [copy for copy in report.copies if copy.outcome is CopyState.FAILED]
 
 
 def test_the_newest_snapshot_of_each_instance_arrives_whole(lab: Lab) -> None:
@@ -89,7 +89,7 @@ def test_the_newest_snapshot_of_each_instance_arrives_whole(lab: Lab) -> None:
     take(lab, "shop-2")
     report = run(lab)
     assert report.ok
-    assert outcomes(report) == {"shop-2": Outcome.COPIED, "stock-1": Outcome.COPIED}
+    assert outcomes(report) == {"shop-2": CopyState.COPIED, "stock-1": CopyState.COPIED}
     arrived = there()
     assert set(arrived) == {copy.name for copy in report.copies}
     assert {one["Status"] for one in arrived.values()} == {"available"}
@@ -101,7 +101,7 @@ def test_a_second_run_finds_the_copies_and_asks_for_none(lab: Lab) -> None:
     take(lab, "shop-1")
     run(lab)
     lab.forget_calls()
-    assert outcomes(run(lab)) == {"shop-1": Outcome.PRESENT}
+    assert outcomes(run(lab)) == {"shop-1": CopyState.PRESENT}
     assert count(lab, "CopyDBSnapshot") == 0
 
 
@@ -109,10 +109,10 @@ def test_a_run_waits_for_copies_that_an_earlier_one_started(lab: Lab) -> None:
     make_instances(lab, "shop")
     take(lab, "shop-1")
     away = Job(source=HERE, destination=THERE, wait=False)
-    assert outcomes(copy_snapshots(away)) == {"shop-1": Outcome.STARTED}
+    assert outcomes(copy_snapshots(away)) == {"shop-1": CopyState.STARTED}
     told: list[Progress] = []
     report = copy_snapshots(JOB, tell=told.append, sleep=lambda _: lab.settle())
-    assert outcomes(report) == {"shop-1": Outcome.PRESENT}
+    assert outcomes(report) == {"shop-1": CopyState.PRESENT}
     assert (told[0].done, told[-1].done, told[-1].of) == (0, 1, 1)
 
 
@@ -219,10 +219,10 @@ def test_without_waiting_the_rest_is_left_for_the_next_run(lab: Lab) -> None:
     first = copy_snapshots(away)
     assert first.ok
     became = list(outcomes(first).values())
-    assert (became.count(Outcome.STARTED), became.count(Outcome.POSTPONED)) == (20, 3)
+    assert (became.count(CopyState.STARTED), became.count(CopyState.POSTPONED)) == (20, 3)
     lab.settle()
     second = list(outcomes(copy_snapshots(away)).values())
-    assert (second.count(Outcome.PRESENT), second.count(Outcome.STARTED)) == (20, 3)
+    assert (second.count(CopyState.PRESENT), second.count(CopyState.STARTED)) == (20, 3)
 
 
 def test_a_region_filled_by_others_is_waited_for(lab: Lab) -> None:
@@ -258,7 +258,7 @@ def test_an_encrypted_snapshot_that_was_copied_already_needs_no_key(lab: Lab) ->
     assert run(lab, Job(source=HERE, destination=THERE, kms_key=key)).ok
     again = run(lab)
     assert again.ok
-    assert [copy.outcome for copy in again.copies] == [Outcome.PRESENT]
+    assert [copy.outcome for copy in again.copies] == [CopyState.PRESENT]
 
 
 def test_a_key_of_the_destination_encrypts_the_copies(lab: Lab) -> None:
@@ -330,7 +330,7 @@ def test_the_last_whole_copy_stays_while_a_newer_one_is_being_made(lab: Lab) -> 
     (first,) = run(lab).copies
     take(lab, "shop-1")
     report = copy_snapshots(Job(source=HERE, destination=THERE, keep=1, wait=False))
-    assert outcomes(report) == {"shop-1": Outcome.STARTED}
+    assert outcomes(report) == {"shop-1": CopyState.STARTED}
     assert report.deleted == ()
     assert first.name in there()
 

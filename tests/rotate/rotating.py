@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mrtuner import rotate as face
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.rotate import Outcome, Patience
+from mrtuner.rotate import Patience, RotationResult
 from servers import binaries, sql
 
 ADMIN = "correct horse battery staple"
@@ -46,7 +46,7 @@ def login(secret: Path) -> str:
 
 def rotate(
     dsn: str, group: str, secret: Path, patience: Patience = IMPATIENT, state: Path | None = None
-) -> Outcome:
+) -> RotationResult:
     """A rotation into a file, with its journal beside it."""
     journal = state or secret.parent / "state"
     return face.rotate(dsn, group, to=f"file:{secret}", patience=patience, journal=journal)

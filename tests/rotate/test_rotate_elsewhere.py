@@ -19,7 +19,7 @@ from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate, running,
 from mrtuner import rotate as face
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.rotate import Step
+from mrtuner.rotate import RotationStep
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -108,7 +108,7 @@ def test_a_pooler_that_asks_the_server_serves_both_roles(
         through(secret, port)
         assert sql(login(secret), "SELECT session_user, current_user") == [(f"{group}_blue", group)]
         patience = face.Patience(wait=60, quiet=0.2)  # the pooler's own sessions have to end
-        assert rotate(admin(server), group, secret, patience).rotation.step is Step.DONE
+        assert rotate(admin(server), group, secret, patience).rotation.step is RotationStep.DONE
         assert json.loads(secret.read_text())["port"] == port
         for _ in range(3):
             shown = sql(login(secret), "SELECT session_user, current_user")
@@ -145,7 +145,7 @@ def test_a_server_that_trusts_proves_nothing_and_one_that_asks_in_clear_gets_not
         sql(trusting.dsn(), "SELECT pg_reload_conf()")
         with pytest.raises(ConnectError, match="server requested a cleartext password"):
             rotate(admin(trusting), "open", tmp_path / "secret")
-    assert outcome.rotation.step is Step.DONE
+    assert outcome.rotation.step is RotationStep.DONE
     assert "without asking for a password" in outcome.notices[0]
 
 
@@ -162,7 +162,7 @@ def test_a_rule_that_names_the_role_and_not_the_group_stops_the_rotation(tmp_pat
         assert not (tmp_path / "secret").exists()
         rules.write_text("local all all trust\n" + one.format("postgres") + one.format("+shut"))
         sql(strict.dsn(), "SELECT pg_reload_conf()")
-        assert rotate(admin(strict), "shut", tmp_path / "secret").rotation.step is Step.DONE
+        assert rotate(admin(strict), "shut", tmp_path / "secret").rotation.step is RotationStep.DONE
 
 
 def test_sessions_on_a_replica_hold_a_rotation_up(server: Cluster, tmp_path: Path) -> None:
@@ -177,14 +177,14 @@ def test_sessions_on_a_replica_hold_a_rotation_up(server: Cluster, tmp_path: Pat
             outcome = face.rotate(
                 admin(server), group, patience=IMPATIENT, replicas=[replica], journal=state
             )
-            assert outcome.rotation.step is Step.WAITING
+            assert outcome.rotation.step is RotationStep.WAITING
             (holder,) = outcome.holders
             where = f"reports from 127.0.0.1 on postgres at 127.0.0.1:{standby.port}, pid "
             assert holder.words.startswith(where)
         ended = face.rotate(
             admin(server), group, patience=IMPATIENT, replicas=[replica], journal=state
         )
-        assert ended.rotation.step is Step.DONE
+        assert ended.rotation.step is RotationStep.DONE
         unseen = rotate(admin(server), group, secret)
         assert unseen.notices == (
             "1 replication client of this server, 0 given with --replica: sessions on the "

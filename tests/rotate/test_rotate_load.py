@@ -12,7 +12,7 @@ from rotating import admin, login, rotate, running
 
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Patience
-from mrtuner.rotate.model import Step
+from mrtuner.rotate.model import RotationStep
 from servers import sql
 
 CLIENTS = 50
@@ -77,7 +77,7 @@ def test_fifty_clients_reconnect_during_rotations_and_lose_nothing(
     )
     with Clients(secret) as clients:
         ended = [rotate(admin(server), "load", secret, PATIENCE) for _ in range(rotations)]
-    assert [outcome.rotation.step for outcome in ended] == [Step.DONE] * rotations
+    assert [outcome.rotation.step for outcome in ended] == [RotationStep.DONE] * rotations
     assert [outcome.rotation.new for outcome in ended] == ["load_green", "load_blue"] * (
         rotations // 2
     )

@@ -8,7 +8,7 @@ import pytest
 from rotating import login, may_login, rotate
 
 from conftest import NewCluster
-from mrtuner.rotate.model import Step
+from mrtuner.rotate.model import RotationStep
 from servers import sql
 
 
@@ -19,9 +19,9 @@ def test_createrole_is_enough_and_what_a_login_role_owns_goes_to_the_group(
     server, secret = new_cluster(major, listen=True), tmp_path / "secret"
     sql(server.dsn(), "CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'b'")
     boss = server.dsn(user="boss", tcp=True) + " password=b"
-    assert rotate(boss, "app", secret).rotation.step is Step.DONE
+    assert rotate(boss, "app", secret).rotation.step is RotationStep.DONE
     sql(server.dsn(), "CREATE TABLE left_over ()", "ALTER TABLE left_over OWNER TO app_blue")
-    assert rotate(boss, "app", secret).rotation.step is Step.DONE
+    assert rotate(boss, "app", secret).rotation.step is RotationStep.DONE
     assert may_login(server, "app") == {"app_green"}
     assert sql(login(secret), "SELECT session_user, current_user") == [("app_green", "app")]
     owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'left_over'"

@@ -12,7 +12,7 @@ import pytest
 from rotating import IMPATIENT, unused
 
 from mrtuner.rds.lab import Lab
-from mrtuner.rotate import Step, rotate
+from mrtuner.rotate import RotationStep, rotate
 from servers import binaries, sql
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def test_the_master_user_takes_a_role_over_and_rotates_it(
         outcome = rotate(
             master, "app", to=f"secretsmanager:{arn}", patience=IMPATIENT, journal=tmp_path
         )
-        assert (outcome.rotation.step, outcome.enabled) == (Step.DONE, (user,))
+        assert (outcome.rotation.step, outcome.enabled) == (RotationStep.DONE, (user,))
         login = credential(service, arn)
         sql(login, f"CREATE TABLE app.t{number} ()")
         shown = "SELECT session_user, current_user, current_setting('statement_timeout')"
@@ -75,7 +75,10 @@ def test_who_still_uses_the_old_role_is_named_to_the_master_user(
     with psycopg.connect(application):
         outcome = rotate(master, "app", patience=IMPATIENT, journal=tmp_path)
     assert outcome.holders[0].words.startswith("nightly from 127.0.0.1 on postgres, pid ")
-    assert rotate(master, "app", patience=IMPATIENT, journal=tmp_path).rotation.step is Step.DONE
+    assert (
+        rotate(master, "app", patience=IMPATIENT, journal=tmp_path).rotation.step
+        is RotationStep.DONE
+    )
 
 
 def credential(service: Any, arn: str) -> str:

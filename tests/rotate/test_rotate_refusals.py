@@ -14,7 +14,7 @@ from mrtuner import rotate as face
 from mrtuner.errors import BadValue, ConnectError, MissingPart, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate import Group, Step, roles
+from mrtuner.rotate import RoleGroup, RotationStep, roles
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import sql
@@ -78,7 +78,7 @@ def test_default_privileges_of_one_login_role_alone_are_not_lost_in_silence(
     with pytest.raises(Refused, match="privileges are granted to giver_blue instead"):
         rotate(admin(server), "giver", secret)
     sql(server.dsn(), grant.format("REVOKE", "FROM"))
-    assert rotate(admin(server), "giver", secret).rotation.step is Step.DONE
+    assert rotate(admin(server), "giver", secret).rotation.step is RotationStep.DONE
 
 
 def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
@@ -93,11 +93,11 @@ def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
     with psycopg.connect(login(secret), autocommit=True) as conn:
         conn.execute("DISCARD ALL")
         assert conn.execute("SELECT current_user").fetchone() == ("late",)
-        assert rotate(admin(server), "late", secret).rotation.step is Step.WAITING
+        assert rotate(admin(server), "late", secret).rotation.step is RotationStep.WAITING
         conn.execute("SET ROLE NONE")
         conn.execute("CREATE TABLE late.things ()")
         sql(too, "SET ROLE NONE", "CREATE TABLE late.things ()")
-    assert rotate(admin(server), "late", secret).rotation.step is Step.DONE
+    assert rotate(admin(server), "late", secret).rotation.step is RotationStep.DONE
     assert sql(server.dsn(), "SELECT tableowner FROM pg_tables WHERE tablename = 'things'") == [
         ("late",)
     ]
@@ -118,11 +118,11 @@ def test_a_rotation_from_another_database_of_the_same_server_is_seen(
 ) -> None:
     with (
         connect(server.dsn("template1")) as other,
-        roles.alone(other, Group("both")),
+        roles.alone(other, RoleGroup("both")),
         pytest.raises(Refused, match="another mrtuner is rotating both"),
     ):
         rotate(admin(server), "both", tmp_path / "secret")
-    assert rotate(admin(server), "both", tmp_path / "secret").rotation.step is Step.DONE
+    assert rotate(admin(server), "both", tmp_path / "secret").rotation.step is RotationStep.DONE
 
 
 def test_one_journal_is_for_one_rotation_at_a_time(server: Cluster, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_old_role_stays_while_the_new_secret_is_not_where_it_was_put(
         rotate(admin(server), "gone", secret)
     assert sql(old, "SELECT session_user") == [("gone_blue",)]
     secret.write_text(stored)
-    assert rotate(admin(server), "gone", secret).rotation.step is Step.DONE
+    assert rotate(admin(server), "gone", secret).rotation.step is RotationStep.DONE
 
 
 def test_a_stored_secret_that_works_gets_no_other_password(server: Cluster, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_without_pg_read_all_stats_sessions_are_counted_and_what_is_hidden_is_sa
     assert holder.words == (
         f"nightly from a hidden address on postgres, pid {holder.pid}, since a hidden time"
     )
-    assert rotate(boss, "veiled", secret).rotation.step is Step.DONE
+    assert rotate(boss, "veiled", secret).rotation.step is RotationStep.DONE
 
 
 def test_a_role_of_others_is_not_ours_to_rotate(server: Cluster, tmp_path: Path) -> None:
@@ -256,4 +256,4 @@ def test_a_role_of_others_is_not_ours_to_rotate(server: Cluster, tmp_path: Path)
     assert "ADMIN OPTION on the group" in str(caught.value.hint)
     assert may_login(server, "theirs") == {"theirs"}
     sql(server.dsn(), "GRANT theirs TO deputy WITH ADMIN OPTION")
-    assert rotate(deputy, "theirs", secret).rotation.step is Step.DONE
+    assert rotate(deputy, "theirs", secret).rotation.step is RotationStep.DONE

@@ -13,7 +13,7 @@ from rotating import IMPATIENT, admin, login, may_login, rotate, running
 from mrtuner import rotate as face
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.rotate import Step
+from mrtuner.rotate import RotationStep
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import sql
@@ -35,7 +35,7 @@ def test_a_fresh_group_gets_three_roles_and_one_of_them_logs_in(
     server: Cluster, tmp_path: Path
 ) -> None:
     outcome = rotate(admin(server), "fresh", tmp_path / "secret")
-    assert outcome.rotation.step is Step.DONE
+    assert outcome.rotation.step is RotationStep.DONE
     assert outcome.notices == ()
     assert may_login(server, "fresh") == {"fresh_blue"}
     assert sql(login(tmp_path / "secret"), "SELECT session_user, current_user") == [
@@ -100,11 +100,11 @@ def test_who_still_uses_the_old_role_is_named_and_nothing_is_taken_from_them(
     rotate(admin(server), "slow", secret)
     with psycopg.connect(login(secret) + " application_name='nightly batch'") as batch:
         outcome = rotate(admin(server), "slow", secret)
-        assert outcome.rotation.step is Step.WAITING
+        assert outcome.rotation.step is RotationStep.WAITING
         assert [holder.application for holder in outcome.holders] == ["nightly batch"]
         assert may_login(server, "slow") == {"slow_blue", "slow_green"}
         assert batch.execute("SELECT session_user").fetchall() == [("slow_blue",)]
-    assert rotate(admin(server), "slow", secret).rotation.step is Step.DONE
+    assert rotate(admin(server), "slow", secret).rotation.step is RotationStep.DONE
     assert may_login(server, "slow") == {"slow_green"}
 
 
@@ -116,7 +116,7 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
         waiting = rotate(admin(server), "back", secret)
         with opened(admin(server), "back", IMPATIENT, journal=tmp_path / "state") as rotator:
             outcome = rotator.abort(waiting.rotation, File(secret))
-    assert outcome.rotation.step is Step.ABORTED
+    assert outcome.rotation.step is RotationStep.ABORTED
     assert secret.read_text() == before
     assert may_login(server, "back") == {"back_blue"}
     assert sql(login(secret), "SELECT session_user") == [("back_blue",)]
@@ -130,9 +130,11 @@ def test_a_role_that_is_taken_over_keeps_its_password_when_that_is_taken_back(
     known = server.dsn(user="single", tcp=True) + " password=known"
     with psycopg.connect(known):
         waiting = rotate(admin(server), "single", secret)
-        assert waiting.rotation.step is Step.WAITING
+        assert waiting.rotation.step is RotationStep.WAITING
         with opened(admin(server), "single", IMPATIENT, journal=tmp_path / "state") as rotator:
-            assert rotator.abort(waiting.rotation, File(secret)).rotation.step is Step.ABORTED
+            assert (
+                rotator.abort(waiting.rotation, File(secret)).rotation.step is RotationStep.ABORTED
+            )
     assert sql(known, "SELECT current_user") == [("single",)]
     assert may_login(server, "single") == {"single"}
     assert not secret.exists()
@@ -167,7 +169,7 @@ def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) 
         last = rotator.last()
         assert last is not None
         aborted = rotator.abort(last, File(tmp_path / "secret"))
-    assert aborted.rotation.step is Step.ABORTED
+    assert aborted.rotation.step is RotationStep.ABORTED
     assert may_login(server, "alien") == {"alien", "alien_blue"}
     theirs = server.dsn(user="alien_blue", tcp=True) + " password=mine"
     assert sql(theirs, "SELECT current_user") == [("alien_blue",)]
@@ -190,9 +192,9 @@ def test_a_rotation_that_another_machine_overtook_disables_nothing(
     secret, elsewhere = tmp_path / "secret", tmp_path / "elsewhere"
     rotate(admin(server), "twice", secret)
     with psycopg.connect(login(secret)):
-        assert rotate(admin(server), "twice", secret).rotation.step is Step.WAITING
+        assert rotate(admin(server), "twice", secret).rotation.step is RotationStep.WAITING
     other = rotate(admin(server), "twice", secret, state=elsewhere).rotation
-    assert (other.old, other.new, other.step) == ("twice_green", "twice_blue", Step.DONE)
+    assert (other.old, other.new, other.step) == ("twice_green", "twice_blue", RotationStep.DONE)
     with pytest.raises(Refused, match="twice_green can no longer log in"):
         rotate(admin(server), "twice", secret)
     assert may_login(server, "twice") == {"twice_blue"}

@@ -16,7 +16,7 @@ from rotating import ADMIN, IMPATIENT, admin, may_login, running
 
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.rotate import Credential, Step, rotate
+from mrtuner.rotate import Credential, RotationStep, rotate
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.lambda_handler import handler
 from mrtuner.rotate.secretsmanager import Secret
@@ -119,16 +119,16 @@ def test_the_command_stores_in_secrets_manager_and_takes_back(
     arn = taken_over(server, service, "twofold")
     to, state = f"secretsmanager:{arn}", tmp_path / "state"
     done = rotate(admin(server), "twofold", to=to, patience=IMPATIENT, journal=state)
-    assert done.rotation.step is Step.DONE
+    assert done.rotation.step is RotationStep.DONE
     assert stored(service, arn)["masterarn"]
     old = login(stored(service, arn))
     with psycopg.connect(old):
         waiting = rotate(admin(server), "twofold", patience=IMPATIENT, journal=state)
-        assert (waiting.rotation.step, waiting.rotation.to) == (Step.WAITING, to)
+        assert (waiting.rotation.step, waiting.rotation.to) == (RotationStep.WAITING, to)
         assert sql(login(stored(service, arn)), "SELECT session_user") == [("twofold_green",)]
         with opened(admin(server), "twofold", IMPATIENT, journal=state) as rotator:
             outcome = rotator.abort(waiting.rotation, Secret(arn))
-    assert outcome.rotation.step is Step.ABORTED
+    assert outcome.rotation.step is RotationStep.ABORTED
     assert login(stored(service, arn)) == old
     assert sql(old, "SELECT session_user, current_user") == [("twofold_blue", "twofold")]
 

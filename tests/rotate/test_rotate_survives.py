@@ -14,7 +14,7 @@ import pytest
 from rotating import IMPATIENT, admin, login, may_login, rotate, running, unused
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.rotate import Step
+from mrtuner.rotate import RotationStep
 from mrtuner.rotate.answer import opened
 from mrtuner.rotate.stores import File
 from servers import sql
@@ -54,48 +54,50 @@ with opened(dsn, group, IMPATIENT) as rotator:
     deadly.abort(rotation, where) if act == "abort" else deadly.run(rotation, where)
 """
 STEPS = [
-    Step.PREPARING, Step.SETTING, Step.VERIFYING, Step.STORING, Step.WAITING, Step.DISABLING,
-    Step.DONE,
+    RotationStep.PREPARING, RotationStep.SETTING, RotationStep.VERIFYING, RotationStep.STORING,
+    RotationStep.WAITING, RotationStep.DISABLING, RotationStep.DONE,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_the_stored_credential_works_and_the_next_run_ends_it(
-    server: Cluster, tmp_path: Path, step: Step, when: str
+    server: Cluster, tmp_path: Path, step: RotationStep, when: str
 ) -> None:
     secret, group = tmp_path / "secret", unused(f"kill_{step}_{when}")
     rotate(admin(server), group, secret)
     killed(server, group, secret, step, when, "rotate")
     assert sql(login(secret), "SELECT session_user")[0][0] in may_login(server, group)
     outcome = rotate(admin(server), group, secret)
-    assert outcome.rotation.step is Step.DONE
+    assert outcome.rotation.step is RotationStep.DONE
     assert may_login(server, group) == {outcome.rotation.new}
     assert sql(login(secret), "SELECT session_user") == [(outcome.rotation.new,)]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", [Step.ABORTING, Step.ABORTED])
+@pytest.mark.parametrize("step", [RotationStep.ABORTING, RotationStep.ABORTED])
 def test_killed_while_it_goes_back_the_next_abort_ends_it(
-    server: Cluster, tmp_path: Path, step: Step, when: str
+    server: Cluster, tmp_path: Path, step: RotationStep, when: str
 ) -> None:
     secret, group = tmp_path / "secret", unused(f"kill_{step}_{when}")
     rotate(admin(server), group, secret)
     before = secret.read_text()
     with psycopg.connect(login(secret)):
-        assert rotate(admin(server), group, secret).rotation.step is Step.WAITING
+        assert rotate(admin(server), group, secret).rotation.step is RotationStep.WAITING
     killed(server, group, secret, step, when, "abort")
     assert sql(login(secret), "SELECT session_user") == [(f"{group}_blue",)]
     with opened(admin(server), group, IMPATIENT, journal=tmp_path / "state") as rotator:
         last = rotator.last()
         assert last is not None
         if not last.finished:
-            assert rotator.abort(last, File(secret)).rotation.step is Step.ABORTED
+            assert rotator.abort(last, File(secret)).rotation.step is RotationStep.ABORTED
     assert secret.read_text() == before
     assert may_login(server, group) == {f"{group}_blue"}
 
 
-def killed(server: Cluster, group: str, secret: Path, step: Step, when: str, act: str) -> None:
+def killed(
+    server: Cluster, group: str, secret: Path, step: RotationStep, when: str, act: str
+) -> None:
     here, ours = Path(__file__).parent, os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join([str(here), str(here.parent), ours])
     done = subprocess.run(

@@ -15,7 +15,16 @@ import pytest
 
 from conftest import NewCluster
 from mrtuner.change.journal import Journal, JournalError
-from mrtuner.change.settings.apply import NEVER, Outcome, Plan, Restart, Wanted, apply, plan, undo
+from mrtuner.change.settings.apply import (
+    NEVER,
+    Outcome,
+    Restart,
+    SettingsPlan,
+    Wanted,
+    apply,
+    plan,
+    undo,
+)
 from mrtuner.errors import ApplyError, MissingPart, Refused, UsageError
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from mrtuner.postgres.connect import connect
@@ -47,7 +56,7 @@ class Bench:
     def restart(self) -> Restart:
         return Restart(run=self.cluster.restart)
 
-    def plan(self, wanted: dict[str, str] = WANTED) -> Plan:
+    def plan(self, wanted: dict[str, str] = WANTED) -> SettingsPlan:
         with connect(self.dsn) as conn:
             server = read(conn)
         return plan(server, [Wanted(name=name, value=value) for name, value in wanted.items()])

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
-from mrtuner.vacuum.model import Advice, Kind, Rates, Table
+from mrtuner.vacuum.model import Advice, Rates, Table, TableKind
 from mrtuner.vacuum.settings import advise, options_after, toast_options_after
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
 
 
-def values(one: Table, seen: Rates, kind: Kind) -> dict[str, str]:
+def values(one: Table, seen: Rates, kind: TableKind) -> dict[str, str]:
     return {item.name: item.value for item in advise(one, seen, kind, SETTINGS)}
 
 
 def test_long_lived_rows_get_a_hundredth() -> None:
-    found = advise(table(), rates(updates=100), Kind.LONG_LIVED, SETTINGS)
+    found = advise(table(), rates(updates=100), TableKind.LONG_LIVED, SETTINGS)
     assert [(item.name, item.now, item.value) for item in found] == [
         (SCALE, None, "0.01"),
         (THRESHOLD, None, "50"),
@@ -28,7 +28,7 @@ def test_long_lived_rows_get_a_hundredth() -> None:
 
 def test_short_lived_rows_get_a_number_not_a_share() -> None:
     seen = rates(inserts=10, deletes=10)
-    assert values(table(), seen, Kind.SHORT_LIVED) == {SCALE: "0", THRESHOLD: "5000"}
+    assert values(table(), seen, TableKind.SHORT_LIVED) == {SCALE: "0", THRESHOLD: "5000"}
 
 
 def test_where_vacuum_would_not_keep_up_it_comes_less_often() -> None:
@@ -36,23 +36,23 @@ def test_where_vacuum_would_not_keep_up_it_comes_less_often() -> None:
     cleaned (23 each) and 130 million of the index read (2), 9.6 of them dirtied (20): 600 million
     units, 6,000 s. At 0.1 it is 19 % of the time."""
     huge = table(pages=10_000_000, index_pages=130_000_000, rows=10**9, live=10**9)
-    found = values(huge, rates(updates=1_000), Kind.LONG_LIVED)
+    found = values(huge, rates(updates=1_000), TableKind.LONG_LIVED)
     assert found[SCALE] == "0.1"
 
 
 def test_a_small_queue_is_vacuumed_without_sleeps() -> None:
     small = table(rows=10_000, live=10_000, pages=200, index_pages=50)
-    found = values(small, rates(inserts=100, deletes=100), Kind.QUEUE)
+    found = values(small, rates(inserts=100, deletes=100), TableKind.QUEUE)
     assert found == {SCALE: "0", THRESHOLD: "1000", "autovacuum_vacuum_cost_delay": "0"}
 
 
 def test_a_table_that_is_vacuumed_soon_enough_is_left_alone() -> None:
     """50 and a fifth of 4,000 are 850 dead rows."""
-    assert values(table(rows=4_000, live=4_000), rates(updates=100), Kind.LONG_LIVED) == {}
+    assert values(table(rows=4_000, live=4_000), rates(updates=100), TableKind.LONG_LIVED) == {}
 
 
 def test_a_table_that_only_grows_is_vacuumed_after_an_hours_inserts_and_frozen_at_once() -> None:
-    found = values(table(), rates(inserts=20), Kind.APPEND_ONLY)
+    found = values(table(), rates(inserts=20), TableKind.APPEND_ONLY)
     assert found == {
         "autovacuum_vacuum_insert_scale_factor": "0",
         "autovacuum_vacuum_insert_threshold": "72000",
@@ -64,21 +64,21 @@ def test_a_toast_table_gets_its_rows_times_the_chunks_of_a_row() -> None:
     """20,000 rows with 200,000 chunks: ten each."""
     one = table(rows=100_000, live=20_000, toast=toast())
     seen = rates(inserts=10, deletes=10, toast_deletes=100)
-    found = values(one, seen, Kind.SHORT_LIVED)
+    found = values(one, seen, TableKind.SHORT_LIVED)
     assert found[f"toast.{SCALE}"] == "0"
     assert found[f"toast.{THRESHOLD}"] == "50000"
 
 
 def test_what_is_set_already_is_not_advised_again() -> None:
     one = table(options={SCALE: "0.010", THRESHOLD: "50"})
-    assert values(one, rates(updates=100), Kind.LONG_LIVED) == {}
+    assert values(one, rates(updates=100), TableKind.LONG_LIVED) == {}
 
 
 @pytest.mark.parametrize("off", ["false", "off", "0", "no", "F", "fal"])
 def test_autovacuum_switched_off_is_a_line_of_its_own_with_its_reason(off: str) -> None:
     """In each notation that the server takes, and keeps."""
     one = table(options={"autovacuum_enabled": off})
-    (line,) = advise(one, rates(updates=100), Kind.LONG_LIVED, SETTINGS)
+    (line,) = advise(one, rates(updates=100), TableKind.LONG_LIVED, SETTINGS)
     assert (line.name, line.now, line.value) == ("autovacuum_enabled", off, "true")
     assert line.because.startswith("autovacuum is switched off for this table")
 
@@ -86,12 +86,12 @@ def test_autovacuum_switched_off_is_a_line_of_its_own_with_its_reason(off: str) 
 def test_a_toast_table_may_be_switched_off_alone() -> None:
     one = table(rows=100_000, live=20_000, toast=toast(options={"autovacuum_enabled": "off"}))
     seen = rates(inserts=10, deletes=10, toast_deletes=100)
-    found = values(one, seen, Kind.SHORT_LIVED)
+    found = values(one, seen, TableKind.SHORT_LIVED)
     assert found == {"toast.autovacuum_enabled": "true", SCALE: "0", THRESHOLD: "5000"}
 
 
 def test_static_and_unknown_tables_get_nothing() -> None:
-    for kind in (Kind.STATIC, Kind.UNKNOWN):
+    for kind in (TableKind.STATIC, TableKind.UNKNOWN):
         assert values(table(), rates(updates=100), kind) == {}
 
 

@@ -21,9 +21,9 @@ from vacuum_load import (
 )
 
 from conftest import NewCluster
-from mrtuner.vacuum import Kind
+from mrtuner.vacuum import TableKind
 
-KINDS = {"account": Kind.LONG_LIVED, "session": Kind.SHORT_LIVED, "job": Kind.QUEUE}
+KINDS = {"account": TableKind.LONG_LIVED, "session": TableKind.SHORT_LIVED, "job": TableKind.QUEUE}
 #: A session is short-lived by living over 15 minutes: a million rows, a thousand a second.
 SHORT = Sizes(account=40_000, session=1_000_000, job=40_000, each=100)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
-from mrtuner.vacuum import Kind, Vacuum, judge
+from mrtuner.vacuum import TableKind, Vacuum, judge
 from mrtuner.vacuum.blockers import Look, blockers
 from mrtuner.vacuum.model import Blocker, Setting
 from mrtuner.vacuum.text import lines
@@ -262,11 +262,11 @@ def test_a_truncated_table_is_not_append_only() -> None:
     full = table(inserted=5_000_000, live=1_000_000)
     loaded = table(inserted=6_000_000, live=1_000_000)
     (found,) = judge(picture(sample(0.0, full), sample(1_000.0, loaded))).tables
-    assert (found.kind, found.advice) == (Kind.RELOADED, ())
+    assert (found.kind, found.advice) == (TableKind.RELOADED, ())
     assert "1,000,000 rows are gone" in found.because
     (first, last) = (table(inserted=live, live=live) for live in (2_000_000, 3_000_000))
     (grows,) = judge(picture(sample(0.0, first), sample(1_000.0, last))).tables
-    assert grows.kind is Kind.APPEND_ONLY
+    assert grows.kind is TableKind.APPEND_ONLY
 
 
 def test_what_an_estimate_errs_by_is_no_truncation() -> None:
@@ -274,7 +274,7 @@ def test_what_an_estimate_errs_by_is_no_truncation() -> None:
     first = table(inserted=1_000_000, live=1_000_000)
     last = table(inserted=1_040_000, live=1_000_000)
     (found,) = judge(picture(sample(0.0, first), sample(1_000.0, last))).tables
-    assert found.kind is Kind.APPEND_ONLY
+    assert found.kind is TableKind.APPEND_ONLY
 
 
 def test_names_are_quoted_and_reasons_are_comments() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster, scratch_directory
-from mrtuner.vacuum import Kind, TableReport, Vacuum, blockers, vacuum
+from mrtuner.vacuum import TableKind, TableReport, Vacuum, blockers, vacuum
 from servers import binaries, counted, sql
 
 pytestmark = pytest.mark.timed
@@ -85,7 +85,7 @@ def test_statistics_reset_during_the_watch_are_a_gap(cluster: Cluster) -> None:
     sql(cluster.dsn(), "UPDATE doc SET n = n + 1")
     one = report(watch(cluster, "SELECT pg_stat_reset()"), "doc")
     assert (one.rates.gaps, one.rates.seconds, one.rates.updates) == (1, 0, 0)
-    assert one.kind is Kind.UNKNOWN
+    assert one.kind is TableKind.UNKNOWN
 
 
 def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None:
@@ -151,12 +151,12 @@ def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
     """In two transactions and in one: for the first the server counts live rows wrong (2,000)."""
     counted(cluster.dsn(), "DROP TABLE IF EXISTS staging", "CREATE TABLE staging (n int)", LOAD)
     one = report(watch(cluster, *reload), "staging")
-    assert (one.kind, one.advice) == (Kind.RELOADED, ())
+    assert (one.kind, one.advice) == (TableKind.RELOADED, ())
     assert (one.rates.events, one.rates.deletes) == (1_000, 0)  # as many came, none was deleted
     (hint,) = (text for text in one.hints if "load" in text)
     assert "VACUUM (ANALYZE)" in hint
     counted(cluster.dsn(), *reload, "ANALYZE staging")
-    assert report(vacuum(cluster.dsn()), "staging").kind is Kind.RELOADED  # since the reset, too
+    assert report(vacuum(cluster.dsn()), "staging").kind is TableKind.RELOADED  # since the reset, too
 
 
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL log", "CLUSTER log USING log_pkey"])
@@ -164,13 +164,13 @@ def test_a_table_that_is_written_anew_was_not_truncated(cluster: Cluster, rewrit
     load = "INSERT INTO log (note) SELECT 'x' FROM generate_series(1, 1000)"
     table = "CREATE TABLE log (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"
     counted(cluster.dsn(), "DROP TABLE IF EXISTS log", table, load)
-    assert report(watch(cluster, load, rewrite, load), "log").kind is Kind.APPEND_ONLY
+    assert report(watch(cluster, load, rewrite, load), "log").kind is TableKind.APPEND_ONLY
 
 
 def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
     load = "INSERT INTO log SELECT generate_series(1, 1000)"
     counted(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
-    assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is Kind.APPEND_ONLY
+    assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is TableKind.APPEND_ONLY
     sql(cluster.dsn(), "DROP TABLE log")
 
 
@@ -223,7 +223,7 @@ def test_the_commands_are_taken_by_the_server_and_leave_nothing_to_say(cluster: 
     work = "UPDATE account SET n = n + 1"
     found = watch(cluster, work)
     one = report(found, "account")
-    assert one.kind is Kind.LONG_LIVED
+    assert one.kind is TableKind.LONG_LIVED
     assert [(item.name, item.value) for item in one.advice] == [
         ("autovacuum_vacuum_scale_factor", "0.01"),
         ("autovacuum_vacuum_threshold", "50"),

@@ -26,7 +26,7 @@ from mrtuner.bench.record.archive import Archive, contents, load
 from mrtuner.bench.record.model import Record, assembled, now
 from mrtuner.bench.server import guard, scratch
 from mrtuner.bench.server.standing import DATABASE
-from mrtuner.bench.server.variant import Server
+from mrtuner.bench.server.variant import VariantServer
 from mrtuner.bench.verdict.bound import Bound, bound
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts_among
 from mrtuner.bench.verdict.meanwhile import meanwhile
@@ -101,7 +101,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LoadFinding:
     """What one load showed: the second side against the first."""
 
     title: str
@@ -172,7 +172,7 @@ class Series:
     busy: str | None = None  # who used the machine just before, where somebody did
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[LoadFinding, ...]:
         """Of every load with a finished block, in order; among all of them (Holm)."""
         return tuple(_findings(self.measured))
 
@@ -224,7 +224,7 @@ def from_dict(document: Mapping[str, Any]) -> Series:
 
 def measure(
     task: Task,
-    servers: Mapping[str, Server],
+    servers: Mapping[str, VariantServer],
     *,
     program: Path,
     host: Host | None = None,
@@ -264,7 +264,7 @@ def paced(task: Task, before: Measured | None) -> Task:
 
 
 def _lead_in(
-    task: Task, servers: Mapping[str, Server], files: RunFiles, database: str,
+    task: Task, servers: Mapping[str, VariantServer], files: RunFiles, database: str,
     progress: Progress | None,
 ) -> None:  # fmt: skip
     workload, plan = task.plan.workloads[0], task.plan
@@ -293,7 +293,7 @@ def among(progress: Progress, tasks: Sequence[Task]) -> Callable[[int], Progress
     return of
 
 
-def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
+def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
     records = [one.record for one in measured]
     judged = verdicts_among(records)
     for one, record, of_it in zip(measured, records, judged, strict=True):
@@ -304,7 +304,7 @@ def _findings(measured: Sequence[Measured]) -> Iterator[Finding]:
             a, b = (known[verdict.cell, name] for name in pair)
             rated = bool(verdict.cell.rate)
             cpus = _cpus(record)
-            yield Finding(
+            yield LoadFinding(
                 title=_title(one.title, verdict.cell, several=len(of_it) > 1),
                 why=one.why, verdict=verdict, record=record, a=a, b=b,
                 bounds=tuple(

@@ -23,6 +23,7 @@ from typing import Any, Final
 from mrtuner.catalog.load import table
 from mrtuner.errors import BadValue
 from mrtuner.units import Bytes, MiB
+from mrtuner.wording import enumerated
 
 POSTGRES: Final = "postgres"
 AURORA: Final = "aurora-postgresql"
@@ -140,7 +141,7 @@ def _advice(name: str) -> str:
     if name.removeprefix("db.") == "serverless":
         return "Its memory follows its capacity, 2 GiB a unit: give --memory and --vcpus."
     close = get_close_matches(f"db.{name.removeprefix('db.')}", all_classes(), n=3, cutoff=0.75)
-    meant = f"Did you mean {' or '.join(close)}? " if close else ""
+    meant = f"Did you mean {enumerated(close, 'or')}? " if close else ""
     return (
         f"{meant}For a class that MrTuner does not know yet, name one with the same memory "
         "and vCPUs; rdstune evaluate takes --memory and --vcpus."

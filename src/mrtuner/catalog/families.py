@@ -19,6 +19,7 @@ from mrtuner.catalog.load import parameters, table
 from mrtuner.catalog.parameter import Parameter
 from mrtuner.catalog.spans import unfold
 from mrtuner.errors import BadValue
+from mrtuner.wording import enumerated
 
 ENGINES: Final = ("postgres", "aurora-postgresql")
 FIRST, LAST = 13, 18
@@ -162,7 +163,7 @@ class Family:
             return _left_out(parameters(self.major)[name])
         close = get_close_matches(name, self.parameters, n=3, cutoff=0.8)
         if close:
-            return f"Did you mean {' or '.join(close)}?"
+            return f"Did you mean {enumerated(close, 'or')}?"
         return "A group can hold only what DescribeDBParameters lists for its family."
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from mrtuner.catalog.parameter import Parameter
 from mrtuner.errors import BadValue
 from mrtuner.inputs import MAJORS
+from mrtuner.wording import enumerated
 
 #: One span, complete: since, until, vartype, unit, context, min, max, enum, build, default.
 Span = dict[str, Any]
@@ -99,7 +100,7 @@ def _advice(name: str, major: int) -> str:
         return _moved(name, elsewhere, major)
     close = _close(name, major)
     if close:
-        return f"Did you mean {' or '.join(close)}?"
+        return f"Did you mean {enumerated(close, 'or')}?"
     return "Use a name from pg_settings."
 
 

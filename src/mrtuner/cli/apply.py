@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli import change, options, targets, terminal
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Outcome, Plan
+    from mrtuner.change.settings.apply import Outcome, SettingsPlan
     from mrtuner.cli.document import ApplyDocument
     from mrtuner.tuning import Tuning
     from mrtuner.tuning.query_plans import Plans
 
 
 @options.command("apply")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @options.machine_options
 @change.restart_option
 @click.option(
@@ -83,7 +84,7 @@ def command(
         terminal.print_note(f"to undo: {undo}")
 
 
-def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, Plan]:
+def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tuning, SettingsPlan]:
     from mrtuner.change.settings.apply import plan
     from mrtuner.tuning import tune
 
@@ -93,13 +94,13 @@ def _prepare(dsn: str, source: Path | None, machine: dict[str, Any]) -> tuple[Tu
     return tuning, plan(tuning.server, settings)
 
 
-def _shown(plan: Plan) -> list[str]:
+def _shown(plan: SettingsPlan) -> list[str]:
     from mrtuner.present.text import plan_of_change
 
     return list(plan_of_change(plan, terminal.look(sys.stderr)))
 
 
-def _plans(dsn: str, number: int | None, plan: Plan) -> Plans | None:
+def _plans(dsn: str, number: int | None, plan: SettingsPlan) -> Plans | None:
     """What the plan would do to statements, shown before anything is applied."""
     if number is None:
         return None
@@ -114,7 +115,7 @@ def _plans(dsn: str, number: int | None, plan: Plan) -> Plans | None:
 
 def _carried_out(
     dsn: str,
-    plan: Plan,
+    plan: SettingsPlan,
     book: Journal,
     tuning: Tuning,
     restart: str,
@@ -125,7 +126,7 @@ def _carried_out(
     from mrtuner.change.settings.apply import apply
 
     if plan.steps and not plan.refused and not plan.elsewhere:
-        terminal.confirm(f"Change {len(plan.steps)} settings?", yes=yes)
+        terminal.confirm(f"Change {plural(len(plan.steps), 'setting')}?", yes=yes)
     return apply(
         dsn,
         plan,
@@ -138,7 +139,7 @@ def _carried_out(
 
 
 def _document(
-    plan: Plan,
+    plan: SettingsPlan,
     recovered: Outcome | None,
     outcome: Outcome,
     undo: str | None,

@@ -12,6 +12,7 @@ import click
 
 from mrtuner.cli import terminal
 from mrtuner.errors import MrTunerError, Refused
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -136,8 +137,7 @@ def say(outcome: Outcome) -> None:
 
 def verified(outcome: Outcome, noun: str) -> str:
     """How many were changed: ``3 settings applied and verified``."""
-    number = len(outcome.changed)
-    return f"{number:,} {noun}{'s' * (number != 1)} {outcome.result} and verified"
+    return f"{plural(len(outcome.changed), noun)} {outcome.result} and verified"
 
 
 def _say_waiting(names: Sequence[str]) -> None:

@@ -11,13 +11,13 @@ from mrtuner.cli import needs, options, targets, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.cpu import Plan, Setup
+    from mrtuner.cpu import Setup, TrialPlan
 
 MODES: Final = ("integer", "gzip", "sql")
 
 
 @options.command("cpu")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option(
     "--mode", type=click.Choice(MODES),
     help="Kind of work.  [default: integer; sql with DSN]",
@@ -109,7 +109,7 @@ def _measured(
     return as_builtins(cpu_document(record))
 
 
-def _plan(setup: Setup, given: dict[str, Any]) -> Plan:
+def _plan(setup: Setup, given: dict[str, Any]) -> TrialPlan:
     from random import SystemRandom
 
     from mrtuner.cpu import planned
@@ -126,7 +126,7 @@ def _plan(setup: Setup, given: dict[str, Any]) -> Plan:
     )
 
 
-def _announce(setup: Setup, plan: Plan) -> None:
+def _announce(setup: Setup, plan: TrialPlan) -> None:
     from mrtuner.cpu import seconds_expected
 
     expected = seconds_expected(plan, setup.usable)

@@ -61,7 +61,7 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
         terminal.document(proof.document())
     else:
         terminal.print_line()
-        for line in proof.words():
+        for line in proof.lines():
             terminal.print_line(line)
     _save(proof, output)
     if not as_json:

@@ -15,7 +15,7 @@ from mrtuner.tuning.document import QueryPlans, TuneDocument
 from mrtuner.tuning.verdict import Basis
 
 if TYPE_CHECKING:
-    from mrtuner.bench.series import Finding
+    from mrtuner.bench.series import LoadFinding
     from mrtuner.bench.verdict.bound import Bound
     from mrtuner.bench.verdict.summary import VariantSummary
 
@@ -189,7 +189,7 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
     )
 
 
-def load_result(one: Finding) -> LoadResult:
+def load_result(one: LoadFinding) -> LoadResult:
     """Return what one load showed."""
     seen = one.verdict.comparison
     low, high = (number if isfinite(number) else None for number in (seen.low, seen.high))

@@ -132,7 +132,9 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name what was probably meant instead of an unknown command."""
         if args and args[0] not in self.summaries and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}{_meant(args[0], self.summaries)}", ctx)
+            raise click.UsageError(
+                f"no command {args[0]!r}{_suggestion(args[0], self.summaries)}", ctx
+            )
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -199,7 +201,7 @@ def _exit_code(run: Callable[[], Any]) -> int:
         return 0
     except click.NoSuchOption as error:
         known = [name for one in _parameters(error) for name in one.opts]
-        print_error(f"no such option {error.option_name!r}{_meant(error.option_name, known)}",
+        print_error(f"no such option {error.option_name!r}{_suggestion(error.option_name, known)}",
                  _usage_hint(error))  # fmt: skip
         return error.exit_code
     except click.UsageError as error:
@@ -246,7 +248,7 @@ def _parameters(error: click.UsageError) -> list[click.Parameter]:
     return error.ctx.command.get_params(error.ctx) if error.ctx else []
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     """What is much alike, dashes aside: --mem is, --bogus is nothing."""
     from difflib import get_close_matches
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.cli import exit_codes, needs, options, terminal
-from mrtuner.cli.targets import Kind, instance_named, kind_of
+from mrtuner.cli.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def command(
 
 def _packages(targets: tuple[str, ...], everything: bool) -> Iterator[str]:
     """What reading the metrics takes."""
-    if everything or {kind_of(text) for text in targets} & {Kind.RDS, Kind.NAME}:
+    if everything or {kind_of(text) for text in targets} & {TargetKind.RDS, TargetKind.NAME}:
         yield "boto3"
     if any(Path(text).suffix.lower() in {".parquet", ".pq"} for text in targets):
         yield "pyarrow"

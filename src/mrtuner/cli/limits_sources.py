@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.cli import exit_codes, options, progress, terminal
-from mrtuner.cli.targets import Kind, instance_named, kind_of
+from mrtuner.cli.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.limits import Limits, Series
-    from mrtuner.limits.fleet import Row
+    from mrtuner.limits.fleet import CheckedInstance
 
     Given = Mapping[str, Any]
 
-_SERVERS: Final = {Kind.SERVER, Kind.LOCAL}
+_SERVERS: Final = {TargetKind.SERVER, TargetKind.LOCAL}
 #: Options that a kind of subject has no use for, by the name that people write.
 _OF_FILES: Final = {
     "class_name": "--class", "storage": "--volume",
@@ -32,13 +32,13 @@ def answer(target: str, given: Given) -> tuple[Limits, int]:
     kind = kind_of(target)
     if kind in _SERVERS:
         _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
-        return _watched("" if kind is Kind.LOCAL else target, given["watch"])
+        return _watched("" if kind is TargetKind.LOCAL else target, given["watch"])
     if given["watch"] is not None:
         raise UsageError(
             "--watch is for a server outside RDS",
             "Run mrtuner limits local --watch 10m; for RDS, use --since.",
         )
-    if kind is Kind.FILE:
+    if kind is TargetKind.FILE:
         return _of_file(Path(target), given), exit_codes.DONE
     _refuse(given, _OF_FILES, "an instance")
     return _of_instance(instance_named(target), given), exit_codes.DONE
@@ -132,7 +132,7 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
 
     _check_fleet(names, given)
     start, end = _time(given["since"])
-    rows: list[Row] = []
+    rows: list[CheckedInstance] = []
     failures = []
     accounts = _accounts(given)
     for account in accounts:
@@ -148,7 +148,7 @@ def fleet(names: Sequence[str], given: Given) -> dict[str, Any]:
 def _check_fleet(names: Sequence[str], given: Given) -> None:
     if names and (given["all_regions"] or len(given["regions"]) > 1):
         raise UsageError("instances given by name must be in one region", "Give --region once.")
-    if any(kind_of(name) is not Kind.NAME for name in names):
+    if any(kind_of(name) is not TargetKind.NAME for name in names):
         raise UsageError(
             "a file or a server outside RDS must be the only target",
             "Run mrtuner limits for it alone.",
@@ -158,12 +158,12 @@ def _check_fleet(names: Sequence[str], given: Given) -> None:
 
 def _region(
     account: Account, names: Sequence[str], start: datetime, end: datetime, most: int | None
-) -> list[Row]:
+) -> list[CheckedInstance]:
     from mrtuner.limits.fleet import fleet, instances
 
     found = instances(account, names)
     each = fleet(found, start, end, account, connections=lambda c: _connections_of(c, most))
-    rows: list[Row] = []
+    rows: list[CheckedInstance] = []
     with progress.bar() as shown:
         for row in each:
             rows.append(row)

@@ -23,7 +23,7 @@ SCRIPTS: Final = ("tpcb", "select", "simple-update")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class MeasuredServer:
     """The server to measure on, and how it may be restarted."""
 
     dsn: str
@@ -34,7 +34,7 @@ class Target:
 
 
 @options.command("prove")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 @options.server_bin_option
 @click.option(
@@ -159,23 +159,23 @@ def command(
 
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
-) -> Target:
+) -> MeasuredServer:
     from mrtuner.bench.server import guard
     from mrtuner.change.settings.apply import Restart
 
     if dsn is not None:
         how = change.consent(restart, restarts=True)
         undo = change.undo_command(dsn, str(how.run or "never"), journal, proof=True)
-        return Target(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
+        return MeasuredServer(dsn=dsn, restart=how, ours=False, journal=journal, undo=undo)
     cluster = stack.enter_context(proving.own_server(server_bin))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="mrtuner-journal-")))
     stack.enter_context(guard.directory_removed(scratch))
     how = Restart(run=cluster.restart, start=cluster.start)
-    return Target(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
+    return MeasuredServer(dsn=cluster.dsn(), restart=how, ours=True, journal=scratch)
 
 
 def _proof(
-    target: Target, wish: Wish, program: Path, yes: bool, machine: dict[str, Any]
+    target: MeasuredServer, wish: Wish, program: Path, yes: bool, machine: dict[str, Any]
 ) -> proving.Proof | None:
     """Advise, announce, ask, measure; None when there is nothing to compare."""
     from mrtuner.change.journal import Journal
@@ -207,7 +207,9 @@ def _compared(tuning: Tuning, restart: Restart) -> list[Wanted]:
     return [item for item in wanted if not item.restart]
 
 
-def _announce(compared: Sequence[Wanted], question: proving.Question, target: Target) -> None:
+def _announce(
+    compared: Sequence[Wanted], question: proving.Question, target: MeasuredServer
+) -> None:
     """What will be done and why, before it is."""
     from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
@@ -234,7 +236,7 @@ def _announce(compared: Sequence[Wanted], question: proving.Question, target: Ta
         )
 
 
-def _commands(target: Target, restart: str) -> list[tuple[str, str]]:
+def _commands(target: MeasuredServer, restart: str) -> list[tuple[str, str]]:
     """What to type to do the same on one's own server."""
     dsn = "postgresql://USER@HOST/DATABASE" if target.ours else change.without_secrets(target.dsn)
     return change.next_commands(dsn, restart)
@@ -244,7 +246,7 @@ def _tell(proof: proving.Proof, as_json: bool) -> None:
     if as_json:
         terminal.document(proof.document())
         return
-    for line in proof.words():
+    for line in proof.lines():
         terminal.print_line(line)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.cli import change, progress, terminal
 from mrtuner.cli.variants import Sides
 from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Series, Task
@@ -63,7 +64,7 @@ class Proof:
             self.tuning.to_dict(), self.series.to_dict(), commands=commands, applied=applied
         )
 
-    def words(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """The answer for a terminal."""
         import sys
 
@@ -198,7 +199,7 @@ def pgbench(server_bin: Path | None) -> Path:
 def minutes(seconds: float) -> str:
     """A length of time in words, rounded up to whole minutes."""
     whole = -(-round(seconds) // 60)
-    return f"{whole} minute{'s' * (whole != 1)}"
+    return plural(whole, "minute")
 
 
 def threads(clients: int) -> int:

@@ -14,7 +14,7 @@ from mrtuner.cli.group import offer_verbs
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.rotate.rotation import Outcome, Rotator, Standing
+    from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ _shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 
 
 @options.command("rotate")
-@click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
+@click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
 @click.option(
     "--to", metavar="STORE",
     help="Where the secret goes: secretsmanager:ARN, file:PATH, stdout, or a command that reads "
@@ -101,7 +101,7 @@ def command(
 
 
 @command.verb("status")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @_shared_by_verb
 def status(dsn: str, as_json: bool, **given: Any) -> None:
     """Show the state of the rotation; change nothing.
@@ -116,7 +116,7 @@ def status(dsn: str, as_json: bool, **given: Any) -> None:
 
 
 @command.verb("abort")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @_shared_by_verb
 @click.pass_context
 def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:
@@ -151,7 +151,7 @@ def _opened(dsn: str, given: Mapping[str, Any]) -> Iterator[Rotator]:
         yield rotator
 
 
-def _end(ctx: click.Context, outcome: Outcome, as_json: bool) -> None:
+def _end(ctx: click.Context, outcome: RotationResult, as_json: bool) -> None:
     _show(outcome, as_json)
     if not outcome.rotation.finished:
         ctx.exit(exit_codes.UNFINISHED)
@@ -159,7 +159,7 @@ def _end(ctx: click.Context, outcome: Outcome, as_json: bool) -> None:
 
 def _rotated(
     rotator: Rotator, to: str | None, current: str | None, yes: bool, as_json: bool
-) -> Outcome:
+) -> RotationResult:
     from mrtuner.rotate.answer import upcoming
 
     rotation, where = upcoming(rotator, to, current, sys.stdout)
@@ -177,7 +177,7 @@ def _rotated(
     return rotator.run(rotation, where)
 
 
-def _aborted(rotator: Rotator) -> Outcome:
+def _aborted(rotator: Rotator) -> RotationResult:
     from mrtuner.rotate.rotation import unfinished
     from mrtuner.rotate.stores import store
 

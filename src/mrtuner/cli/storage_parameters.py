@@ -13,6 +13,7 @@ import click
 
 from mrtuner.cli import change, terminal, watch_progress
 from mrtuner.escape import printable
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
@@ -128,7 +129,7 @@ def _text(value: str | None) -> str:
 
 def _number(entries: Sequence[Entry]) -> str:
     tables = len({one.name.rpartition(" ")[0] for one in entries})
-    return f"{len(entries):,} parameters of {tables:,} table{'s' * (tables != 1)}"
+    return f"{plural(len(entries), 'parameter')} of {plural(tables, 'table')}"
 
 
 def _undo_command(dsn: str, journal: Path | None) -> str:
@@ -148,13 +149,13 @@ def _finish(
 
         terminal.document(change_document(recovered, entries, outcome, undo))
         return
-    for line in _said(outcome):
+    for line in _outcome_lines(outcome):
         terminal.print_line(line)
     if undo:
         terminal.print_note(f"to undo: {undo}")
 
 
-def _said(outcome: Outcome) -> Iterator[str]:
+def _outcome_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.result in {"nothing", "reverted"}:
         yield "nothing to change"
         return

@@ -23,7 +23,7 @@ _RDS: Final = "rds:"
 _OF_RDS: Final = {"tune": "diff", "apply": "apply", "undo": "undo"}
 
 
-class Kind(Enum):
+class TargetKind(Enum):
     """What the text of a target names."""
 
     SERVER = auto()
@@ -33,15 +33,15 @@ class Kind(Enum):
     NAME = auto()  # a bare word: an instance, where a command is about instances
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> TargetKind:
     """Return what a target names; no instance of RDS has a dot or a slash in its name."""
     if text == LOCAL:
-        return Kind.LOCAL
+        return TargetKind.LOCAL
     if text.startswith(_RDS):
-        return Kind.RDS
+        return TargetKind.RDS
     if "://" in text or "=" in text:
-        return Kind.SERVER
-    return Kind.FILE if set(text) & set("./") else Kind.NAME
+        return TargetKind.SERVER
+    return TargetKind.FILE if set(text) & set("./") else TargetKind.NAME
 
 
 def instance_named(text: str) -> str:
@@ -49,7 +49,7 @@ def instance_named(text: str) -> str:
     return text.removeprefix(_RDS)
 
 
-class Server(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A connection string; ``local`` is the empty one, for which libpq's defaults hold."""
 
     name = "dsn"
@@ -58,21 +58,21 @@ class Server(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         """Return the connection string; UsageError for an instance or a file."""
         text = str(value)
         kind = kind_of(text)
-        if kind is Kind.LOCAL:
+        if kind is TargetKind.LOCAL:
             return ""
-        if kind is Kind.RDS:
+        if kind is TargetKind.RDS:
             verb = _OF_RDS.get(ctx.info_name or "") if ctx else None
             run = f"Run rdstune {verb} {instance_named(text)}" if verb else ""
             raise UsageError(
                 f"{text} is an instance of Amazon RDS",
                 f"{run}, or give its connection string." if run else "Give its connection string.",
             )
-        if kind is Kind.FILE:
+        if kind is TargetKind.FILE:
             raise UsageError(f"{text} is not a connection string", "Write postgresql://host/db.")
         return text
 
 
-class Instance(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class InstanceArgument(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """The identifier of an instance of Amazon RDS, with or without ``rds:``."""
 
     name = "instance"
@@ -82,7 +82,7 @@ class Instance(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
     ) -> str:
         """Return the identifier; UsageError for anything else."""
         text = str(value)
-        if kind_of(text) not in {Kind.RDS, Kind.NAME}:
+        if kind_of(text) not in {TargetKind.RDS, TargetKind.NAME}:
             raise UsageError(
                 f"{text} is not an instance of Amazon RDS",
                 "Give its identifier; servers elsewhere are for mrtuner.",

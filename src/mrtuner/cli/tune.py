@@ -20,7 +20,7 @@ FORMATS: Final = ("text", "json", *NAMES)
 
 
 @options.command("tune")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @options.machine_options
 @options.format_option(FORMATS, "  [default: text]")
 @options.json_option

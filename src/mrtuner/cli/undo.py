@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @options.command("undo")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @change.restart_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
@@ -114,7 +114,7 @@ def _shown(last: Change) -> Iterator[str]:
 
 def _also_due(dsn: str, last: Change) -> Iterator[str]:
     """What a restart puts into force besides."""
-    from mrtuner.change.settings.apply import Plan, plan
+    from mrtuner.change.settings.apply import SettingsPlan, plan
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
     from mrtuner.present.text import plan_of_change
@@ -123,7 +123,7 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
         pending = plan(read(connection), ()).pending
     ours = {entry.name for entry in last.entries}
     others = tuple(one for one in pending if one.name not in ours)
-    yield from plan_of_change(Plan(steps=(), pending=others), terminal.look(sys.stderr))
+    yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
 
 
 def _text(value: str | None) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json", "sql", "conf")
 
-_dsn = click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
+_dsn = click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
 _watch = click.option(
     "--watch", type=options.Duration(), metavar="TIME",
     help="Measure rates for this long, such as 15m.  [default: since the last reset]",
@@ -99,7 +99,7 @@ def command(
 
 
 @command.verb("apply")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @_watch
 @_sample
 @options.journal_option
@@ -130,7 +130,7 @@ def apply(
 
 
 @command.verb("undo")
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @options.journal_option
 @options.yes_option
 @options.json_option

@@ -12,7 +12,7 @@ from mrtuner.errors import MrTunerError
 if TYPE_CHECKING:
     from mrtuner.bench.proof import RunningServer
     from mrtuner.change.journal import Journal
-    from mrtuner.change.settings.apply import Plan, Restart, Wanted
+    from mrtuner.change.settings.apply import Restart, SettingsPlan, Wanted
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
@@ -39,7 +39,7 @@ class Sides:
         self.fits, self.repair = fits, repair
         self.changed = False
         self._end = terminal.FinishPuttingBack(_STILL)
-        self.plan: Plan | None = None  # of the last switch to the advised side
+        self.plan: SettingsPlan | None = None  # of the last switch to the advised side
 
     def servers(self) -> dict[str, RunningServer]:
         """What `mrtuner.bench.proof.prove` compares, by variant."""
@@ -71,7 +71,7 @@ class Sides:
         apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True)
         self.changed = True
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> SettingsPlan:
         from mrtuner.change.settings.apply import plan
         from mrtuner.postgres.connect import connect
         from mrtuner.postgres.read import read

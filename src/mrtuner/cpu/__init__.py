@@ -14,11 +14,11 @@ the slow ones and hide the effect to be measured.
 from __future__ import annotations
 
 from mrtuner.cpu.diagnose import Diagnosis, diagnose
-from mrtuner.cpu.model import Mode, Plan, Record
+from mrtuner.cpu.model import Mode, Record, TrialPlan
 from mrtuner.cpu.session import Setup, here, measure, planned, server
 from mrtuner.cpu.trials import seconds_expected
 
 __all__ = [
-    "Diagnosis", "Mode", "Plan", "Record", "Setup", "diagnose", "here", "measure", "planned",
+    "Diagnosis", "Mode", "Record", "Setup", "TrialPlan", "diagnose", "here", "measure", "planned",
     "seconds_expected", "server",
 ]  # fmt: skip

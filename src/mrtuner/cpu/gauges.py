@@ -24,8 +24,8 @@ _ROUNDING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Ticks so far, summed over our CPUs."""
+class Ticks:
+    """Clock ticks so far, summed over our CPUs."""
 
     total: int
     busy: int  # user, nice, system
@@ -34,12 +34,12 @@ class Reading:
     throttled: int | None  # periods
 
 
-def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Reading | None:
+def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Ticks | None:
     """Return the counters; None without /proc/stat or if our CPUs are unknown."""
     rows = [row for cpu, row in _rows(tree) if cpu in cpus]
     if not rows:
         return None
-    return Reading(
+    return Ticks(
         total=sum(sum(row[:8]) for row in rows),
         busy=sum(sum(row[:3]) for row in rows),
         steal=sum(row[7] for row in rows),
@@ -48,7 +48,7 @@ def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Reading | No
     )
 
 
-def weather(before: Reading | None, after: Reading | None, mhz: float | None = None) -> Weather:
+def weather(before: Ticks | None, after: Ticks | None, mhz: float | None = None) -> Weather:
     """Return what happened between two readings."""
     if before is None or after is None or after.total <= before.total:
         return Weather(foreign=None, steal=None, throttled=None, mhz=mhz)

@@ -15,7 +15,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrialPlan:
     """What to measure, fixed before the first worker starts."""
 
     mode: Mode
@@ -127,7 +127,7 @@ class Record:
     """Everything planned and seen, without a verdict."""
 
     began: str  # ISO 8601, UTC
-    plan: Plan
+    plan: TrialPlan
     usable: Usable
     topology: Topology
     place: Place

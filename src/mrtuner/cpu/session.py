@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.cpu import pairs, trials
-from mrtuner.cpu.model import Mode, Pair, Place, Plan, Record, Topology, Usable
+from mrtuner.cpu.model import Mode, Pair, Place, Record, Topology, TrialPlan, Usable
 from mrtuner.cpu.topology import known_count, place, topology, usable
 from mrtuner.cpu.trials import Here, Site
 from mrtuner.errors import UsageError
@@ -107,11 +107,11 @@ _MOST: Final = 4096
 def planned(
     setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
     try_pairs: bool, forced: bool,
-) -> Plan:  # fmt: skip
+) -> TrialPlan:  # fmt: skip
     """Return the plan for this setup."""
     cores = len(setup.topology.cores) or None
     most = most_workers(up_to, setup)
-    return Plan(
+    return TrialPlan(
         mode=setup.mode,
         counts=trials.counts(most, setup.usable.may_run_on, cores),
         repeats=repeats,
@@ -123,7 +123,7 @@ def planned(
     )
 
 
-def measure(setup: Setup, plan: Plan, *, tell: Callable[[str], None]) -> Record:
+def measure(setup: Setup, plan: TrialPlan, *, tell: Callable[[str], None]) -> Record:
     """Carry out the plan. Raises Refused on a busy machine unless the plan is forced."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     busy = trials.check_quiet(setup.site)
@@ -146,7 +146,7 @@ def measure(setup: Setup, plan: Plan, *, tell: Callable[[str], None]) -> Record:
 
 
 def _pairs(
-    setup: Setup, plan: Plan, tell: Callable[[str], None]
+    setup: Setup, plan: TrialPlan, tell: Callable[[str], None]
 ) -> tuple[float | None, tuple[Pair, ...]]:
     if not plan.pairs or not isinstance(setup.site, Here):
         return None, ()

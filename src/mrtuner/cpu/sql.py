@@ -17,7 +17,7 @@ from itertools import pairwise
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.cpu.model import Plan, Usable, Worker
+from mrtuner.cpu.model import TrialPlan, Usable, Worker
 from mrtuner.errors import MrTunerError
 from mrtuner.host.tree import Tree
 from mrtuner.postgres.connect import connect, translated
@@ -94,7 +94,7 @@ class _Started:
     def pids(self) -> Sequence[int]:
         return [session.pid for session in self._sessions]
 
-    def work(self, plan: Plan) -> tuple[Worker, ...]:
+    def work(self, plan: TrialPlan) -> tuple[Worker, ...]:
         count = max(1, round(self._speed * plan.seconds / plan.pieces))
         patience = _GRACE + _PATIENCE * plan.seconds * self._slowed
         start = self._sessions[0].now() + 0.1 + 0.02 * len(self._sessions)

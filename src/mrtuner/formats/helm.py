@@ -34,7 +34,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     for line in preload:
         document[_LIBRARIES_VALUE] = manifest.Text(line.value)
     body = conf.settings(plain).replace(_BRACES, _BRACES_IN_TEMPLATE)
-    document["primary"] = {"extendedConfiguration": manifest.Block(body)}
+    document["primary"] = {"extendedConfiguration": manifest.LiteralBlock(body)}
     return manifest.manifest(document, (), notes)
 
 

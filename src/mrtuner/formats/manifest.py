@@ -29,7 +29,7 @@ class Text(str):
     __slots__ = ()
 
 
-class Block(str):
+class LiteralBlock(str):
     """A string written as a literal block."""
 
     __slots__ = ()
@@ -137,5 +137,5 @@ def _dumper() -> type[yaml.SafeDumper]:
         return lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
     Dumper.add_representer(Text, scalar('"'))
-    Dumper.add_representer(Block, scalar("|"))
+    Dumper.add_representer(LiteralBlock, scalar("|"))
     return Dumper

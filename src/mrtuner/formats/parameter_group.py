@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import one_line
-from mrtuner.wording import first_upper
+from mrtuner.wording import enumerated, first_upper
 
 Method = Literal["immediate", "pending-reboot"]
 
@@ -119,7 +119,7 @@ def checked_lines(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
         if line.method not in _METHODS:
             raise BadValue(
                 f"unknown apply method {line.method!r} for {line.name}",
-                f"Use {' or '.join(_METHODS)}.",
+                f"Use {enumerated(_METHODS, 'or')}.",
             )
         if line.name.lower() in seen:
             raise BadValue(f"{line.name} is set twice", "Give each parameter once.")

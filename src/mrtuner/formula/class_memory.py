@@ -23,6 +23,7 @@ from mrtuner.catalog.classes import AURORA, POSTGRES
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import Formula, parse
 from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.catalog.classes import InstanceClass
@@ -156,7 +157,7 @@ TELLING: Final = ("effective_cache_size", "shared_buffers", "max_connections")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ImpliedMemory:
     """One setting with its formula, and the implied memory [bytes, both inclusive]."""
 
     name: str
@@ -193,7 +194,7 @@ def calibrated(
         notes += [_stranger(each, within) for each in found if not _fits(each, within)]
         found = [each for each in found if _fits(each, within)]
     if not found:
-        raise BadValue("no setting reveals the instance's memory", _said(notes))
+        raise BadValue("no setting reveals the instance's memory", _hint(notes))
     agreed = _agreed(found)
     notes += [f"{each} contradicts that" for each in found if each not in agreed]
     return _measured(agreed, notes)
@@ -216,7 +217,7 @@ def implied(formula: Formula, value: int, machine: Mapping[str, int]) -> tuple[i
 
 def _readings(
     values: Mapping[str, int], formulas: Mapping[str, str], machine: Mapping[str, int]
-) -> tuple[list[Reading], list[str]]:
+) -> tuple[list[ImpliedMemory], list[str]]:
     found, notes = [], []
     for name in sorted(values.keys() & formulas.keys()):
         text, value = formulas[name], values[name]
@@ -226,15 +227,15 @@ def _readings(
             notes.append(f"{name} = {value} reveals nothing with {text}")
         else:
             low, high = bounds
-            found.append(Reading(name=name, value=value, formula=text, low=low, high=high))
+            found.append(ImpliedMemory(name=name, value=value, formula=text, low=low, high=high))
     return found, notes
 
 
-def _fits(reading: Reading, within: Estimate) -> bool:
+def _fits(reading: ImpliedMemory, within: Estimate) -> bool:
     return reading.agrees(within.low, within.high)
 
 
-def _stranger(reading: Reading, within: Estimate) -> str:
+def _stranger(reading: ImpliedMemory, within: Estimate) -> str:
     size = pretty_bytes(reading.low)
     return (
         f"{reading} would mean {size}, outside {pretty_bytes(within.low)} to "
@@ -242,7 +243,7 @@ def _stranger(reading: Reading, within: Estimate) -> str:
     )
 
 
-def _agreed(found: Sequence[Reading]) -> list[Reading]:
+def _agreed(found: Sequence[ImpliedMemory]) -> list[ImpliedMemory]:
     """Return the largest set of readings with some memory in common; BadValue on a tie."""
     groups = {tuple(of for of in found if of.agrees(each.low, each.low)) for each in found}
     most = max(len(group) for group in groups)
@@ -255,23 +256,23 @@ def _agreed(found: Sequence[Reading]) -> list[Reading]:
     return list(best[0])
 
 
-def _each(found: Iterable[Reading]) -> str:
+def _each(found: Iterable[ImpliedMemory]) -> str:
     return "; ".join(f"{each} means {pretty_bytes(each.low)}" for each in found)
 
 
-def _measured(agreed: Sequence[Reading], notes: Sequence[str]) -> Estimate:
+def _measured(agreed: Sequence[ImpliedMemory], notes: Sequence[str]) -> Estimate:
     low, high = max(each.low for each in agreed), min(each.high for each in agreed)
     return Estimate(
         value=Bytes((low + high) // 2),
         low=Bytes(low),
         high=Bytes(high),
-        source=" and ".join(map(str, agreed)),
+        source=enumerated(agreed),
         measured=True,
         notes=tuple(notes),
     )
 
 
-def _said(notes: Sequence[str]) -> str:
+def _hint(notes: Sequence[str]) -> str:
     about = "; ".join(notes) or "neither of " + ", ".join(TELLING) + " was given"
     return f"Give --class or --memory instead: {about}."
 

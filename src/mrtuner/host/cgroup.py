@@ -30,7 +30,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ControlGroup:
     """One control group: its name, as the kernel reports it to us, and the folder of its files."""
 
     version: Version
@@ -46,7 +46,7 @@ class Group:
 class Lineage:
     """A process's groups for one controller, its own first, and what could not be seen of them."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[ControlGroup, ...]
     hidden: tuple[str, ...]  # sentences
 
 
@@ -123,7 +123,7 @@ def _carries(mount: Mount, version: Version, controller: str) -> bool:
     return mount.fstype == "cgroup" and controller in mount.options
 
 
-def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[Group, ...], bool]:
+def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[ControlGroup, ...], bool]:
     """The member's groups up to the mount's root, and whether its own is among them.
 
     If a hierarchy is mounted several times, the mount that shows the most parents is used.
@@ -133,17 +133,17 @@ def _walk(member: Membership, mounts: Iterable[Mount]) -> tuple[tuple[Group, ...
         if _is_inside(member.path, root):
             return tuple(_ancestors(member, mount)), True
         if _is_outer(root, member.path):
-            return (Group(version=member.version, name=root, folder=mount.point),), False
+            return (ControlGroup(version=member.version, name=root, folder=mount.point),), False
     return (), False
 
 
-def _ancestors(member: Membership, mount: Mount) -> Iterator[Group]:
+def _ancestors(member: Membership, mount: Mount) -> Iterator[ControlGroup]:
     root = PurePosixPath(mount.root)
     for name in (member.path, *member.path.parents):
         if not name.is_relative_to(root):
             return
         folder = mount.point / name.relative_to(root)
-        yield Group(version=member.version, name=name, folder=folder)
+        yield ControlGroup(version=member.version, name=name, folder=folder)
 
 
 def _is_inside(path: PurePosixPath, root: PurePosixPath) -> bool:
@@ -158,7 +158,7 @@ def _is_outer(root: PurePosixPath, path: PurePosixPath) -> bool:
 
 
 def read_limit(
-    tree: Tree, group: Group, file: str, parse: Callable[[str], T | None], *, of: str
+    tree: Tree, group: ControlGroup, file: str, parse: Callable[[str], T | None], *, of: str
 ) -> Fact[T] | Missing | None:
     """Read one limit: None if there is none, Missing if its file is unreadable or invalid.
 

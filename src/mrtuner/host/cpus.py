@@ -11,7 +11,7 @@ from math import ceil
 from typing import Literal
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.cgroup import Group, Lineage, lineage, read_limit
+from mrtuner.host.cgroup import ControlGroup, Lineage, lineage, read_limit
 from mrtuner.host.tree import Tree
 
 #: The kernel's default period [µs]. Source: kernel/sched/core.c, default_cfs_period.
@@ -31,7 +31,7 @@ def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
     """
     may_run_on, unclear = _allowed(tree)
     above = lineage(tree, "cpu")
-    found = [*_unseen(above), *_quotas(tree, above.groups)]
+    found = [*_missing(above), *_quotas(tree, above.groups)]
     quotas = [each for each in found if isinstance(each, Fact)]
     notes = (*unclear, *(each for each in found if isinstance(each, Missing)))
     if may_run_on is None:
@@ -133,12 +133,12 @@ def _set_or_none(text: str) -> CpuSet | None:
 _CPUSET_FILES = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
 
 
-def _unseen(above: Lineage) -> Iterator[Missing]:
+def _missing(above: Lineage) -> Iterator[Missing]:
     for why in above.hidden:
         yield Missing("cpus", f"{why}: a quota would not be seen", "--cpus")
 
 
-def _quotas(tree: Tree, groups: Iterable[Group]) -> Iterator[Fact[Fraction] | Missing]:
+def _quotas(tree: Tree, groups: Iterable[ControlGroup]) -> Iterator[Fact[Fraction] | Missing]:
     """The CPU time, in CPUs, that each group may use in a period."""
     for group in groups:
         quota = _quota_v1(tree, group) if group.version == 1 else _quota_v2(tree, group)
@@ -146,11 +146,11 @@ def _quotas(tree: Tree, groups: Iterable[Group]) -> Iterator[Fact[Fraction] | Mi
             yield quota
 
 
-def _quota_v2(tree: Tree, group: Group) -> Fact[Fraction] | Missing | None:
+def _quota_v2(tree: Tree, group: ControlGroup) -> Fact[Fraction] | Missing | None:
     return read_limit(tree, group, "cpu.max", _quota, of="cpus")
 
 
-def _quota_v1(tree: Tree, group: Group) -> Fact[Fraction] | Missing | None:
+def _quota_v1(tree: Tree, group: ControlGroup) -> Fact[Fraction] | Missing | None:
     period = tree.peek(group.folder / "cpu.cfs_period_us") or str(PERIOD)
     return read_limit(
         tree, group, "cpu.cfs_quota_us", lambda text: _quota(f"{text} {period}"), of="cpus"

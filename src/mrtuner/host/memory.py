@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.cgroup import Group, Lineage, lineage, read_limit
+from mrtuner.host.cgroup import ControlGroup, Lineage, lineage, read_limit
 from mrtuner.host.model import HugePages
 from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes, KiB
@@ -29,7 +29,7 @@ def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
     found = list(_limits(tree, above.groups))
     limits = [each for each in found if isinstance(each, Fact)]
     unclear = tuple(each for each in found if isinstance(each, Missing))
-    return _least(ram, limits), (*unclear, *_unseen(tree, above))
+    return _least(ram, limits), (*unclear, *_missing(tree, above))
 
 
 def _least(ram: Fact[Bytes] | None, limits: Iterable[Fact[Bytes]]) -> Fact[Bytes] | Missing:
@@ -56,7 +56,7 @@ def ram_by_sysconf() -> Fact[Bytes] | None:
     return Fact(Bytes(size), "sysconf: SC_PHYS_PAGES") if size > 0 else None
 
 
-def _limits(tree: Tree, groups: Iterable[Group]) -> Iterator[Fact[Bytes] | Missing]:
+def _limits(tree: Tree, groups: Iterable[ControlGroup]) -> Iterator[Fact[Bytes] | Missing]:
     for group in groups:
         for file, parse in _FILES[group.version]:
             limit = read_limit(tree, group, file, parse, of="memory")
@@ -90,7 +90,7 @@ _FILES = {
 }
 
 
-def _unseen(tree: Tree, above: Lineage) -> Iterator[Missing]:
+def _missing(tree: Tree, above: Lineage) -> Iterator[Missing]:
     """What keeps us from seeing a limit that may exist."""
     for why in above.hidden:
         yield Missing("memory", f"{why}: a limit would not be seen", "--memory")
@@ -99,7 +99,7 @@ def _unseen(tree: Tree, above: Lineage) -> Iterator[Missing]:
         yield Missing("memory", f"no memory controller in cgroup {own}: no limit found", "--memory")
 
 
-def _controlled(tree: Tree, groups: Iterable[Group]) -> bool:
+def _controlled(tree: Tree, groups: Iterable[ControlGroup]) -> bool:
     return any(
         tree.is_there(group.folder / file) for group in groups for file, _ in _FILES[group.version]
     )

@@ -7,14 +7,14 @@ print(found.verdict)
 """
 
 from mrtuner.limits.assess import Limits, limits
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource, ceilings
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, ceilings
 from mrtuner.limits.findings import Findings, Pegged, find
 from mrtuner.limits.series import Series
 
 __all__ = [
     "Ceiling",
+    "CeilingKind",
     "Findings",
-    "Kind",
     "Limits",
     "Pegged",
     "Resource",

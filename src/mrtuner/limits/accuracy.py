@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, Protocol
 
-from mrtuner.limits.ceilings import Kind, ceilings
+from mrtuner.limits.ceilings import CeilingKind, ceilings
 from mrtuner.limits.findings import Pegged, find
 from mrtuner.limits.generate import Case, case
 from mrtuner.limits.simulate import Limiter
@@ -36,7 +36,7 @@ class Source(Protocol):
     def __call__(self, seed: int, /, *, days: int = ...) -> Case: ...
 
 
-class Outcome(StrEnum):
+class Detection(StrEnum):
     """What a finding, or a limiter that should be found, turned out to be."""
 
     RIGHT = "right"
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 class Entry:
     """One finding, or one limiter that was missed."""
 
-    outcome: Outcome
+    outcome: Detection
     seed: int
     kind: str  # of case
     ceiling: str  # "instance throughput, burst"; "unknown iops"
@@ -79,9 +79,9 @@ class Accuracy:
         there = self.right.total() + self.missed.total()
         return self.right.total() / there if there else 1.0
 
-    def by(self, what: Literal["kind", "ceiling", "length"]) -> Mapping[str, Counter[Outcome]]:
+    def by(self, what: Literal["kind", "ceiling", "length"]) -> Mapping[str, Counter[Detection]]:
         """Right, wrong and missed by kind of case, by ceiling or by time at the limit."""
-        found: dict[str, Counter[Outcome]] = {}
+        found: dict[str, Counter[Detection]] = {}
         for entry in self.entries:
             found.setdefault(getattr(entry, what), Counter())[entry.outcome] += 1
         order = [name for _, name in reversed(LENGTHS)] if what == "length" else sorted(found)
@@ -107,7 +107,7 @@ def count(into: Accuracy, one: Case, found: Sequence[Pegged]) -> None:
         real = [truth for truth in one.truths if _same(pegged, truth)]
         if real and _named(pegged, real):
             into.right[one.kind] += 1
-            into.entries.append(_of_truth(Outcome.RIGHT, one, real[0]))
+            into.entries.append(_of_truth(Detection.RIGHT, one, real[0]))
             left = [truth for truth in left if truth not in real]
         elif not real and any(_same(pegged, hint) for hint in one.hints):
             continue
@@ -115,11 +115,11 @@ def count(into: Accuracy, one: Case, found: Sequence[Pegged]) -> None:
             into.misnamed += bool(real)
             into.wrong[one.kind] += 1
             into.entries.append(_of_finding(one, pegged))
-            into.mistakes.append(f"{one.seed} {one.kind}: {_words(pegged)} is none")
+            into.mistakes.append(f"{one.seed} {one.kind}: {_description(pegged)} is none")
             left = [truth for truth in left if truth not in real]
     for truth in left:
         into.missed[one.kind] += 1
-        into.entries.append(_of_truth(Outcome.MISSED, one, truth))
+        into.entries.append(_of_truth(Detection.MISSED, one, truth))
         what = f"{truth.part} {truth.resource} {truth.level:.4g}"
         lasted = one.series.minutes(int(truth.minutes.sum()))
         into.mistakes.append(f"{one.seed} {one.kind}: {what} missed, {lasted:.0f} min")
@@ -134,7 +134,8 @@ def report(counted: Accuracy) -> list[str]:
     for what in ("kind", "ceiling", "length"):
         lines += ["", f"{what:<44} right wrong missed"]
         lines += [
-            f"{name:<44} {row[Outcome.RIGHT]:5d} {row[Outcome.WRONG]:5d} {row[Outcome.MISSED]:6d}"
+            f"{name:<44} {row[Detection.RIGHT]:5d} {row[Detection.WRONG]:5d} "
+            f"{row[Detection.MISSED]:6d}"
             for name, row in counted.by(what).items()
         ]
     return [*lines, "", *counted.mistakes]
@@ -161,7 +162,7 @@ def ceiling_of(one: Case, truth: Limiter) -> str:
     return best.name if best else f"{truth.part} {truth.resource}"
 
 
-def _of_truth(outcome: Outcome, one: Case, truth: Limiter) -> Entry:
+def _of_truth(outcome: Detection, one: Case, truth: Limiter) -> Entry:
     lasted = one.series.minutes(int(truth.minutes.sum()))
     return Entry(
         outcome=outcome, seed=one.seed, kind=one.kind, ceiling=ceiling_of(one, truth),
@@ -173,7 +174,7 @@ def _of_finding(one: Case, pegged: Pegged) -> Entry:
     lasted = one.series.minutes(pegged.plateau.points)
     name = pegged.ceiling.name if pegged.ceiling else f"unknown {pegged.resource}"
     return Entry(
-        outcome=Outcome.WRONG, seed=one.seed, kind=one.kind, ceiling=name, length=length(lasted)
+        outcome=Detection.WRONG, seed=one.seed, kind=one.kind, ceiling=name, length=length(lasted)
     )  # fmt: skip
 
 
@@ -186,12 +187,12 @@ def _named(pegged: Pegged, real: Sequence[Limiter]) -> bool:
     """Whether a limiter matches the ceiling's name; a former limit is the instance's."""
     if pegged.ceiling is None:
         return any(truth.part == "unknown" for truth in real)
-    if pegged.ceiling.kind is Kind.FORMER:
+    if pegged.ceiling.kind is CeilingKind.FORMER:
         return any(truth.part == "instance" for truth in real)
     parts = {one.part for one in (pegged.ceiling, *pegged.others)}
     return any(truth.part in parts for truth in real)
 
 
-def _words(pegged: Pegged) -> str:
+def _description(pegged: Pegged) -> str:
     name = pegged.ceiling.name if pegged.ceiling else "unknown"
     return f"{pegged.resource} {pegged.plateau.level:.4g} ({name}, {pegged.plateau.points} points)"

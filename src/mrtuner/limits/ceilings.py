@@ -40,7 +40,7 @@ class Resource(StrEnum):
     MEMORY = "memory"
 
 
-class Kind(StrEnum):
+class CeilingKind(StrEnum):
     """How long a ceiling holds."""
 
     SUSTAINED = "sustained"  # permanently
@@ -54,7 +54,7 @@ class Ceiling:
 
     resource: Resource
     part: str  # instance, volume, server; on a host also cgroup, interface
-    kind: Kind
+    kind: CeilingKind
     value: float  # bytes per second, operations per second, per cent, connections, bytes
     source: str
     note: str = ""
@@ -62,7 +62,11 @@ class Ceiling:
     @property
     def name(self) -> str:
         """``instance throughput, burst``."""
-        which = {Kind.SUSTAINED: "", Kind.BURST: ", burst", Kind.FORMER: ", before December 2019"}
+        which = {
+            CeilingKind.SUSTAINED: "",
+            CeilingKind.BURST: ", burst",
+            CeilingKind.FORMER: ", before December 2019",
+        }
         return f"{self.part} {self.resource}{which[self.kind]}"
 
 
@@ -92,13 +96,13 @@ def ceilings(
 def binding(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
     """The lowest permanent limit: what the instance can count on."""
     return _least(
-        one for one in known if one.resource is resource and one.kind is Kind.SUSTAINED
+        one for one in known if one.resource is resource and one.kind is CeilingKind.SUSTAINED
     )  # fmt: skip
 
 
 def peak(known: Sequence[Ceiling], resource: Resource) -> Ceiling | None:
     """The lowest limit while all credits last."""
-    own = [one for one in known if one.resource is resource and one.kind is not Kind.FORMER]
+    own = [one for one in known if one.resource is resource and one.kind is not CeilingKind.FORMER]
     parts = {one.part for one in own}
     highest = (max((c for c in own if c.part == part), key=lambda c: c.value) for part in parts)
     return _least(highest)
@@ -110,7 +114,8 @@ def _least(found: Iterator[Ceiling]) -> Ceiling | None:
 
 def _sustained(resource: Resource, part: str, value: float, source: str, note: str = "") -> Ceiling:
     return Ceiling(
-        resource=resource, part=part, kind=Kind.SUSTAINED, value=value, source=source, note=note
+        resource=resource, part=part, kind=CeilingKind.SUSTAINED, value=value, source=source,
+        note=note,
     )  # fmt: skip
 
 
@@ -127,7 +132,7 @@ def _ebs(instance: InstanceClass) -> Iterator[Ceiling]:
         if most > baseline:
             lasts = f"at least {BURST_MINUTES} min in 24 h"
             yield Ceiling(
-                resource=resource, part="instance", kind=Kind.BURST, value=most * factor,
+                resource=resource, part="instance", kind=CeilingKind.BURST, value=most * factor,
                 source=_class_source(),
                 note=f"{most} Mbps, {lasts}" if factor == _MBPS else lasts,
             )  # fmt: skip
@@ -140,7 +145,7 @@ def _former(instance: InstanceClass) -> Iterator[Ceiling]:
     for mbps in dict.fromkeys(then):
         if mbps is not None and mbps not in now:
             yield Ceiling(
-                resource=Resource.THROUGHPUT, part="instance", kind=Kind.FORMER,
+                resource=Resource.THROUGHPUT, part="instance", kind=CeilingKind.FORMER,
                 value=mbps * _MBPS, source=volumes.sources()["before_december_2019"],
                 note=f"{mbps} Mbps, {'baseline' if mbps == then[0] != then[1] else 'maximum'}",
             )  # fmt: skip
@@ -155,7 +160,7 @@ def _network(instance: InstanceClass) -> Iterator[Ceiling]:
         yield _sustained(resource, "instance", baseline, _class_source(), "each direction")
         if most > baseline:
             yield Ceiling(
-                resource=resource, part="instance", kind=Kind.BURST, value=most,
+                resource=resource, part="instance", kind=CeilingKind.BURST, value=most,
                 source=_class_source(), note="while network credits last, best effort",
             )  # fmt: skip
 
@@ -169,7 +174,7 @@ def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
     if instance.family == "t2":
         yield _sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
         yield Ceiling(
-            resource=Resource.CPU, part="instance", kind=Kind.BURST, value=100,
+            resource=Resource.CPU, part="instance", kind=CeilingKind.BURST, value=100,
             source="by definition", note="while CPU credits last",
         )  # fmt: skip
     else:
@@ -186,7 +191,7 @@ def _volume(volume: Volume) -> Iterator[Ceiling]:
         yield _sustained(Resource.IOPS, "volume", volume.iops, source, striped)
     if volume.burst_iops is not None and volume.burst_seconds is not None:
         yield Ceiling(
-            resource=Resource.IOPS, part="volume", kind=Kind.BURST, value=volume.burst_iops,
+            resource=Resource.IOPS, part="volume", kind=CeilingKind.BURST, value=volume.burst_iops,
             source=volumes.sources()["gp2_credits"],
             note=f"{volume.burst_seconds / 60:.0f} min from full credits",
         )  # fmt: skip

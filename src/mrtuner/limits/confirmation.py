@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import Plateau, inside, numpy
 
@@ -223,7 +223,7 @@ def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
     """
     np = numpy()
     metric = _BALANCES.get((ceiling.part, ceiling.resource))
-    if metric is None or metric not in series.metrics or ceiling.kind is not Kind.SUSTAINED:
+    if metric is None or metric not in series.metrics or ceiling.kind is not CeilingKind.SUSTAINED:
         return None
     balance = series.metrics[metric]
     last = np.maximum.accumulate(np.where(np.isfinite(balance), np.arange(len(balance)), -1))
@@ -259,11 +259,11 @@ def balances(
     unit, most, plenty = _SCALE[metric]
     text = f"{metric}: {left:.0f}{unit} left"
     says = Witness.SILENT
-    if ceiling.kind is Kind.SUSTAINED and left <= most:
+    if ceiling.kind is CeilingKind.SUSTAINED and left <= most:
         says, text = Witness.CONFIRMS, f"{text}, so the baseline applies"
-    elif ceiling.kind is Kind.SUSTAINED and left >= plenty:
+    elif ceiling.kind is CeilingKind.SUSTAINED and left >= plenty:
         says, text = Witness.CONTRADICTS, f"{text}, so the baseline does not apply"
-    elif ceiling.kind is Kind.BURST and left > most:
+    elif ceiling.kind is CeilingKind.BURST and left > most:
         text = f"{text}, so the burst limit can apply"
     decisive = says is Witness.CONTRADICTS
     yield Testimony(metric=metric, says=says, because=text, decisive=decisive)

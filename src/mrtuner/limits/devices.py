@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from mrtuner.host.cgroup import Group, Lineage, lineage
+from mrtuner.host.cgroup import ControlGroup, Lineage, lineage
 from mrtuner.host.mounts import Mount, place_of
 from mrtuner.host.tree import Tree, names_in
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 
 #: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
 _DEEPEST: Final = 4
@@ -38,7 +38,7 @@ class Limit:
     """A ceiling that a control group sets for a device."""
 
     device: Device
-    group: Group
+    group: ControlGroup
     ceiling: Ceiling
 
 
@@ -112,19 +112,19 @@ def limits_of(tree: Tree, devices: Sequence[Device]) -> tuple[tuple[Limit, ...],
     return tuple(found), tuple(f"{why}: a limit would not be seen" for why in above.hidden)
 
 
-def _that_count(above: Lineage) -> Sequence[Group]:
+def _that_count(above: Lineage) -> Sequence[ControlGroup]:
     own = above.groups[:1]
     return own if own and own[0].version == 1 else above.groups
 
 
-def _of_group(tree: Tree, group: Group, devices: Sequence[Device]) -> Iterator[Limit]:
+def _of_group(tree: Tree, group: ControlGroup, devices: Sequence[Device]) -> Iterator[Limit]:
     rules = _rules_v1(tree, group) if group.version == 1 else _rules_v2(tree, group)
     by_number = {device.number: device for device in devices}
     for number, resource, value, file in rules:
         if number in by_number and value > 0:
             device = by_number[number]
             ceiling = Ceiling(
-                resource=resource, part="cgroup", kind=Kind.SUSTAINED, value=value,
+                resource=resource, part="cgroup", kind=CeilingKind.SUSTAINED, value=value,
                 source=group.source(file), note=f"on {device.name}",
             )  # fmt: skip
             yield Limit(device=device, group=group, ceiling=ceiling)
@@ -144,7 +144,7 @@ _V2: Final = {
 }
 
 
-def _rules_v1(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, str]]:
+def _rules_v1(tree: Tree, group: ControlGroup) -> Iterator[tuple[str, Resource, float, str]]:
     for file, resource in _V1:
         for line in (tree.peek(group.folder / file) or "").splitlines():
             number, _, value = line.partition(" ")
@@ -152,7 +152,7 @@ def _rules_v1(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, 
                 yield number, resource, float(value), file
 
 
-def _rules_v2(tree: Tree, group: Group) -> Iterator[tuple[str, Resource, float, str]]:
+def _rules_v2(tree: Tree, group: ControlGroup) -> Iterator[tuple[str, Resource, float, str]]:
     for number, values in _keyed(tree.peek(group.folder / "io.max") or ""):
         for key, value in values.items():
             if key in _V2 and value.isdigit():  # "max" is no limit
@@ -169,7 +169,7 @@ def _keyed(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 # Their counters.
 
 
-def counted(tree: Tree, device: Device, group: Group | None = None) -> Counted | None:
+def counted(tree: Tree, device: Device, group: ControlGroup | None = None) -> Counted | None:
     """A device's counters or, in version 2, those of the group that limits it; None if hidden.
 
     A version 1 group counts requests before it delays them, so the device's counters are used.
@@ -192,7 +192,7 @@ def _counted_by_device(fields: Sequence[str]) -> Counted | None:
     )  # fmt: skip
 
 
-def _counted_by_group(tree: Tree, device: Device, group: Group) -> Counted | None:
+def _counted_by_group(tree: Tree, device: Device, group: ControlGroup) -> Counted | None:
     for number, values in _keyed(tree.peek(group.folder / "io.stat") or ""):
         if number == device.number:
             kinds = ("rios", "wios", "rbytes", "wbytes")

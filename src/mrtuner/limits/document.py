@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
-from mrtuner.limits.ceilings import Kind, Resource, binding
+from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import Witness
 
 if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
     from mrtuner.limits.ceilings import Ceiling
     from mrtuner.limits.findings import Pegged
-    from mrtuner.limits.fleet import Row
+    from mrtuner.limits.fleet import CheckedInstance
     from mrtuner.limits.forecast import Forecast
     from mrtuner.limits.remedies import Candidate
     from mrtuner.limits.series import Series
@@ -33,7 +33,7 @@ class CeilingEntry(Struct):
         str, Doc("what limits it: instance, volume or server; on a host also cgroup or interface")
     ]
     kind: Annotated[
-        Kind,
+        CeilingKind,
         Doc(
             "`sustained`: permanently; `burst`: while credits last; `former`: of an instance that "
             "was started before December 2019"
@@ -305,7 +305,10 @@ def _forecast(one: Forecast) -> ResourceForecast:
 
 
 def fleet_document(
-    rows: Sequence[Row], start: datetime, end: datetime, failures: Sequence[tuple[str, str]] = ()
+    rows: Sequence[CheckedInstance],
+    start: datetime,
+    end: datetime,
+    failures: Sequence[tuple[str, str]] = (),
 ) -> FleetDocument:
     """Return the answers for many instances, the longest at a ceiling first."""
     ordered = sorted(rows, key=lambda row: (-row.minutes, row.region, row.instance))

@@ -32,7 +32,7 @@ _MINUTES: Final = DAYS * 1440
 _JOBS: Final = ((0.5, 20), (2.5, 20), (4.5, 15))
 
 
-def story(seed: int = 2021) -> Series:
+def simulated_week(seed: int = 2021) -> Series:
     """Simulate a week of the case."""
     np = numpy()
     random = np.random.default_rng(seed)
@@ -100,4 +100,4 @@ def _rest(random: Any, disk: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _EXAMPLE.write_bytes(lzma.compress(as_csv(story()).encode(), preset=9))
+    _EXAMPLE.write_bytes(lzma.compress(as_csv(simulated_week()).encode(), preset=9))

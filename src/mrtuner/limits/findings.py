@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import Testimony, Witness, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
 from mrtuner.limits.series import Series
@@ -100,8 +100,15 @@ def _doubtful(one: Pegged) -> bool:
 
     The remedy is to stop the instance, so such a finding must be beyond doubt.
     """
-    former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
+    former = one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
     return former and any(said.ratio for said in one.testimony) and not _by_the_queue(one)
+
+
+#: The kind of ceiling that the same part has beside one of this kind.
+_OTHER_LEVEL: Final = {
+    CeilingKind.FORMER: CeilingKind.FORMER,
+    CeilingKind.BURST: CeilingKind.SUSTAINED,
+}
 
 
 def _sibling(one: Pegged, sure: Sequence[Pegged]) -> bool:
@@ -113,8 +120,7 @@ def _sibling(one: Pegged, sure: Sequence[Pegged]) -> bool:
     return of is not None and any(
         other.ceiling is not None
         and (other.ceiling.part, other.resource) == (of.part, one.resource)
-        and {Kind.FORMER: Kind.FORMER, Kind.BURST: Kind.SUSTAINED}.get(of.kind)
-        is other.ceiling.kind
+        and _OTHER_LEVEL.get(of.kind) is other.ceiling.kind
         for other in sure
     )
 
@@ -167,7 +173,7 @@ def _judge(
         refuted = any(one.decisive for one in testimony)
         return Steady(resource=resource, plateau=plateau, because=because, refuted=refuted)
     others = tuple(
-        one for one in fitting if one is not ceiling and one.kind is not Kind.FORMER
+        one for one in fitting if one is not ceiling and one.kind is not CeilingKind.FORMER
     )  # fmt: skip
     return Pegged(
         resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony, others=others
@@ -192,7 +198,7 @@ def within(level: float, known: Sequence[Ceiling], resource: Resource) -> list[C
         one for one in known if one.resource is resource and LOW <= level / one.value <= HIGH
     )
     return sorted(
-        fitting, key=lambda one: (one.kind is Kind.FORMER, abs(level / one.value - 1))
+        fitting, key=lambda one: (one.kind is CeilingKind.FORMER, abs(level / one.value - 1))
     )  # fmt: skip
 
 
@@ -278,7 +284,7 @@ def _without_shadows(
 
 def _weight(one: Pegged) -> tuple[bool, bool, float]:
     """Sort known current ceilings first, then former, then unknown ones, the flattest first."""
-    former = one.ceiling is not None and one.ceiling.kind is Kind.FORMER
+    former = one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
     return one.ceiling is None, former, one.plateau.spread
 
 
@@ -288,7 +294,7 @@ def _shadows(over: Pegged | Steady, under: Pegged, length: int) -> bool:
         return False
     if isinstance(over, Steady) and not over.refuted:
         return False
-    if under.ceiling is not None and under.ceiling.kind is not Kind.FORMER:
+    if under.ceiling is not None and under.ceiling.kind is not CeilingKind.FORMER:
         return False
     there = inside(under.plateau.spans, length)
     spans = [(max(a - AROUND, 0), b + AROUND) for a, b in over.plateau.spans]

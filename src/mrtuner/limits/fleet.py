@@ -51,7 +51,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CheckedInstance:
     """One instance; `unknown` says why it could not be judged."""
 
     region: str
@@ -86,14 +86,14 @@ def fleet(
     connections: Connections = lambda _class: None,
     tell: Tell | None = None,
     cache: Path | None = None,
-) -> Iterator[Row]:
+) -> Iterator[CheckedInstance]:
     """Yield a row for each instance as it is fetched. AwsError for what AWS refuses."""
     region = region_of(client("cloudwatch", account))
     for one in fetch_all(of, start, end, account, metrics=METRICS, tell=tell, cache=cache):
         yield _row(region, one, connections)
 
 
-def _row(region: str, one: Fetched, connections: Connections) -> Row:
+def _row(region: str, one: Fetched, connections: Connections) -> CheckedInstance:
     try:
         found = limits(
             one.series,
@@ -107,8 +107,10 @@ def _row(region: str, one: Fetched, connections: Connections) -> Row:
     return _as_row(region, one, found, None)
 
 
-def _as_row(region: str, one: Fetched, found: Limits | None, unknown: str | None) -> Row:
-    return Row(
+def _as_row(
+    region: str, one: Fetched, found: Limits | None, unknown: str | None
+) -> CheckedInstance:
+    return CheckedInstance(
         region=region,
         instance=one.name,
         class_name=one.class_name,

@@ -16,10 +16,10 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner.host import memory
-from mrtuner.host.cgroup import Group, lineage
+from mrtuner.host.cgroup import ControlGroup, lineage
 from mrtuner.host.cpus import bounds
 from mrtuner.host.tree import Tree
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
@@ -28,21 +28,21 @@ _MICROSECONDS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class WatchedHost:
     """What is watched on one host, and what limits it."""
 
     tree: Tree
     device: Device | None
-    group: Group | None  # the one that limits the device
+    group: ControlGroup | None  # the one that limits the device
     interface: str | None
     cpus: float  # usable CPUs: the quota, or the number there is
-    quota: Group | None  # the one whose CPU time counts, if a quota binds
+    quota: ControlGroup | None  # the one whose CPU time counts, if a quota binds
     ceilings: tuple[Ceiling, ...]
     notices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class HostCounters:
     """All counters at one moment; None if there is none."""
 
     disk: Counted | None
@@ -52,7 +52,7 @@ class Reading:
     available: int | None  # bytes of memory
 
 
-def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
+def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHost:
     """The limits of the process of `tree` and its data directory. Never fails; may know little."""
     path = data_directory or _working_directory(tree)
     devices = layers(tree, path) if path is not None else ()
@@ -63,7 +63,7 @@ def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
     cpus, quota, cpu = _cpu(tree)
     ceilings = [limit.ceiling for limit in limits]
     ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
-    return Machine(
+    return WatchedHost(
         tree=tree,
         device=device,
         group=chosen.group if chosen else None,
@@ -75,10 +75,10 @@ def machine(tree: Tree, data_directory: PurePosixPath | None) -> Machine:
     )
 
 
-def read(of: Machine) -> Reading:
+def read(of: WatchedHost) -> HostCounters:
     """Read the counters now."""
     received, sent = _carried(of.tree, of.interface)
-    return Reading(
+    return HostCounters(
         disk=None if of.device is None else counted(of.tree, of.device, of.group),
         received=received,
         sent=sent,
@@ -87,7 +87,9 @@ def read(of: Machine) -> Reading:
     )
 
 
-def rates(of: Machine, before: Reading, after: Reading, seconds: float) -> dict[str, float]:
+def rates(
+    of: WatchedHost, before: HostCounters, after: HostCounters, seconds: float
+) -> dict[str, float]:
     """CloudWatch's metrics between two readings, without what was not counted or went backwards.
 
     A counter that went backwards was reset, as by a restart: that is a gap, not a rate.
@@ -170,8 +172,8 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
         return
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
         yield Ceiling(
-            resource=resource, part="interface", kind=Kind.SUSTAINED, value=int(speed) * _MBPS,
-            source=path, note=f"{interface}, each direction",
+            resource=resource, part="interface", kind=CeilingKind.SUSTAINED,
+            value=int(speed) * _MBPS, source=path, note=f"{interface}, each direction",
         )  # fmt: skip
 
 
@@ -188,7 +190,7 @@ def _target(tree: Tree, path: str) -> str | None:
         return None
 
 
-def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
+def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
     """The usable CPUs, the group whose quota binds, and 100 % of them as a ceiling."""
     whole = float(os.cpu_count() or 1)
     quotas = {
@@ -207,7 +209,7 @@ def _cpu(tree: Tree) -> tuple[float, Group | None, Ceiling]:
 
 def _all_of(note: str, source: str) -> Ceiling:
     return Ceiling(
-        resource=Resource.CPU, part="server", kind=Kind.SUSTAINED, value=100, source=source,
+        resource=Resource.CPU, part="server", kind=CeilingKind.SUSTAINED, value=100, source=source,
         note=note,
     )  # fmt: skip
 
@@ -216,7 +218,7 @@ def _memory(tree: Tree) -> Iterator[Ceiling]:
     found, _ = memory.memory(tree)
     if isinstance(found, Fact):
         yield Ceiling(
-            resource=Resource.MEMORY, part="server", kind=Kind.SUSTAINED, value=found.value,
+            resource=Resource.MEMORY, part="server", kind=CeilingKind.SUSTAINED, value=found.value,
             source=found.source,
         )  # fmt: skip
 
@@ -243,7 +245,7 @@ def _busy(tree: Tree) -> float | None:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _used(tree: Tree, group: Group) -> float | None:
+def _used(tree: Tree, group: ControlGroup) -> float | None:
     """CPU seconds of a group; in version 1 they are counted in another controller's hierarchy."""
     if group.version == 2:
         usage = _pairs(tree.peek(group.folder / "cpu.stat") or "").get("usage_usec")
@@ -260,7 +262,7 @@ def _pairs(text: str) -> Mapping[str, int]:
     return {each[0]: int(each[1]) for each in fields if len(each) == 2 and each[1].isdigit()}
 
 
-def _available(of: Machine) -> int | None:
+def _available(of: WatchedHost) -> int | None:
     """Available memory of the whole machine, so only if the machine's memory is the limit."""
     limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
     free = memory.meminfo(of.tree).get("MemAvailable")

@@ -22,6 +22,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.extras import without
 from mrtuner.limits.series import UNITS, Series
 from mrtuner.stats.plateaus import numpy
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
@@ -89,8 +90,8 @@ def _impossible(metrics: dict[str, list[float]]) -> Iterator[str]:
         for place in wrong:
             values[place] = math.nan
         if wrong:
-            have = "value is" if len(wrong) == 1 else "values are"
-            yield f"{len(wrong)} {have} left out of {name}: negative or infinite"
+            verb = "is" if len(wrong) == 1 else "are"
+            yield f"{plural(len(wrong), 'value')} {verb} left out of {name}: negative or infinite"
 
 
 def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:

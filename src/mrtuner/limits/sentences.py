@@ -7,12 +7,13 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
-from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, Kind, Resource, binding, peak
+from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
 from mrtuner.limits.confirmation import emptied
 from mrtuner.limits.findings import Pegged
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.remedies import Candidate
 from mrtuner.limits.series import Series
+from mrtuner.wording import enumerated
 
 _UNKNOWN: Final = (
     "First find out whether it is a limit: add another load in such an hour, such as pg_dump of a "
@@ -79,12 +80,12 @@ def verdict(series: Series, pegged: Sequence[Pegged]) -> str:
             )
         blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
         said = "no hard limit was reached for long"
-        return f"{said}; {' and '.join(blind)} could not be judged" if blind else said
+        return f"{said}; {enumerated(blind)} could not be judged" if blind else said
     by_resource: dict[Resource, list[str]] = {}
     for one in pegged:
         lasted = lasting(series.minutes(one.plateau.points))
         by_resource.setdefault(one.resource, []).append(f"{level(one)} for {lasted}")
-    parts = (f"{resource} pegged at {' and '.join(at)}" for resource, at in by_resource.items())
+    parts = (f"{resource} pegged at {enumerated(at)}" for resource, at in by_resource.items())
     return "; ".join(parts)
 
 
@@ -119,7 +120,7 @@ def _unknown(unknown: Sequence[Pegged], known: Sequence[Ceiling]) -> Iterator[st
         else:
             within.append(one)
     if within:
-        yield f"Unknown ceiling at {' and '.join(map(level, within))}. {_UNKNOWN}"
+        yield f"Unknown ceiling at {enumerated(map(level, within))}. {_UNKNOWN}"
 
 
 def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
@@ -138,13 +139,13 @@ def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
 
 
 def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]:
-    old = [one for one in pegged if one.ceiling and one.ceiling.kind is Kind.FORMER]
+    old = [one for one in pegged if one.ceiling and one.ceiling.kind is CeilingKind.FORMER]
     if not old:
         return
-    then = " and ".join(quantity(one.resource, one.ceiling.value) for one in old if one.ceiling)
+    then = enumerated(quantity(one.resource, one.ceiling.value) for one in old if one.ceiling)
     most, least = peak(known, Resource.THROUGHPUT), binding(known, Resource.THROUGHPUT)
-    today = [one for one in known if one.part == "instance" and one.kind is not Kind.FORMER]
-    now = " and ".join(
+    today = [one for one in known if one.part == "instance" and one.kind is not CeilingKind.FORMER]
+    now = enumerated(
         quantity(one.resource, one.value)
         for one in sorted(today, key=lambda each: -each.value)
         if one.resource is Resource.THROUGHPUT
@@ -160,7 +161,7 @@ def _former(known: Sequence[Ceiling], pegged: Sequence[Pegged]) -> Iterator[str]
 
 def _bursts(pegged: Sequence[Pegged]) -> Iterator[str]:
     burst = [
-        one for one in pegged if one.ceiling and one.ceiling.kind is Kind.BURST
+        one for one in pegged if one.ceiling and one.ceiling.kind is CeilingKind.BURST
         and one.resource in DISK and one.ceiling.part == "instance"
     ]  # fmt: skip
     if burst:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import ConnectError
 from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.host_ceilings import Machine, Reading, machine, rates, read
+from mrtuner.limits.host_ceilings import HostCounters, WatchedHost, rates, read, watched_host
 from mrtuner.limits.read import FEWEST
 from mrtuner.limits.series import Series
 from mrtuner.postgres.connect import connect, translated
@@ -87,7 +87,7 @@ def _silent(_remaining: float) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
     name: str
-    host: Machine | None  # None: the server runs on another machine
+    host: WatchedHost | None  # None: the server runs on another machine
     connections: Ceiling
     notices: tuple[str, ...]
 
@@ -109,19 +109,19 @@ def _subject(conn: Connection, root: Path) -> _Subject:
     host = None
     if pid is not None:
         given = about["data_directory"]
-        host = machine(Tree(root, pid), None if given is None else PurePosixPath(given))
+        host = watched_host(Tree(root, pid), None if given is None else PurePosixPath(given))
     return _Subject(
         name=f"{conn.info.host}:{conn.info.port}",
         host=host,
         connections=Ceiling(
-            resource=Resource.CONNECTIONS, part="server", kind=Kind.SUSTAINED,
+            resource=Resource.CONNECTIONS, part="server", kind=CeilingKind.SUSTAINED,
             value=about["max_connections"], source="max_connections (pg_settings)",
         ),
         notices=(*_sight(about, host, conn.info.server_version),),
     )  # fmt: skip
 
 
-def _sight(about: Row, host: Machine | None, version_num: int) -> list[str]:
+def _sight(about: Row, host: WatchedHost | None, version_num: int) -> list[str]:
     """What can be seen from here, and what cannot."""
     said = list(host.notices) if host else []
     if host is None:
@@ -157,7 +157,7 @@ def _row(conn: Connection, name: str) -> Row:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
     at: float  # seconds on the monotonic clock
-    host: Reading | None
+    host: HostCounters | None
     now: Row
     asked: Row | None
 

@@ -481,9 +481,9 @@ def reason_in(log: str) -> str:
     fatal = next((n for n in reversed(range(len(lines))) if _is_fatal(lines[n])), None)
     if fatal is None:
         return lines[-1] if lines else "it gave no reason"
-    reason = _said(lines[fatal])
+    reason = _without_prefix(lines[fatal])
     if reason.endswith("contains errors"):
-        reason = "; ".join([reason, *(_said(line) for line in lines[:fatal])])
+        reason = "; ".join([reason, *(_without_prefix(line) for line in lines[:fatal])])
     return reason
 
 
@@ -491,7 +491,7 @@ def _is_fatal(line: str) -> bool:
     return re.search(r"\b(FATAL|PANIC):  ", line) is not None
 
 
-def _said(line: str) -> str:
+def _without_prefix(line: str) -> str:
     """Strip a log line's prefix: `… [123] FATAL:  text` gives `FATAL: text`."""
     match = re.search(r"\b([A-Z]+):  (.*)", line)
     return f"{match[1]}: {match[2]}" if match else line

@@ -107,7 +107,7 @@ def _title(record: Record, tests: int) -> str:
     adjusted = f"; adjusted for {plural(tests, 'comparison')}" if tests > 1 else ""
     return (
         f"{record.plan.name}: {plural(len(record.cells()), 'cell')},"
-        f" {len(record.samples)} runs{state}{adjusted}"
+        f" {plural(len(record.samples), 'run')}{state}{adjusted}"
     )
 
 
@@ -122,7 +122,7 @@ def _side_line(record: Record, side: VariantSummary, wide: int) -> str:
     paid = count(round(side.tps_with_checkpoint, 1))
     charged = f" ({paid} with checkpoint)" if writes else ""
     skipped = f", {count(side.skipped)} skipped" if side.skipped else ""
-    said = f"{rate} tps{charged}{tail}{longest}{first}{skipped}, {side.runs} runs"
+    said = f"{rate} tps{charged}{tail}{longest}{first}{skipped}, {plural(side.runs, 'run')}"
     return f"{side.variant:<{max(wide, 12)}} {said}"
 
 

@@ -66,7 +66,7 @@ _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class ChartPair:
     """One pair of runs in the chart."""
 
     number: int
@@ -80,7 +80,7 @@ class Duel:
 
     name_a: str
     name_b: str
-    blocks: Sequence[Block]
+    blocks: Sequence[ChartPair]
     ratio: float
     low: float  # 0 and infinity when there is no interval
     high: float

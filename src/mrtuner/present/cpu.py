@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.tables import aligned, bulleted
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,11 +86,12 @@ def verdict(told: Mapping[str, Any]) -> str:
         )
         if first == 1:
             return f"Two workers already take longer than one: {beyond}."
-        return f"Equal work takes equal time with up to {_workers(first)}; {beyond}."
+        return f"Equal work takes equal time with up to {plural(first, 'worker')}; {beyond}."
     if found["incomplete"]:
         return f"Undecided: other work spoilt every trial of {_numbers(found['incomplete'])}."
     most = found["levels"][-1]["count"]
-    return f"Equal work takes equal time with up to {_workers(most)}, the most that were tried."
+    tried = plural(most, "worker")
+    return f"Equal work takes equal time with up to {tried}, the most that were tried."
 
 
 def _check(told: Mapping[str, Any]) -> None:
@@ -99,10 +101,6 @@ def _check(told: Mapping[str, Any]) -> None:
     read(told, CpuDocument)
 
 
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"
-
-
 def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found, where = told["diagnosis"], told["place"]
     kind = " ".join(filter(None, (where["platform"], where["model"], where["architecture"])))
@@ -110,7 +108,7 @@ def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "usable CPUs", told["usable"]["words"]
     yield "threads per core", _threads(found["threads"])
     if found["effective_cores"] is not None:
-        best = f"; reached with {_workers(found['best'])}" if found["best"] else ""
+        best = f"; reached with {plural(found['best'], 'worker')}" if found["best"] else ""
         yield "effective cores", f"{found['effective_cores']:.2f} times one worker alone{best}"
     for level in _telling(told):
         yield f"V at {level['count']}", _evenness(level)

@@ -20,12 +20,12 @@ from mrtuner.present.rehearsal import (
     by_time,
     in_order,
     met,
+    moment_line,
     pictures,
-    story_line,
 )
 from mrtuner.tables import bulleted
 
-__all__ = ["lines", "page", "story"]
+__all__ = ["lines", "moments", "page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Shown:
     """One path to the server, ready for the page."""
 
     way: Mapping[str, Any]
-    story: tuple[Moment, ...]
+    moments: tuple[Moment, ...]
     pictures: tuple[str, ...]
 
 
@@ -44,11 +44,17 @@ def page(told: Mapping[str, Any]) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     ways = [
-        Shown(way=way, story=story(way), pictures=tuple(pictures(way, way["way"])))
+        Shown(way=way, moments=moments(way), pictures=tuple(pictures(way, way["way"])))
         for way in told["ways"]
     ]
     template = environment().get_template("failover.html")
-    return template.render(told=told, ways=ways, names=NAMES, said=said, palette=charts.PALETTE)
+    return template.render(
+        told=told,
+        ways=ways,
+        names=NAMES,
+        pretty_prediction=pretty_prediction,
+        palette=charts.PALETTE,
+    )
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
@@ -57,13 +63,13 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     for way in told["ways"]:
         yield ""
         yield from wrap(f"{way['way']} ({way['place']}): {' '.join(way['findings'])}", WIDE)
-        yield from (story_line(moment) for moment in story(way))
+        yield from (moment_line(moment) for moment in moments(way))
         yield ""
         yield from _hangs(way)
     yield from bulleted("what this does not show", told["limits"])
 
 
-def story(way: Mapping[str, Any]) -> tuple[Moment, ...]:
+def moments(way: Mapping[str, Any]) -> tuple[Moment, ...]:
     """Return every event in order: the trigger, what each side reported, what clients saw."""
     asked = way["asked"]
     told = [
@@ -83,7 +89,7 @@ def _hangs(way: Mapping[str, Any]) -> Iterator[str]:
     """Yield each case: a client's longest wait, and the prediction for a silent server."""
     yield f"  {'case':<32}{'waited at most':>16}   predicted, if the server vanishes"
     for one in way["hangs"]:
-        yield f"  {one['words']:<32}{waited(one):>16}   {said(one['predicted'])}"
+        yield f"  {one['words']:<32}{waited(one):>16}   {pretty_prediction(one['predicted'])}"
 
 
 def waited(hang: Mapping[str, Any]) -> str:
@@ -93,13 +99,13 @@ def waited(hang: Mapping[str, Any]) -> str:
     return f"{'over ' if hang['at_least'] else ''}{hang['longest']:.1f} s"
 
 
-def said(predicted: Mapping[str, Any] | None) -> str:
+def pretty_prediction(predicted: Mapping[str, Any] | None) -> str:
     """Return a prediction in the words of `failover predict`."""
-    from mrtuner.failover.predict.cases import said as in_words
+    from mrtuner.failover.predict.cases import pretty_span
     from mrtuner.failover.predict.timer_wheel import Span
 
     if predicted is None:
         return "not known"
     span = predicted["span"]
     wide = None if span is None else Span(span["low"], span["mid"], span["high"])
-    return f"{in_words(wide)}, by {predicted['decided_by']}"
+    return f"{pretty_span(wide)}, by {predicted['decided_by']}"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from mrtuner.bench.series import BUSY, Finding, LeftOut, Series
+from mrtuner.bench.series import BUSY, LeftOut, LoadFinding, Series
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
-from mrtuner.wording import first_upper
+from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.
 _LONG_PAUSE: Final = 1.0
@@ -19,7 +19,7 @@ _TIMES_LONGER: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class GainRow:
     """One load in the first table."""
 
     title: str
@@ -41,7 +41,7 @@ class Answer:
 
     headline: str
     sentences: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GainRow, ...]
     left_out: tuple[LeftOut, ...]
     warnings: tuple[str, ...]
 
@@ -93,7 +93,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
         yield from paragraph(f"{one.why}. {one.remedy}", look)
 
 
-def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
+def _grouped(rows: Sequence[GainRow]) -> dict[str, list[str]]:
     """Return every note once, with the loads that it applies to."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
@@ -105,7 +105,7 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[str]]:
 # Wording.
 
 
-def _headline(found: Sequence[Finding]) -> str:
+def _headline(found: Sequence[LoadFinding]) -> str:
     if not found:
         return "Nothing was measured"
     better = [one for one in found if one.verdict.verdict is Verdict.BETTER]
@@ -123,7 +123,7 @@ def _headline(found: Sequence[Finding]) -> str:
     return f"{first_upper('; '.join(parts))}.{elsewhere}"
 
 
-def _short(one: Finding) -> str:
+def _short(one: LoadFinding) -> str:
     """Return, say, ``small volume 1.6 times as fast, longest pause …``."""
     if one.rated:
         a, b = _p99s(one)
@@ -133,7 +133,7 @@ def _short(one: Finding) -> str:
     return f"{text}, {_pause_words(one)}" if _pauses_apart(one) else text
 
 
-def _pauses_apart(one: Finding) -> bool:
+def _pauses_apart(one: LoadFinding) -> bool:
     """Whether one side had long pauses in every block, and the other in none."""
     blocks = one.pauses_by_block
     longest = [max(pair) for pair in blocks]
@@ -144,13 +144,13 @@ def _pauses_apart(one: Finding) -> bool:
     )
 
 
-def _pause_words(one: Finding) -> str:
+def _pause_words(one: LoadFinding) -> str:
     assert one.pauses is not None  # noqa: S101 - they were compared before
     a, b = (_seconds(pause) for pause in one.pauses)
     return f"longest pause {b} instead of {a}"
 
 
-def _sentences(found: Sequence[Finding]) -> Iterator[str]:
+def _sentences(found: Sequence[LoadFinding]) -> Iterator[str]:
     for verdict, words in _GROUPS:
         titles = [one.title for one in found if one.verdict.verdict is verdict]
         if titles:
@@ -178,14 +178,14 @@ def _warnings(series: Series) -> Iterator[str]:
         )
 
 
-def _row(one: Finding) -> Row:
+def _row(one: LoadFinding) -> GainRow:
     seen, verdict = one.verdict.comparison, one.verdict.verdict
     a, b = _p99s(one)
     if one.rated:
         gain = f"{one.verdict.measure.removesuffix(' latency')} × {_figures(seen.ratio)}"
     else:
         gain = f"× {_figures(seen.ratio)}"
-    return Row(
+    return GainRow(
         title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
         pause=_pauses(one), p99="–" if "–" in (a, b) else f"{a} → {b}", bound=_bounds(one),
         bound_short=_bounds_short(one),
@@ -194,7 +194,7 @@ def _row(one: Finding) -> Row:
     )  # fmt: skip
 
 
-def _notes(one: Finding) -> Iterator[str]:
+def _notes(one: LoadFinding) -> Iterator[str]:
     yield from (f"no verdict: {reason}" for reason in one.verdict.refused)
     more = one.verdict.more_blocks
     if more is not None and not one.verdict.refused:
@@ -202,8 +202,8 @@ def _notes(one: Finding) -> Iterator[str]:
     same = one.verdict.calibration
     if same is not None:
         yield (
-            f"calibration, the same settings twice in {same.pairs}"
-            f" block{'s' * (same.pairs != 1)}: {_figures(same.ratio)} times, {interval(same)}"
+            f"calibration, the same settings twice in {plural(same.pairs, 'block')}: "
+            f"{_figures(same.ratio)} times, {interval(same)}"
         )
     yield from one.verdict.cautions
 
@@ -223,7 +223,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f} times" if 1.15 <= ratio < 10 else f"{_figures(ratio)} times"
 
 
-def _p99s(one: Finding) -> tuple[str, str]:
+def _p99s(one: LoadFinding) -> tuple[str, str]:
     """Return for both sides the percentile that judges the load, else p99."""
     share = 0.5 if one.verdict.measure == "median latency" else 0.99
     a, b = (_time(side.times.percentile(share)) for side in (one.a, one.b))
@@ -243,21 +243,21 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
 
 
-def _pauses(one: Finding) -> str:
+def _pauses(one: LoadFinding) -> str:
     if one.pauses is None:
         return "–"
     a, b = one.pauses
     return f"{_seconds(a)} → {_seconds(b)}"
 
 
-def _bounds(one: Finding) -> str:
+def _bounds(one: LoadFinding) -> str:
     a, b = one.bounds
     if a.kind == b.kind:
         return b.words
     return f"{b.words}; {one.a.variant}: {a.words}"
 
 
-def _bounds_short(one: Finding) -> str:
+def _bounds_short(one: LoadFinding) -> str:
     a, b = (_KINDS[side.kind] for side in one.bounds)
     return b if a == b else f"{b} ({one.a.variant}: {a})"
 

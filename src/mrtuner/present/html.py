@@ -24,11 +24,11 @@ from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
 from mrtuner.present import charts
 from mrtuner.present.bench_charts import Effect, forest
-from mrtuner.present.gains import Row, answer
+from mrtuner.present.gains import GainRow, answer
 from mrtuner.present.proof import Evidence, evidence
 from mrtuner.stats.paired import Verdict
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.wording import first_upper, plural
+from mrtuner.wording import enumerated, first_upper, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,8 +56,8 @@ _SECRET: Final = re.compile(
 class Load:
     """One load of a series, ready for the page."""
 
-    finding: series.Finding
-    row: Row
+    finding: series.LoadFinding
+    row: GainRow
     evidence: Evidence
     picture: str
 
@@ -110,7 +110,7 @@ def page(
     )
 
 
-def _load(one: series.Finding, row: Row, number: int) -> Load:
+def _load(one: series.LoadFinding, row: GainRow, number: int) -> Load:
     seen = evidence(one.record, one.verdict.cell, one.a.variant, one.b.variant)
     return Load(one, row, seen, _pairs_picture(seen, one.record.plan.delta, number))
 
@@ -123,7 +123,7 @@ def _pairs_picture(seen: Evidence, delta: float, number: int) -> str:
         name_a=seen.a,
         name_b=seen.b,
         blocks=[
-            charts.Block(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
+            charts.ChartPair(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
             for block in seen.blocks
         ],
         ratio=seen.throughput.ratio,
@@ -322,6 +322,7 @@ def environment() -> Environment:
         "by_area": by_area,
         "count": count,
         "duration": pretty_duration,
+        "enumerated": enumerated,
         "moment": moment,
         "percent": percent,
         "plural": plural,

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
-from mrtuner.limits.ceilings import Ceiling, Kind, Resource, binding
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
 from mrtuner.limits.findings import pegged_mask
 from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
@@ -19,6 +19,7 @@ from mrtuner.present import charts
 from mrtuner.present.html import environment
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.tables import bulleted
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +94,7 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
     if ceiling is None:
         yield f"{resource}: an unknown ceiling at {at}"
     else:
-        names = " or ".join([ceiling["name"], *one["others"]])
+        names = enumerated([ceiling["name"], *one["others"]], "or")
         yield f"{resource} at {at}: {one['of_ceiling']:.1%} of {names}"
     yield (
         f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
@@ -285,8 +286,8 @@ def _unknown(answer: Limits) -> list[Ceiling]:
     """Return levels that nothing declares, to be drawn like the others."""
     return [
         Ceiling(
-            resource=one.resource, part=_UNKNOWN, kind=Kind.SUSTAINED, value=one.plateau.level,
-            source="",
+            resource=one.resource, part=_UNKNOWN, kind=CeilingKind.SUSTAINED,
+            value=one.plateau.level, source="",
         )
         for one in answer.pegged if one.ceiling is None
     ]  # fmt: skip
@@ -297,8 +298,8 @@ def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> 
     lowest = 0.0
     for one in drawn:
         at = one.value / unit
-        style: Any = "solid" if one.kind is Kind.SUSTAINED else (0, (5, 3))
-        colour = colours[one.kind is not Kind.FORMER]
+        style: Any = "solid" if one.kind is CeilingKind.SUSTAINED else (0, (5, 3))
+        colour = colours[one.kind is not CeilingKind.FORMER]
         axes.axhline(at, color=colour, linewidth=1.4, linestyle=style)
         lowest = max(at, lowest)
         axes.annotate(
@@ -309,7 +310,11 @@ def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> 
 
 
 def _label(one: Ceiling) -> str:
-    kind = {Kind.SUSTAINED: "", Kind.BURST: " burst", Kind.FORMER: " before 12/2019"}[one.kind]
+    kind = {
+        CeilingKind.SUSTAINED: "",
+        CeilingKind.BURST: " burst",
+        CeilingKind.FORMER: " before 12/2019",
+    }[one.kind]
     way = f" {one.resource.split()[0]}s" if one.resource in DIRECTIONS else ""
     return f"{quantity(one.resource, one.value)}{way} {one.part}{kind}"
 

@@ -10,6 +10,7 @@ from mrtuner.present.html import environment
 from mrtuner.rds.group.derive import Design, Setting
 from mrtuner.rds.group.sizes import Size
 from mrtuner.units import GiB, pretty_bytes
+from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,8 +77,7 @@ def everywhere(design: Design, sizes: Sequence[Size]) -> str:
     said = f"Holds on {held} of {len(sizes)} classes of {design.family.engine}"
     if not broken:
         return f"{said}."
-    few = ", ".join(broken[:8]) + (f" and {len(broken) - 8} more" if len(broken) > 8 else "")
-    return f"{said}; not on {few}."
+    return f"{said}; not on {first_few(broken, 8)}."
 
 
 def every_class(design: Design, sizes: Iterable[Size], look: text.Look) -> Iterator[str]:

@@ -22,7 +22,7 @@ def _latency(field: str) -> Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Quantity:
     """One quantity measured in every run."""
 
     name: str
@@ -31,31 +31,31 @@ class Kind:
     read: Measure
 
 
-THROUGHPUT: Final = Kind("throughput", "tps", True, lambda sample: sample.run.tps)
-KINDS: Final = (
+THROUGHPUT: Final = Quantity("throughput", "tps", True, lambda sample: sample.run.tps)
+QUANTITIES: Final = (
     THROUGHPUT,
-    Kind("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
-    Kind("worst second", "transactions", True, lambda sample: sample.run.worst_second),
-    Kind("latency, median (p50)", "ms", False, _latency("p50")),
-    Kind("latency, p95", "ms", False, _latency("p95")),
-    Kind("latency, p99", "ms", False, _latency("p99")),
-    Kind("latency, maximum", "ms", False, _latency("maximum")),
-    Kind("CHECKPOINT after the run", "s", False, lambda sample: sample.checkpoint),
+    Quantity("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
+    Quantity("worst second", "transactions", True, lambda sample: sample.run.worst_second),
+    Quantity("latency, median (p50)", "ms", False, _latency("p50")),
+    Quantity("latency, p95", "ms", False, _latency("p95")),
+    Quantity("latency, p99", "ms", False, _latency("p99")),
+    Quantity("latency, maximum", "ms", False, _latency("maximum")),
+    Quantity("CHECKPOINT after the run", "s", False, lambda sample: sample.checkpoint),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class QuantityRow:
     """A measure of both variants: medians over the blocks, and the result of the pairs."""
 
-    kind: Kind
+    quantity: Quantity
     a: float
     b: float
     comparison: Comparison | None
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ProofBlock:
     """One block, with its two runs."""
 
     number: int
@@ -74,13 +74,13 @@ class Evidence:
 
     a: str
     b: str
-    blocks: tuple[Block, ...]
-    rows: tuple[Row, ...]
+    blocks: tuple[ProofBlock, ...]
+    rows: tuple[QuantityRow, ...]
 
     @property
     def throughput(self) -> Comparison | None:
         """The comparison of throughput, whatever the load is judged by."""
-        return next((row.comparison for row in self.rows if row.kind is THROUGHPUT), None)
+        return next((row.comparison for row in self.rows if row.quantity is THROUGHPUT), None)
 
 
 def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
@@ -88,26 +88,26 @@ def evidence(record: Record, cell: Cell, a: str, b: str) -> Evidence:
     return Evidence(a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b))))
 
 
-def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[Block]:
+def _blocks(record: Record, cell: Cell, a: str, b: str) -> Iterator[ProofBlock]:
     first, second = (
         {sample.block: sample for sample in record.accepted(cell, name)} for name in (a, b)
     )
     for number in sorted(first.keys() & second.keys()):
-        yield Block(number, first[number], second[number])
+        yield ProofBlock(number, first[number], second[number])
 
 
-def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[Row]:
-    for kind in KINDS:
-        values = [(a, b) for _, a, b in blocks(record, cell, labels, kind.read)]
+def _rows(record: Record, cell: Cell, labels: tuple[str, str]) -> Iterator[QuantityRow]:
+    for quantity in QUANTITIES:
+        values = [(a, b) for _, a, b in blocks(record, cell, labels, quantity.read)]
         if values:
             middle = median(a for a, _ in values), median(b for _, b in values)
-            yield Row(kind, *middle, _comparison(values, kind, record.plan.delta))
+            yield QuantityRow(quantity, *middle, _comparison(values, quantity, record.plan.delta))
 
 
 def _comparison(
-    values: Sequence[tuple[float, float]], kind: Kind, delta: float
+    values: Sequence[tuple[float, float]], quantity: Quantity, delta: float
 ) -> Comparison | None:
     """Return None for a zero value: a second without transactions has a median but no ratio."""
     if any(value == 0 for pair in values for value in pair):
         return None
-    return compare(values, delta=delta, higher_is_better=kind.higher_is_better)
+    return compare(values, delta=delta, higher_is_better=quantity.higher_is_better)

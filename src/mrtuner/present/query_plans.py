@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.escape import printable
 from mrtuner.present.text import heading, paragraph
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.present.text import Look
@@ -101,7 +102,7 @@ def _cause(one: ChangedPlan) -> str:
     if one.same_shape:
         return "only the cost changes"
     if one.by:
-        return f"changed by {' or '.join(one.by)} alone"
+        return f"changed by {enumerated(one.by, 'or')} alone"
     if one.also:
         third = ", ".join(one.also)
         return f"changed by several settings together; {third} alone gives a third plan"

@@ -19,8 +19,8 @@ from mrtuner.present.rehearsal import (
     by_time,
     in_order,
     met,
+    moment_line,
     pictures,
-    story_line,
 )
 from mrtuner.tables import bulleted
 
@@ -30,7 +30,7 @@ class Shown:
     """One run, ready for the page."""
 
     run: Mapping[str, Any]
-    story: tuple[Moment, ...]
+    moments: tuple[Moment, ...]
     pictures: tuple[str, ...]
 
 
@@ -55,7 +55,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield (f"run {number}: " if len(told["runs"]) > 1 else "") + run["verdict"]
         if not run["observation"]["went_away"]:
             yield run["why_nothing"]
-        yield from (story_line(moment) for moment in story(run))
+        yield from (moment_line(moment) for moment in moments(run))
     yield from bulleted("what to expect in production", told["expectations"])
     yield from bulleted("what this does not show", told["limits"])
 
@@ -71,21 +71,21 @@ def _check(told: Mapping[str, Any]) -> None:
         )
 
 
-def story(run: Mapping[str, Any]) -> tuple[Moment, ...]:
+def moments(run: Mapping[str, Any]) -> tuple[Moment, ...]:
     """Return every event in order: the request, what RDS reported, what clients saw."""
     asked = run["asked"]
     told = [
-        Moment(mark["at"] - asked, "RDS", _said(mark), number)
+        Moment(mark["at"] - asked, "RDS", _reported(mark), number)
         for number, mark in enumerate(by_time(run["marks"]), 1)
     ]
     return in_order([Moment(0.0, "client", "request sent to RDS"), *told, *met(run)])
 
 
-def _said(mark: Mapping[str, Any]) -> str:
+def _reported(mark: Mapping[str, Any]) -> str:
     if mark["origin"] == "status":
         return f"status {mark['text']}"
     return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (time when it was read)'}"
 
 
 def _shown(run: Mapping[str, Any], number: int) -> Shown:
-    return Shown(run=run, story=story(run), pictures=tuple(pictures(run, str(number))))
+    return Shown(run=run, moments=moments(run), pictures=tuple(pictures(run, str(number))))

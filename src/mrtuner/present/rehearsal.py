@@ -39,7 +39,7 @@ class Moment:
     mark: int | None = None  # its number in the chart
 
 
-def story_line(moment: Moment) -> str:
+def moment_line(moment: Moment) -> str:
     """Return the event for a terminal."""
     return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
 

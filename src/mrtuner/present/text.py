@@ -13,9 +13,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.units import pretty_bytes
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.change.settings.plan import Plan, Step
+    from mrtuner.change.settings.plan import SettingsPlan, SettingStep
     from mrtuner.facts import Missing
     from mrtuner.tuning.advice import Advice, Recovery, Tuning
     from mrtuner.tuning.budget import Budget
@@ -301,7 +302,7 @@ def sections(
             yield from _row(pair, [width], look)
 
 
-def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
+def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:
     """Yield what an apply would write, what it leaves unchanged and why, what it cannot do."""
     header = ("setting", "now", "becomes", "takes effect after")
     rows = [_step_cells(step) for step in plan.steps]
@@ -321,7 +322,7 @@ def plan_of_change(plan: Plan, look: Look) -> Iterator[str]:
         yield from paragraph(plan.elsewhere, look, style="warning")
 
 
-def _step_cells(step: Step) -> tuple[str, ...]:
+def _step_cells(step: SettingStep) -> tuple[str, ...]:
     when = "a restart" if step.restart else "a reload"
     return (step.name, step.before or "-", step.value, "; ".join([when, *step.notes]))
 
@@ -336,4 +337,4 @@ def still_needed(more: int, pairs: int) -> str:
     """
     if more > _OUT_OF_REACH * pairs:
         return "such a small difference cannot be measured on this machine"
-    return f"about {more:,} more block{'s' * (more != 1)} would decide"
+    return f"about {plural(more, 'more block')} would decide"

@@ -28,7 +28,7 @@ _UNITS: Final = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DeadRowsLine:
     """Dead rows over time [s]."""
 
     name: str
@@ -41,8 +41,8 @@ class Panel:
     """One table: dead rows with the current settings, and with ours."""
 
     title: str
-    now: Line
-    then: Line
+    now: DeadRowsLine
+    then: DeadRowsLine
 
 
 @charts.for_every_screen()
@@ -91,7 +91,7 @@ def _computed(table: Mapping[str, Any]) -> Panel:
     )
 
 
-def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Line:
+def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> DeadRowsLine:
     """Return dead rows that accumulate until vacuum runs, and while it works; then they are gone.
 
     If a vacuum takes longer than they need to accumulate, it never catches up: a straight line.
@@ -100,12 +100,12 @@ def _teeth(name: str, work: Mapping[str, Any], rate: float, span: float) -> Line
     rounds = int(span / every)
     if takes >= every or rounds > _MOST:
         top = rate * span if takes >= every else rate * (every + takes)
-        return Line(name, [0.0, span], [0.0 if takes >= every else top, top])
+        return DeadRowsLine(name, [0.0, span], [0.0 if takes >= every else top, top])
     at, dead = [0.0], [0.0]
     for number in range(1, rounds + 1):
         at += [number * every + takes] * 2
         dead += [rate * (every + takes), rate * takes]
-    return Line(name, [*at, span + takes], [*dead, rate * (span + takes - rounds * every)])
+    return DeadRowsLine(name, [*at, span + takes], [*dead, rate * (span + takes - rounds * every)])
 
 
 def measured(experiment: Mapping[str, Any]) -> list[Panel]:
@@ -115,8 +115,8 @@ def measured(experiment: Mapping[str, Any]) -> list[Panel]:
         Panel(
             f"{one['name']}: {one['kind']}, {one['rows']:,} rows, "
             f"{one['dead_a_second']:,} of them die per second",
-            Line("defaults", at, one["series"]["defaults"]),
-            Line("as advised", at, one["series"]["ours"]),
+            DeadRowsLine("defaults", at, one["series"]["defaults"]),
+            DeadRowsLine("as advised", at, one["series"]["ours"]),
         )
         for one in experiment["tables"]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mrtuner.rehearsal.observation import Gap, Kind, Observation
+from mrtuner.rehearsal.observation import Gap, Observation, ProbeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class ClientOutages:
     there still was no answer at the end.
     """
 
-    kind: Kind
+    kind: ProbeKind
     last_success: float | None
     first_failure: float | None  # None: it only waited
     first_success: float | None

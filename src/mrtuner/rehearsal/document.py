@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import Doc, Struct, convert
-from mrtuner.rehearsal.observation import Kind
+from mrtuner.rehearsal.observation import ProbeKind
 
 if TYPE_CHECKING:
     from mrtuner.rehearsal.client_outages import ClientOutages
-    from mrtuner.rehearsal.observation import Gap, Observation, Server
+    from mrtuner.rehearsal.observation import Gap, Observation, ServerIdentity
     from mrtuner.rehearsal.run import Mark
 
 #: Values of `ProbeLog.columns`, in their order. The last is a place in `ProbeLog.servers`.
-Row = tuple[Kind, float, float, float | None, float, str | None, int | None]
+Row = tuple[ProbeKind, float, float, float | None, float, str | None, int | None]
 
 
 class AnsweringServer(Struct):
@@ -33,7 +33,7 @@ class AnsweringServer(Struct):
 class AnswerGap(Struct):
     """A time in which one kind of probe got no good answer; seconds since the first probe."""
 
-    kind: Annotated[Kind, Doc("what the probe does")]
+    kind: Annotated[ProbeKind, Doc("what the probe does")]
     last_answer: Annotated[float | None, Doc("the last good answer before; null: none")]
     began: Annotated[float, Doc("when the first attempt of the gap was due")]
     first_failure: Annotated[float | None, Doc("the first error; null: clients only waited")]
@@ -65,7 +65,7 @@ class ProbeLog(Struct):
     seconds: Annotated[float, Doc("how long probes were sent")]
     interval: Annotated[float, Doc("between two probes of a kind")]
     timeout: Annotated[float, Doc("after which an attempt was given up")]
-    kinds: Annotated[list[Kind], Doc("the probes that were sent")]
+    kinds: Annotated[list[ProbeKind], Doc("the probes that were sent")]
     skipped: Annotated[int, Doc("attempts left out: too many were still without an answer")]
     lag: Annotated[float, Doc("the most by which an attempt was sent late")]
     restarted: Annotated[bool, Doc("whether servers with different start times answered")]
@@ -83,7 +83,7 @@ class ProbeLog(Struct):
 class ClientOutage(Struct):
     """The outage for one kind of client, in seconds since it was triggered."""
 
-    kind: Annotated[Kind, Doc("what the client does")]
+    kind: Annotated[ProbeKind, Doc("what the client does")]
     words: Annotated[str, Doc("the same in words")]
     last_success: Annotated[float | None, Doc("the last good answer before; null: none")]
     first_failure: Annotated[float | None, Doc("the first error; null: clients only waited")]
@@ -135,7 +135,7 @@ def probe_log(seen: Observation) -> ProbeLog:
     )
 
 
-def _server(server: Server) -> AnsweringServer:
+def _server(server: ServerIdentity) -> AnsweringServer:
     return AnsweringServer(
         started=server.started.isoformat(),
         standby=server.standby,

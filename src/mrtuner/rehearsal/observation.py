@@ -19,7 +19,7 @@ from typing import Final
 LATE: Final = 1.0
 
 
-class Kind(StrEnum):
+class ProbeKind(StrEnum):
     """What a probe does."""
 
     READ = "read"  # a new connection, then a query
@@ -36,30 +36,30 @@ class Kind(StrEnum):
     @property
     def writes(self) -> bool:
         """Whether it needs the ledger."""
-        return self in {Kind.WRITE, Kind.HELD_WRITE}
+        return self in {ProbeKind.WRITE, ProbeKind.HELD_WRITE}
 
     @property
     def held(self) -> bool:
         """Whether it uses connections that stay open."""
-        return self in {Kind.HELD, Kind.HELD_WRITE}
+        return self in {ProbeKind.HELD, ProbeKind.HELD_WRITE}
 
 
 _WORDS: Final = {
-    Kind.READ: "new connection, read",
-    Kind.HELD: "held connection, read",
-    Kind.FLIGHT: "query in flight",
-    Kind.HELD_WRITE: "held connection, write",
-    Kind.WRITE: "new connection, write",
+    ProbeKind.READ: "new connection, read",
+    ProbeKind.HELD: "held connection, read",
+    ProbeKind.FLIGHT: "query in flight",
+    ProbeKind.HELD_WRITE: "held connection, write",
+    ProbeKind.WRITE: "new connection, write",
 }
 
 #: Three kinds that see every outage; the others show how each sort of client experiences it.
-USUAL: Final = (Kind.READ, Kind.HELD, Kind.WRITE)
+USUAL: Final = (ProbeKind.READ, ProbeKind.HELD, ProbeKind.WRITE)
 #: The SQLSTATE with which a read-only server refuses a write.
 READ_ONLY: Final = "25006"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerIdentity:
     """Which server answered; shows a restart as well as a move to another host."""
 
     started: datetime  # pg_postmaster_start_time()
@@ -74,12 +74,12 @@ class Server:
 class Attempt:
     """One probe: answered if `error` is None."""
 
-    kind: Kind
+    kind: ProbeKind
     due: float  # when the schedule called for it; for a query in flight, when its answer was due
     sent: float  # when it was made
     ended: float  # when the answer, the error or the timeout came
     error: str | None = None
-    server: Server | None = None
+    server: ServerIdentity | None = None
     sqlstate: str | None = None  # of the server's error, if it sent one
     given_up: bool = False  # by us, from outside: the client itself would have gone on waiting
     fresh: bool = True  # over a new connection; for a held one, because the old one was lost
@@ -109,7 +109,7 @@ class Gap:
     they query.
     """
 
-    kind: Kind
+    kind: ProbeKind
     last_answer: float | None  # end of the last good answer before; None: there was none
     began: float  # when the first attempt of the gap was due
     first_failure: float | None  # when a client first got an error; None: it only waited
@@ -128,7 +128,7 @@ class Gap:
         return self.answer - (self.began if self.last_answer is None else self.last_answer)
 
 
-def gaps(attempts: Iterable[Attempt], kind: Kind) -> tuple[Gap, ...]:
+def gaps(attempts: Iterable[Attempt], kind: ProbeKind) -> tuple[Gap, ...]:
     """Return the times without good answers to one kind, in order."""
     mine = sorted((one for one in attempts if one.kind is kind), key=lambda one: one.due)
     found: list[Gap] = []
@@ -163,13 +163,13 @@ def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attemp
     )
 
 
-def steady(attempts: Iterable[Attempt], kinds: Iterable[Kind], *, since: float) -> bool:
+def steady(attempts: Iterable[Attempt], kinds: Iterable[ProbeKind], *, since: float) -> bool:
     """Whether every kind was probed since then, and every such attempt got a good answer."""
     recent = [one for one in attempts if one.due >= since]
     return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
 
 
-def primaries(attempts: Iterable[Attempt], *, since: float) -> set[Server]:
+def primaries(attempts: Iterable[Attempt], *, since: float) -> set[ServerIdentity]:
     """Return the servers that have answered since then and accepted writes."""
     answers = (one.server for one in attempts if one.due >= since)
     return {one for one in answers if one is not None and not one.standby}
@@ -212,14 +212,14 @@ class Observation:
     seconds: float
     interval: float
     timeout: float  # after which an attempt was given up
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ProbeKind, ...]
     attempts: tuple[Attempt, ...]  # in the order in which they were due
     skipped: int  # attempts skipped because too many were still unanswered
     ledger: Ledger | None = None
     left_behind: str | None = None  # our schema, if it could not be dropped
 
     @property
-    def servers(self) -> tuple[Server, ...]:
+    def servers(self) -> tuple[ServerIdentity, ...]:
         """The servers that answered, in order of first appearance."""
         answers = sorted(self.attempts, key=lambda one: one.ended)
         return tuple(dict.fromkeys(one.server for one in answers if one.server is not None))
@@ -239,7 +239,7 @@ class Observation:
         """How late, at most [s], this machine sent an attempt."""
         return max((one.sent - one.due for one in self.attempts), default=0.0)
 
-    def gaps(self, kind: Kind) -> tuple[Gap, ...]:
+    def gaps(self, kind: ProbeKind) -> tuple[Gap, ...]:
         """Return the times without good answers to one kind."""
         return gaps(self.attempts, kind)
 

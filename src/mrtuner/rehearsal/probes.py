@@ -29,7 +29,14 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, Book
-from mrtuner.rehearsal.observation import USUAL, Attempt, Kind, Observation, Server, steady
+from mrtuner.rehearsal.observation import (
+    USUAL,
+    Attempt,
+    Observation,
+    ProbeKind,
+    ServerIdentity,
+    steady,
+)
 from mrtuner.rehearsal.server_identity import Who, permitted, server
 
 if TYPE_CHECKING:
@@ -51,18 +58,18 @@ class Schedule:
 
     interval: float = 0.2  # seconds between two attempts of one kind
     timeout: float = 10.0  # seconds after which an attempt is given up and counts as failed
-    kinds: tuple[Kind, ...] = USUAL
+    kinds: tuple[ProbeKind, ...] = USUAL
     held: int = 1  # connections that each held kind keeps open and uses in turn
     flight: float = 1.0  # seconds that a query in flight takes when all is well
     #: Most unanswered attempts of one kind at a time. Others are skipped and counted: a server
     #: that comes back must not find every slot of max_connections taken by probes.
     at_once: int = 20
 
-    def most(self, kind: Kind) -> int:
+    def most(self, kind: ProbeKind) -> int:
         """Most simultaneous sessions of one kind; queries in flight always have some."""
         if kind.held:
             return self.held
-        owed = ceil(self.flight / self.interval) if kind is Kind.FLIGHT else 0
+        owed = ceil(self.flight / self.interval) if kind is ProbeKind.FLIGHT else 0
         return self.at_once + owed
 
     @property
@@ -89,8 +96,8 @@ class Probes:
         self._began, self._began_at = time.monotonic(), datetime.now(UTC)
         self._attempts: list[Attempt] = []
         self._skipped = 0
-        self._held: dict[Kind, deque[Connection | None]] = {
-            kind: deque([None] * self.schedule.held) for kind in Kind if kind.held
+        self._held: dict[ProbeKind, deque[Connection | None]] = {
+            kind: deque([None] * self.schedule.held) for kind in ProbeKind if kind.held
         }
         self._who = Who()
         self._broken: BaseException | None = None
@@ -188,10 +195,12 @@ class Probes:
         finally:
             await self._let_go()
 
-    async def _ask_regularly(self, kind: Kind, offset: float, group: asyncio.TaskGroup) -> None:
+    async def _ask_regularly(
+        self, kind: ProbeKind, offset: float, group: asyncio.TaskGroup
+    ) -> None:
         """Follow the schedule of one kind: attempt n is due at offset + n * interval."""
         limit = self.schedule.most(kind)
-        under_way: Counter[Kind] = Counter()
+        under_way: Counter[ProbeKind] = Counter()
         for number in count():
             due = offset + number * self.schedule.interval
             if await self._stopped_before(due):
@@ -212,7 +221,7 @@ class Probes:
             return False
         return True
 
-    async def _attempt(self, kind: Kind, due: float) -> None:
+    async def _attempt(self, kind: ProbeKind, due: float) -> None:
         import psycopg
 
         one = _Asking(sent=self.now())
@@ -222,7 +231,7 @@ class Probes:
         except TimeoutError:
             error, given_up = f"no answer within {self.schedule.timeout:g} s", True
         except (psycopg.Error, OSError) as problem:
-            error, sqlstate = _said(problem), getattr(problem, "sqlstate", None)
+            error, sqlstate = _first_line(problem), getattr(problem, "sqlstate", None)
         self._attempts.append(
             Attempt(
                 kind=kind, due=due + self._owed(kind), sent=one.sent, asked=one.asked,
@@ -231,11 +240,11 @@ class Probes:
             )
         )  # fmt: skip
 
-    def _owed(self, kind: Kind) -> float:
+    def _owed(self, kind: ProbeKind) -> float:
         """Seconds that the query takes when all is well."""
-        return self.schedule.flight if kind is Kind.FLIGHT else 0.0
+        return self.schedule.flight if kind is ProbeKind.FLIGHT else 0.0
 
-    async def _ask(self, kind: Kind, one: _Asking) -> None:
+    async def _ask(self, kind: ProbeKind, one: _Asking) -> None:
         """Connect if necessary, run the query, and record on `one` how far it came."""
         if kind.held:
             async with self._lent(kind, one) as conn:
@@ -248,7 +257,7 @@ class Probes:
             await conn.close()
 
     @asynccontextmanager
-    async def _lent(self, kind: Kind, one: _Asking) -> AsyncIterator[Connection]:
+    async def _lent(self, kind: ProbeKind, one: _Asking) -> AsyncIterator[Connection]:
         """Lend a connection like a pool without checks: only a failure makes it reconnect."""
         pool = self._held[kind]
         conn = pool.popleft()
@@ -264,7 +273,7 @@ class Probes:
         finally:
             pool.append(conn)
 
-    async def _put(self, kind: Kind, conn: Connection, one: _Asking) -> None:
+    async def _put(self, kind: ProbeKind, conn: Connection, one: _Asking) -> None:
         """Run this kind's query over a connection."""
         one.asked = self.now()
         columns = self._who.columns
@@ -275,7 +284,7 @@ class Probes:
             self.book.sent += 1
             one.server = await self._query(conn, statement, (number,))
             self.book.acknowledge(number)
-        elif kind is Kind.FLIGHT:
+        elif kind is ProbeKind.FLIGHT:
             asleep = f"SELECT {columns} FROM pg_sleep(%s)"  # noqa: S608 - columns are ours
             owed = self.schedule.flight
             one.server = await self._query(conn, asleep, (owed,), owed=owed)
@@ -304,7 +313,7 @@ class Probes:
         values: tuple[Any, ...] = (),
         *,
         owed: float = 0.0,
-    ) -> Server:
+    ) -> ServerIdentity:
         """Return one answer. On timeout, hang up: a cancel would wait for the server again."""
         import psycopg
 
@@ -328,7 +337,7 @@ class _Asking:
     sent: float
     fresh: bool = True
     asked: float | None = None
-    server: Server | None = None
+    server: ServerIdentity | None = None
 
 
 def _hang_up(conn: Connection) -> None:
@@ -337,7 +346,7 @@ def _hang_up(conn: Connection) -> None:
         ours.shutdown(socket.SHUT_RDWR)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of the error from libpq or the server; it never contains a password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

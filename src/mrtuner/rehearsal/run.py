@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from mrtuner.errors import MrTunerError
-from mrtuner.rehearsal.observation import Observation, Server, primaries
+from mrtuner.rehearsal.observation import Observation, ServerIdentity, primaries
 from mrtuner.rehearsal.probes import Probes
 
 Tell = Callable[[str], None]
@@ -159,7 +159,7 @@ class _Watch:
         self.patience, self.tell = patience, tell
         self.marks: list[Mark] = []
         self.asked = self.accepted = 0.0
-        self._before: set[Server | None] = set()
+        self._before: set[ServerIdentity | None] = set()
 
     def now(self) -> float:
         return self.ways[0].now()

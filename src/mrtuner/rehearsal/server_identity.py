@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from mrtuner.rehearsal.observation import Server
+from mrtuner.rehearsal.observation import ServerIdentity
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -60,10 +60,10 @@ def _answers(session: Connection, column: LiteralString) -> bool:
     return True
 
 
-def server(row: tuple[Any, ...] | None, address: str | None) -> Server:
+def server(row: tuple[Any, ...] | None, address: str | None) -> ServerIdentity:
     """Convert a row of `Who.columns`; `address` is the one the client connected to."""
     started, standby, own, timeline, system = (row or (datetime.min, None, None, None, None))[:5]
-    return Server(
+    return ServerIdentity(
         started=started,
         standby=bool(standby),
         address=address,

@@ -7,21 +7,21 @@ print(outcome.rotation.step, [holder.words for holder in outcome.holders])
 """
 
 from mrtuner.rotate.answer import rotate
-from mrtuner.rotate.model import Credential, Group, Rotation, Session, Step
-from mrtuner.rotate.rotation import Outcome, Rotator, Standing
+from mrtuner.rotate.model import Credential, RoleGroup, Rotation, RotationStep, Session
+from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store
 
 __all__ = [
     "Credential",
-    "Group",
-    "Outcome",
     "Patience",
+    "RoleGroup",
     "Rotation",
+    "RotationResult",
+    "RotationStep",
     "Rotator",
     "Session",
     "Standing",
-    "Step",
     "Store",
     "rotate",
 ]

@@ -13,8 +13,8 @@ from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.model import MOVED, Group, Replica, Rotation, Step
-from mrtuner.rotate.rotation import Outcome, Rotator
+from mrtuner.rotate.model import MOVED, Replica, RoleGroup, Rotation, RotationStep
+from mrtuner.rotate.rotation import RotationResult, Rotator
 from mrtuner.rotate.sessions import Patience
 from mrtuner.rotate.stores import Store, absolute, check, store
 
@@ -29,7 +29,7 @@ def rotate(
     replicas: Sequence[str] = (),
     journal: Path | None = None,
     tell: Callable[[str], None] = lambda _text: None,
-) -> Outcome:
+) -> RotationResult:
     """Rotate the group's password, or continue an interrupted rotation; never ask for confirmation.
 
     `dsn` is for a role that administers the group, `to` a store as in `mrtuner rotate --to` (None:
@@ -56,7 +56,7 @@ def opened(
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Rotator]:
     """Connect and yield everything that a rotation needs."""
-    named = Group(group)
+    named = RoleGroup(group)
     with ExitStack() as stack:
         conn = stack.enter_context(connect(dsn))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)
@@ -101,13 +101,13 @@ def _moved_to(rotation: Rotation, current: str) -> bool:
 
 
 #: The store of such a rotation is not written again, except when it is aborted.
-_TAKEN: Final = MOVED | {Step.ABORTING}
+_TAKEN: Final = MOVED | {RotationStep.ABORTING}
 
 
 def _refuse_two_places(last: Rotation, out: TextIO) -> None:
     """Refuse another store: it could not get the password, which must not change any more."""
     stored = last.step in _TAKEN
-    if last.step is Step.STORING:
+    if last.step is RotationStep.STORING:
         stored = (store(last.to, out).read() or {}).get("username") == last.new
     if stored:
         raise Refused(

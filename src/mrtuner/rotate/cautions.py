@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrtuner.rotate.equalize import owned_elsewhere
-from mrtuner.rotate.model import Group
+from mrtuner.rotate.model import RoleGroup
 from mrtuner.rotate.statements import rows
 from mrtuner.wording import plural
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 
-def doubts(conn: Connection, group: Group, old: str | None, replicas: int) -> tuple[str, ...]:
+def doubts(conn: Connection, group: RoleGroup, old: str | None, replicas: int) -> tuple[str, ...]:
     """Return, as text, every doubt about rotating away from a role."""
     found = (
         _socket(conn),
@@ -69,7 +69,7 @@ def _expiry(conn: Connection, role: str | None) -> str:
     return f"{role} is valid until {found[0][0]}; the new password does not expire" if found else ""
 
 
-def _left_over(conn: Connection, role: str, group: Group) -> str:
+def _left_over(conn: Connection, role: str, group: RoleGroup) -> str:
     if not (where := owned_elsewhere(conn, role)):
         return ""
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from mrtuner.documents import Doc, Document, Struct
-from mrtuner.rotate.model import Step
+from mrtuner.rotate.model import RotationStep
 
 
 class RotationState(Struct):
@@ -18,7 +18,7 @@ class RotationState(Struct):
     new: Annotated[str, Doc("the role whose turn it is")]
     to: Annotated[str, Doc("the store, as named")]
     began: Annotated[str, Doc("when, ISO 8601")]
-    step: Annotated[Step, Doc("the last step begun; it is recorded before it is taken")]
+    step: Annotated[RotationStep, Doc("the last step begun; it is recorded before it is taken")]
     steps: Annotated[list[str], Doc("each step begun, with its time")]
     seen: Annotated[
         bool,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import LIST_QUOTED, elements
-from mrtuner.rotate.model import Group, Role
+from mrtuner.rotate.model import Role, RoleGroup
 from mrtuner.rotate.roles import read_roles
 from mrtuner.rotate.statements import name, permitted, rows, run, text
 
@@ -26,7 +26,7 @@ _OWNED: Final = (
 )
 
 
-def prepare(conn: Connection, group: Group, old: str | None) -> None:
+def prepare(conn: Connection, group: RoleGroup, old: str | None) -> None:
     """Create what the group lacks, and make the two login roles equal, in one transaction.
 
     The next role gets the attributes, settings and memberships of the old one. Once logged in,
@@ -52,7 +52,7 @@ def prepare(conn: Connection, group: Group, old: str | None) -> None:
         hand_to_group(conn, group, role)
 
 
-def hand_to_group(conn: Connection, group: Group, role: str) -> None:
+def hand_to_group(conn: Connection, group: RoleGroup, role: str) -> None:
     """Transfer a login role's objects here, and any databases it owns, to the group."""
     here = "d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"
     if role != group.name and rows(conn, _OWNED.format("d.objid", here), [role]):
@@ -78,7 +78,7 @@ def settings_of(conn: Connection, role: str) -> dict[str, dict[str, str]]:
     return {database: dict(entry.split("=", 1) for entry in entries) for database, entries in found}
 
 
-def _refuse_strangers(group: Group, there: dict[str, Role]) -> None:
+def _refuse_strangers(group: RoleGroup, there: dict[str, Role]) -> None:
     for role in there.values():
         if role.superuser:
             raise Refused(
@@ -103,7 +103,7 @@ def _refuse_another_role(conn: Connection, group: str) -> None:
         )
 
 
-def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None:
+def _refuse_grants_of_its_own(conn: Connection, role: str, group: RoleGroup) -> None:
     """Refuse grants to one login role alone: applications would lose them as the other role.
 
     Source: pg_shdepend, which covers every database; deptype a: named in an object's ACL or in
@@ -128,7 +128,7 @@ def _refuse_grants_of_its_own(conn: Connection, role: str, group: Group) -> None
         )
 
 
-def _like(conn: Connection, role: str, model: str, group: Group) -> None:
+def _like(conn: Connection, role: str, model: str, group: RoleGroup) -> None:
     """Give a role the attributes, memberships and settings of another."""
     _copy_attributes(conn, role, model, inherit=model != group.name)
     if model != group.name:
@@ -171,7 +171,7 @@ def _copy_memberships(conn: Connection, role: str, model: str) -> None:
         run(conn, "REVOKE {} FROM {}", name(each), name(role))
 
 
-def _copy_settings(conn: Connection, role: str, model: str, group: Group) -> None:
+def _copy_settings(conn: Connection, role: str, model: str, group: RoleGroup) -> None:
     """Copy only settings that differ: some can be set by a superuser only."""
     has, wanted = settings_of(conn, role), settings_of(conn, model)
     wanted[""] = {**wanted.get("", {}), "role": group.name}

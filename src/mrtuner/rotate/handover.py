@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.cautions import doubts
-from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, Step
+from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, RotationStep
 from mrtuner.rotate.steps import Steps, new_password
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ class Handover(Steps):
             return False
         if not store.readable:
             kept = self.book.kept(rotation)
-            known = kept is None or rotation.step is Step.STORING
+            known = kept is None or rotation.step is RotationStep.STORING
             return rotation.step in MOVED and (known or self._accepted(rotation, str(kept)))
         found = store.read()
         if found is not None and found.get("username") == rotation.new:
             return self._accepted(rotation, str(found.get("password", "")))
-        if rotation.step is Step.STORING:
+        if rotation.step is RotationStep.STORING:
             return False
         whose = "none" if found is None else f"that of {found.get('username')}"
         raise Refused(
@@ -59,7 +59,7 @@ class Handover(Steps):
         try:
             login.try_login(self.dsn, self._credential(rotation.new, password), self.group)
         except ConnectError as error:
-            if rotation.step is Step.STORING and error.cause is ConnectCause.PASSWORD:
+            if rotation.step is RotationStep.STORING and error.cause is ConnectCause.PASSWORD:
                 return False
             raise
         return True
@@ -69,22 +69,22 @@ class Handover(Steps):
         kept = self._kept(rotation, store)
         if kept is None:  # with a kept password, its users can still log in
             self._refuse_in_use(rotation, store)
-        rotation = self._step(rotation, Step.PREPARING)
+        rotation = self._step(rotation, RotationStep.PREPARING)
         notices = self.doubts(rotation)
         equalize.prepare(self.conn, self.group, rotation.old)
-        rotation = self._step(rotation, Step.SETTING)
+        rotation = self._step(rotation, RotationStep.SETTING)
         credential = self._credential(rotation.new, kept or self._fresh(rotation, store))
         roles.enable(self.conn, rotation.new, credential.password)
-        rotation = self._step(rotation, Step.VERIFYING)
+        rotation = self._step(rotation, RotationStep.VERIFYING)
         notices += self._tried(credential, rotation.old, store)
-        rotation = self._step(rotation, Step.STORING)
+        rotation = self._step(rotation, RotationStep.STORING)
         store.write(credential)
         return rotation, notices
 
     def _kept(self, rotation: Rotation, store: Store) -> str | None:
         """Return the password that may have been handed out. Refused if it is missing."""
         kept = self.book.kept(rotation)
-        if kept is None and rotation.reached(Step.STORING) and not store.readable:
+        if kept is None and rotation.reached(RotationStep.STORING) and not store.readable:
             raise Refused(
                 f"{rotation.to} may have handed out a password of {rotation.new} that is not kept "
                 f"in {self.book.journal.directory}",

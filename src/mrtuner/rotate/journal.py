@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mrtuner import files
 from mrtuner.change.journal import Journal, unusable
-from mrtuner.rotate.model import Group, Rotation, Step
+from mrtuner.rotate.model import RoleGroup, Rotation, RotationStep
 
 #: For files that contain a secret, or refer to one.
 OWNER_ONLY: Final = 0o600
@@ -59,7 +59,7 @@ class RotationJournal:
 
     def forget(self, rotation: Rotation) -> None:
         """Delete the kept passwords of the group's roles."""
-        for role in Group(rotation.group).roles:
+        for role in RoleGroup(rotation.group).roles:
             path = self._password(rotation, role)
             try:
                 path.unlink(missing_ok=True)
@@ -77,5 +77,5 @@ def _name(server: str, address: str, group: str) -> str:
 
 
 def _rotation(contents: dict[str, Any]) -> Rotation:
-    step, steps = Step(contents.pop("step")), tuple(contents.pop("steps"))
+    step, steps = RotationStep(contents.pop("step")), tuple(contents.pop("steps"))
     return Rotation(**contents, step=step, steps=steps)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import equalize, login, roles
-from mrtuner.rotate.model import Credential, Group, Session
+from mrtuner.rotate.model import Credential, RoleGroup, Session
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
 from mrtuner.rotate.steps import new_password
 
@@ -77,10 +77,10 @@ _STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
 }
 
 
-def _group(contents: Mapping[str, Any]) -> Group:
+def _group(contents: Mapping[str, Any]) -> RoleGroup:
     """Return the group: GROUP in the environment, else the user's name without its colour."""
     name = str(contents["username"])
-    group = Group(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
+    group = RoleGroup(os.environ.get("GROUP") or name.removesuffix("_blue").removesuffix("_green"))
     if name not in group.roles:
         raise BadValue(
             f"the secret is for {name}, which is not a role of {group.name}",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.postgres.connect import connect
-from mrtuner.rotate.model import Credential, Group
+from mrtuner.rotate.model import Credential, RoleGroup
 from mrtuner.rotate.statements import rows
 
 _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
@@ -17,7 +17,7 @@ _REPLAY_SECONDS: Final = 60.0  # a replica may lag this far behind
 _POLL_SECONDS: Final = 0.5
 
 
-def try_login(dsn: str, credential: Credential, group: Group) -> str:
+def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
     """Log in at the server. Return what that does not prove, as text; "" when it proves all.
 
     Raises ConnectError when the login fails; Refused when the session is not the group's.
@@ -33,7 +33,7 @@ def try_login(dsn: str, credential: Credential, group: Group) -> str:
     return "" if asked else _NOT_ASKED
 
 
-def try_replica(dsn: str, credential: Credential, group: Group) -> str:
+def try_replica(dsn: str, credential: Credential, group: RoleGroup) -> str:
     """Log in at a replica, once it has replayed the new login; otherwise as `try_login`."""
     deadline = time.monotonic() + _REPLAY_SECONDS
     while True:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 
-class Step(StrEnum):
+class RotationStep(StrEnum):
     """The progress of a rotation. Recorded before the step is taken."""
 
     PLANNED = "planned"
@@ -28,18 +28,18 @@ class Step(StrEnum):
     ABORTED = "aborted"
 
 
-FINISHED: Final = frozenset({Step.DONE, Step.ABORTED})
+FINISHED: Final = frozenset({RotationStep.DONE, RotationStep.ABORTED})
 #: Applications may know the new credential: from here on it must not change.
-DELIVERED: Final = frozenset({Step.STORING, Step.WAITING, Step.DISABLING})
+DELIVERED: Final = frozenset({RotationStep.STORING, RotationStep.WAITING, RotationStep.DISABLING})
 
 #: They have it, and use the new role.
-MOVED: Final = frozenset({Step.WAITING, Step.DISABLING})
+MOVED: Final = frozenset({RotationStep.WAITING, RotationStep.DISABLING})
 
 _LONGEST: Final = 63  # NAMEDATALEN - 1 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RoleGroup:
     """The role that owns and is granted everything, and its two login roles."""
 
     name: str
@@ -69,7 +69,8 @@ class Group:
     def after(self, old: str | None) -> str:
         """Return the login role whose turn it is.
 
-        >>> Group("app").after("app_blue"), Group("app").after("app"), Group("app").after(None)
+        >>> app = RoleGroup("app")
+        >>> app.after("app_blue"), app.after("app"), app.after(None)
         ('app_green', 'app_blue', 'app_blue')
         """
         return self.green if old == self.blue else self.blue
@@ -160,7 +161,7 @@ class Rotation:
     new: str
     to: str  # the store, as named
     began: str
-    step: Step = Step.PLANNED
+    step: RotationStep = RotationStep.PLANNED
     steps: tuple[str, ...] = ()  # when each began
     seen: bool = False  # someone logged in as `new`; not required with a readable store
 
@@ -169,10 +170,10 @@ class Rotation:
         """Whether nothing remains to be done."""
         return self.step in FINISHED
 
-    def reached(self, step: Step) -> bool:
+    def reached(self, step: RotationStep) -> bool:
         """Whether a step ever began."""
         return any(taken.endswith(f" {step}") for taken in self.steps)
 
-    def at(self, step: Step, when: str) -> Rotation:
+    def at(self, step: RotationStep, when: str) -> Rotation:
         """Return the rotation at the next step."""
         return replace(self, step=step, steps=(*self.steps, f"{when} {step}"))

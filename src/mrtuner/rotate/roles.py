@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
-from mrtuner.rotate.model import Group, Role, Session
+from mrtuner.rotate.model import Role, RoleGroup, Session
 from mrtuner.rotate.statements import name, permitted, rows, run, text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def address(conn: Connection) -> str:
     return f"{asked.get('host') or conn.info.host}:{asked.get('port') or conn.info.port}"
 
 
-def read_roles(conn: Connection, group: Group) -> dict[str, Role]:
+def read_roles(conn: Connection, group: RoleGroup) -> dict[str, Role]:
     """Return the existing roles of the group, by name."""
     found = rows(
         conn,
@@ -108,7 +108,7 @@ def verifier(conn: Connection, role: str, password: str) -> str:
 
 
 @contextmanager
-def alone(conn: Connection, group: Group) -> Iterator[None]:
+def alone(conn: Connection, group: RoleGroup) -> Iterator[None]:
     """Lock the group against other rotations, from any machine. Refused if one is running.
 
     The lock belongs to the session and ends with it. It is local to a database, but roles belong
@@ -141,7 +141,7 @@ def _locked_elsewhere(conn: Connection, key: str) -> bool:
     return bool(rows(conn, query, [key])[0][0])
 
 
-def _refuse_unfit(conn: Connection, group: Group) -> None:
+def _refuse_unfit(conn: Connection, group: RoleGroup) -> None:
     standby, user = rows(conn, "SELECT pg_is_in_recovery(), session_user")[0]
     if standby:
         raise Refused(

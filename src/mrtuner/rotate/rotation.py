@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
 from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.handover import Handover
-from mrtuner.rotate.model import DELIVERED, MOVED, Rotation, Session, Step
+from mrtuner.rotate.model import DELIVERED, MOVED, Rotation, RotationStep, Session
 from mrtuner.rotate.steps import new_password, now
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Standing):
+class RotationResult(Standing):
     """The progress of a rotation."""
 
     rotation: Rotation
@@ -63,10 +63,10 @@ class Rotator(Handover):
             new=self.group.after(old), to=to, began=now(),
         )  # fmt: skip
 
-    def run(self, rotation: Rotation, store: Store) -> Outcome:
+    def run(self, rotation: Rotation, store: Store) -> RotationResult:
         """Continue from the rotation's current step to the end, or until patience runs out."""
         with roles.alone(self.conn, self.group):
-            if rotation.step is Step.ABORTING:
+            if rotation.step is RotationStep.ABORTING:
                 return self._abort(rotation, store)
             self._refuse_overtaken(rotation)
             self._forget_finished(rotation)
@@ -75,7 +75,7 @@ class Rotator(Handover):
                 rotation, notices = self._hand_over(rotation, store)
             return self._retire(rotation, store, notices)
 
-    def abort(self, rotation: Rotation, store: Store) -> Outcome:
+    def abort(self, rotation: Rotation, store: Store) -> RotationResult:
         """Return to the old role. Refused when the secret cannot be restored."""
         with roles.alone(self.conn, self.group):
             return self._abort(rotation, store)
@@ -115,12 +115,12 @@ class Rotator(Handover):
         if not rotation.steps and ((last := self.last()) is None or last.finished):
             self.book.forget(rotation)
 
-    def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> Outcome:
+    def _retire(self, rotation: Rotation, store: Store, notices: tuple[str, ...]) -> RotationResult:
         """Wait until the old role is unused, then disable it."""
         if (old := rotation.old) is None:
-            return self._outcome(self._step(rotation, Step.DONE), (), notices)
+            return self._outcome(self._step(rotation, RotationStep.DONE), (), notices)
         deadline = time.monotonic() + self.patience.wait
-        rotation = self._step(rotation, Step.WAITING)
+        rotation = self._step(rotation, RotationStep.WAITING)
         if not store.readable:
             rotation = self._until_seen(rotation, deadline)
             if not rotation.seen:
@@ -129,7 +129,7 @@ class Rotator(Handover):
         rotation, holders = self._disable(rotation, old, deadline)
         if holders:
             return self._outcome(rotation, holders, notices)
-        return self._outcome(self._step(rotation, Step.DONE), (), notices)
+        return self._outcome(self._step(rotation, RotationStep.DONE), (), notices)
 
     def _until_seen(self, rotation: Rotation, deadline: float) -> Rotation:
         """Return the rotation with `seen`, as soon as the new role is used.
@@ -137,7 +137,7 @@ class Rotator(Handover):
         Once the old role may have been disabled, the new one has been seen.
         """
         if not rotation.seen:
-            seen = rotation.reached(Step.DISABLING) or self._watch.until_used(
+            seen = rotation.reached(RotationStep.DISABLING) or self._watch.until_used(
                 rotation.new, deadline, self.tell
             )
             rotation = replace(rotation, seen=seen)
@@ -149,16 +149,16 @@ class Rotator(Handover):
     ) -> tuple[Rotation, tuple[Session, ...]]:
         """Set NOLOGIN, then check again: for a session that got in, enable the role and wait on."""
         quiet = self.patience.quiet
-        aborting = rotation.step is Step.ABORTING
+        aborting = rotation.step is RotationStep.ABORTING
         while not (holders := self._watch.until_quiet(role, quiet, deadline, self.tell)):
-            rotation = rotation if aborting else self._step(rotation, Step.DISABLING)
+            rotation = rotation if aborting else self._step(rotation, RotationStep.DISABLING)
             roles.close(self.conn, role)
             if not self._watch.sessions(role):
                 roles.scramble(self.conn, role, new_password())
                 self._inherit(role)
                 return rotation, ()
             roles.open_again(self.conn, role)
-            rotation = rotation if aborting else self._step(rotation, Step.WAITING)
+            rotation = rotation if aborting else self._step(rotation, RotationStep.WAITING)
         return rotation, holders
 
     def _inherit(self, role: str) -> None:
@@ -168,25 +168,25 @@ class Rotator(Handover):
         except MissingPart as error:
             self.tell(f"warning: {role} keeps the objects it owns here: {error.message}")
 
-    def _abort(self, rotation: Rotation, store: Store) -> Outcome:
+    def _abort(self, rotation: Rotation, store: Store) -> RotationResult:
         if rotation.old is not None and rotation.old not in self._enabled():
             raise Refused(f"{rotation.old} can no longer log in", _BEGIN_ANEW)
         self._give_back(rotation, store)
-        rotation = self._step(rotation, Step.ABORTING)
-        if not rotation.reached(Step.SETTING):  # the new role may be in use by others
-            return self._outcome(self._step(rotation, Step.ABORTED))
+        rotation = self._step(rotation, RotationStep.ABORTING)
+        if not rotation.reached(RotationStep.SETTING):  # the new role may be in use by others
+            return self._outcome(self._step(rotation, RotationStep.ABORTED))
         deadline = time.monotonic() + self.patience.wait
         rotation, holders = self._disable(rotation, rotation.new, deadline)
         if holders:
             return self._outcome(rotation, holders)
-        return self._outcome(self._step(rotation, Step.ABORTED))
+        return self._outcome(self._step(rotation, RotationStep.ABORTED))
 
     def _give_back(self, rotation: Rotation, store: Store) -> None:
         """Restore the old credential in the store, if it has or may have the new one."""
         unknown = self._handed_out_unseen(rotation, store)
         if rotation.step not in DELIVERED and not unknown:
             return
-        if rotation.reached(Step.DISABLING):
+        if rotation.reached(RotationStep.DISABLING):
             raise Refused(
                 f"{rotation.old} may have been disabled already", "Run rotate again to finish."
             )
@@ -205,14 +205,14 @@ class Rotator(Handover):
     def _handed_out_unseen(self, rotation: Rotation, store: Store) -> bool:
         """Whether a store that cannot be read, now or before, may have the new secret."""
         hidden = not store.readable or self.book.kept(rotation) is not None
-        return hidden and rotation.reached(Step.STORING)
+        return hidden and rotation.reached(RotationStep.STORING)
 
     def _holders(self, rotation: Rotation) -> tuple[Session, ...]:
         """Return the sessions of the role to be disabled, if there is one."""
         going = {
-            Step.WAITING: rotation.old,
-            Step.DISABLING: rotation.old,
-            Step.ABORTING: rotation.new,
+            RotationStep.WAITING: rotation.old,
+            RotationStep.DISABLING: rotation.old,
+            RotationStep.ABORTING: rotation.new,
         }.get(rotation.step)
         return () if going is None else self._watch.sessions(going)
 
@@ -221,8 +221,10 @@ class Rotator(Handover):
         rotation: Rotation,
         holders: tuple[Session, ...] = (),
         notices: tuple[str, ...] = (),
-    ) -> Outcome:
-        return Outcome(rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices)
+    ) -> RotationResult:
+        return RotationResult(
+            rotation=rotation, enabled=self._enabled(), holders=holders, notices=notices
+        )
 
 
 def unfinished(rotation: Rotation | None) -> Rotation:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
 from mrtuner.rotate.model import Replica, Session
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -81,6 +82,6 @@ def in_words(holders: tuple[Session, ...], role: str) -> str:
     names = [f"{name} ({count})" for name, count in counted[:_NAMED]]
     more = ["…"] if len(counted) > _NAMED else []
     return (
-        f"{len(holders)} session{'s' * (len(holders) != 1)} still use{'s' * (len(holders) == 1)}"
-        f" {role}: {', '.join(names + more)}"
+        f"{plural(len(holders), 'session')} still {'uses' if len(holders) == 1 else 'use'} "
+        f"{role}: {', '.join(names + more)}"
     )

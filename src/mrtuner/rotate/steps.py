@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate import roles
-from mrtuner.rotate.model import Credential, Group, Replica, Rotation, Step
+from mrtuner.rotate.model import Credential, Replica, RoleGroup, Rotation, RotationStep
 from mrtuner.rotate.sessions import Patience, Watch
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Steps:
 
     dsn: str = field(repr=False)
     conn: Connection
-    group: Group
+    group: RoleGroup
     book: RotationJournal
     patience: Patience = field(default_factory=Patience)
     replicas: tuple[Replica, ...] = ()
@@ -52,7 +52,7 @@ class Steps:
             username=role, password=password, host=info.host, port=info.port, dbname=info.dbname
         )
 
-    def _step(self, rotation: Rotation, step: Step) -> Rotation:
+    def _step(self, rotation: Rotation, step: RotationStep) -> Rotation:
         rotation = rotation.at(step, now())
         self.book.write(rotation)
         if rotation.finished:
@@ -73,14 +73,14 @@ def now() -> str:
 
 
 _WORDS: Final = {
-    Step.PLANNED: "from {old} to {new}",
-    Step.PREPARING: "giving {new} the attributes and settings of {old}",
-    Step.SETTING: "giving {new} a new password",
-    Step.VERIFYING: "logging in as {new}",
-    Step.STORING: "writing the secret to {to}",
-    Step.WAITING: "waiting until {old} is no longer used",
-    Step.DISABLING: "disabling {old}",
-    Step.DONE: "{new} is in use",
-    Step.ABORTING: "going back to {old}",
-    Step.ABORTED: "{old} is in use, as before",
+    RotationStep.PLANNED: "from {old} to {new}",
+    RotationStep.PREPARING: "giving {new} the attributes and settings of {old}",
+    RotationStep.SETTING: "giving {new} a new password",
+    RotationStep.VERIFYING: "logging in as {new}",
+    RotationStep.STORING: "writing the secret to {to}",
+    RotationStep.WAITING: "waiting until {old} is no longer used",
+    RotationStep.DISABLING: "disabling {old}",
+    RotationStep.DONE: "{new} is in use",
+    RotationStep.ABORTING: "going back to {old}",
+    RotationStep.ABORTED: "{old} is in use, as before",
 }

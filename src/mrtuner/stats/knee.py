@@ -78,7 +78,7 @@ def knees(points: Sequence[Point]) -> tuple[Knee, ...]:
         bent = _best(seen, count)
         if bent is None or best.bic - bent.bic <= STRONG or not _bends(bent.slopes):
             break
-        found = _told(bent, best.bic - bent.bic)
+        found = _knees(bent, best.bic - bent.bic)
         best = bent
     return found
 
@@ -132,7 +132,7 @@ def _bends(slopes: Sequence[float]) -> bool:
     return all(before > 0 and after < FLATTER * before for before, after in pairwise(slopes))
 
 
-def _told(fit: _Fit, fall: float) -> tuple[Knee, ...]:
+def _knees(fit: _Fit, fall: float) -> tuple[Knee, ...]:
     both = zip(fit.knees, pairwise(fit.slopes), strict=True)
     return tuple(Knee(at, before, after, fall) for at, (before, after) in both)
 

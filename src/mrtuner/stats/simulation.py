@@ -26,7 +26,7 @@ _RESAMPLES: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SimulatedMachine:
     """The disturbances of the runs; standard deviations of log throughput."""
 
     noise: float = 0.02  # of each run independently
@@ -39,7 +39,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class MethodResult:
     """One benchmarking method with a number of pairs of runs."""
 
     way: str
@@ -50,12 +50,12 @@ class Outcome:
 
 def simulate(
     pairs: int,
-    machine: Machine,
+    machine: SimulatedMachine,
     *,
     effect: float = 0.0,
     repeats: int = 1500,
     seed: int = 1,
-) -> list[Outcome]:
+) -> list[MethodResult]:
     """Run every method on its own random stream; the same seed gives the same figures.
 
     `effect` is planted: 0.05 makes the second arm 5 % faster, and `called` becomes the power.
@@ -74,7 +74,7 @@ def simulate(
         logs[:, :, 1] += math.log1p(effect)
         low, high = interval(logs, chance)
         found.append(
-            Outcome(
+            MethodResult(
                 way=way,
                 pairs=pairs,
                 called=float(np.mean((low > 0) | (high < 0))),
@@ -85,7 +85,12 @@ def simulate(
 
 
 def _runs(
-    chance: np.random.Generator, machine: Machine, repeats: int, pairs: int, *, in_blocks: bool
+    chance: np.random.Generator,
+    machine: SimulatedMachine,
+    repeats: int,
+    pairs: int,
+    *,
+    in_blocks: bool,
 ) -> Logs:
     """In blocks, run pairs together in random order; else all of one arm, then the other."""
     import numpy as np

@@ -15,6 +15,7 @@ from mrtuner.tuning.budget import Budget, Chosen
 from mrtuner.tuning.feasibility import Solution, pages_for
 from mrtuner.tuning.situation import Situation
 from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host, VirtualMemory
@@ -109,7 +110,7 @@ def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> 
         if after != before:
             gains.append(f"{name} {pretty_bytes(after)} instead of {pretty_bytes(before)}")
     saved = f": saves up to {pretty_bytes(budget.page_tables)} of page tables"
-    return f"{saved}; then --huge-pages gives {' and '.join(gains)}" if gains else saved
+    return f"{saved}; then --huge-pages gives {enumerated(gains)}" if gains else saved
 
 
 def _gigantic(budget: Budget, host: Host | None) -> Step:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from mrtuner.formula.expression import Expr
+from mrtuner.wording import enumerated
 
 Value = int | float | bool | str
 
@@ -68,7 +69,7 @@ class Unknown:
     @property
     def because(self) -> str:
         """The missing facts, in words."""
-        return "needs " + " and ".join(self.missing)
+        return f"needs {enumerated(self.missing)}"
 
 
 Verdict = Change | Keep | Unknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrtuner.vacuum.assess import Vacuum, judge, vacuum
-from mrtuner.vacuum.model import Kind, TableReport
+from mrtuner.vacuum.model import TableKind, TableReport
 from mrtuner.vacuum.read import Enough
 
-__all__ = ["Enough", "Kind", "TableReport", "Vacuum", "judge", "vacuum"]
+__all__ = ["Enough", "TableKind", "TableReport", "Vacuum", "judge", "vacuum"]

@@ -10,11 +10,11 @@ from typing import Any, Final
 from mrtuner.errors import UsageError
 from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
-    Kind,
     Picture,
     Rates,
     Setting,
     Table,
+    TableKind,
     TableReport,
     Work,
     Wraparound,
@@ -189,14 +189,14 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
     return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
 
 
-def _hints(picture: Picture, table: Table, rates: Rates, kind: Kind) -> Iterator[str]:
+def _hints(picture: Picture, table: Table, rates: Rates, kind: TableKind) -> Iterator[str]:
     if not table.pages and table.live:
         yield "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
     yield from _fillfactor(table, rates)
-    if kind is Kind.RELOADED:
+    if kind is TableKind.RELOADED:
         yield "end each load with VACUUM (ANALYZE), so that queries need not wait for autovacuum"
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
-    if kind is Kind.STATIC and table.age > forced / 2 and table.pages:
+    if kind is TableKind.STATIC and table.age > forced / 2 and table.pages:
         yield "its rows do not change: VACUUM (FREEZE) in a quiet hour avoids the forced one"
 
 

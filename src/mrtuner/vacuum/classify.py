@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.model import Kind, Rates, Table
+from mrtuner.vacuum.model import Rates, Table, TableKind
+from mrtuner.wording import plural_was
 
 #: Fewer rows written than this say nothing about a table.
 FEW: Final = 20
@@ -32,39 +33,45 @@ def lifetime(table: Table, rates: Rates) -> float | None:
     return table.live / rates.deletes if rates.deletes else None
 
 
-def classify(table: Table, rates: Rates) -> tuple[Kind, str]:
+def classify(table: Table, rates: Rates) -> tuple[TableKind, str]:
     """Return the kind, and the figures behind it, in words. The bounds are our judgement."""
     if not rates.seconds:
-        return Kind.UNKNOWN, "its counters were reset during the watch"
+        return TableKind.UNKNOWN, "its counters were reset during the watch"
     if not rates.events:
-        return Kind.STATIC, "no rows were written"
+        return TableKind.STATIC, "no rows were written"
     written = rates.inserts + rates.updates + rates.deletes
     if written * _DAY < STILL * table.live:
         share = written * _DAY / table.live
-        return Kind.STATIC, f"{share:.2%} of its rows are written in a day"
+        return TableKind.STATIC, f"{share:.2%} of its rows are written in a day"
     if rates.events < FEW:
-        return Kind.UNKNOWN, f"only {rates.events} rows were written: watch longer"
+        return TableKind.UNKNOWN, f"only {plural_was(rates.events, 'row')} written: watch longer"
     return _busy(table, rates)
 
 
-def _busy(table: Table, rates: Rates) -> tuple[Kind, str]:
+def _busy(table: Table, rates: Rates) -> tuple[TableKind, str]:
     if rates.updates + rates.deletes <= ONLY_GROWS * rates.inserts:
         if rates.truncated:
-            return Kind.RELOADED, f"{rates.inserts:,.3g} inserts/s, with a TRUNCATE in between"
+            return TableKind.RELOADED, f"{rates.inserts:,.3g} inserts/s, with a TRUNCATE in between"
         if gone := _gone(table, rates):
-            return Kind.RELOADED, (
+            return TableKind.RELOADED, (
                 f"{rates.inserts:,.3g} inserts/s and almost no deletes, yet {gone:,.0f} rows are "
                 "gone: truncated (or their INSERT was rolled back)"
             )
-        return Kind.APPEND_ONLY, f"{rates.inserts:,.3g} inserts/s, almost no updates or deletes"
+        return (
+            TableKind.APPEND_ONLY,
+            f"{rates.inserts:,.3g} inserts/s, almost no updates or deletes",
+        )
     life = lifetime(table, rates)
     if life is not None and life <= SHORT_LIFE and rates.deletes >= rates.inserts / 2:
-        kind = Kind.QUEUE if life <= QUEUE_LIFE else Kind.SHORT_LIVED
+        kind = TableKind.QUEUE if life <= QUEUE_LIFE else TableKind.SHORT_LIVED
         return kind, f"a row lives about {pretty_duration(life)}"
     if rates.updates > rates.inserts + rates.deletes:
         each = table.live / rates.updates
-        return Kind.LONG_LIVED, f"{_updates(rates)}; a row is updated every {pretty_duration(each)}"
-    return Kind.MIXED, (
+        return (
+            TableKind.LONG_LIVED,
+            f"{_updates(rates)}; a row is updated every {pretty_duration(each)}",
+        )
+    return TableKind.MIXED, (
         f"{rates.inserts:,.3g} inserts, {rates.updates:,.3g} updates and "
         f"{rates.deletes:,.3g} deletes per second"
     )

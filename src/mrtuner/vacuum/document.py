@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.vacuum.classify import lifetime
-from mrtuner.vacuum.model import Kind
+from mrtuner.vacuum.model import TableKind
 from mrtuner.vacuum.sample import Verdict
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class TableEntry(Struct):
     relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
     lifetime: Annotated[float | None, Doc("of a row on average; null where nothing is deleted")]
     rates: Annotated[TableRates, Doc("what happened to it")]
-    kind: Annotated[Kind, Doc("what the table is to vacuum")]
+    kind: Annotated[TableKind, Doc("what the table is to vacuum")]
     because: Annotated[str, Doc("the figures that make it so")]
     advice: Annotated[list[StorageParameter], Doc("what to set")]
     hints: Annotated[list[str], Doc("what else to do, a sentence each")]

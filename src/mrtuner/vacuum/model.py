@@ -109,7 +109,7 @@ class Rates:
         return self.updates * (1 - (self.hot_share or 0.0)) + self.deletes
 
 
-class Kind(StrEnum):
+class TableKind(StrEnum):
     """What kind of table vacuum has to deal with."""
 
     UNKNOWN = "unknown"
@@ -190,7 +190,7 @@ class TableReport:
 
     table: Table
     rates: Rates
-    kind: Kind
+    kind: TableKind
     because: str
     advice: tuple[Advice, ...]
     hints: tuple[str, ...]

@@ -176,12 +176,12 @@ def _picture(
         databases=around.databases,
         blockers=blockers(reader.looks, seconds),
         chunk=around.chunk,
-        missing=(*reader.missing.values(), *_unseen(around.sight, around.settings, lost)),
+        missing=(*reader.missing.values(), *_missing(around.sight, around.settings, lost)),
         lost=lost,
     )
 
 
-def _unseen(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
+def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
     """Report what cannot be known here, so that it does not pass for nothing."""
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Final
 
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.model import Kind, Setting, TableReport, Work
+from mrtuner.vacuum.model import Setting, TableKind, TableReport, Work
 from mrtuner.vacuum.pace import throttle
 
 LIMIT: Final = "autovacuum_vacuum_cost_limit"
@@ -65,7 +65,7 @@ def capacity(
         limit=limit,
         delay_ms=prices.delay_ms,
         keeps_up=after <= ROOM,
-        words=_words(used, after, limit),
+        words=_capacity_text(used, after, limit),
     )
     return found, (
         *_raise(prices.limit, limit, used_then),
@@ -91,7 +91,7 @@ def _limit(used: float, limit: float) -> float:
     return min(_MOST, max(limit, 100 * ceil(limit * used / ROOM / 100)))
 
 
-def _words(used: float, after: float, limit: float) -> str:
+def _capacity_text(used: float, after: float, limit: float) -> str:
     if used == after == 0:
         return "no table produced enough dead rows for a vacuum"
     said = f"vacuum needs {_share(used)} of what the cost limit allows"
@@ -167,7 +167,7 @@ def _naptime(reports: Sequence[TableReport], settings: Mapping[str, str]) -> Ite
     swamped = [
         one
         for one in reports
-        if one.kind in {Kind.QUEUE, Kind.SHORT_LIVED}
+        if one.kind in {TableKind.QUEUE, TableKind.SHORT_LIVED}
         and one.rates.dead * now >= max(_SWAMP, one.table.live)
     ]
     if now > _NAP and swamped:

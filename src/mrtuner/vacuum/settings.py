@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.classify import lifetime
-from mrtuner.vacuum.model import Advice, Kind, Rates, Table, Work
+from mrtuner.vacuum.model import Advice, Rates, Table, TableKind, Work
 from mrtuner.vacuum.pace import trigger, work_of, work_of_toast
 
 SCALE: Final = "autovacuum_vacuum_scale_factor"
@@ -40,16 +40,16 @@ _LONG_LIVED: Final[Sequence[Pair]] = ((0.01, 50), (0.02, 50), (0.05, 50), (0.1, 
 _SHORT_LIVED: Final[Sequence[Pair]] = tuple((0.0, 5000 * 2**step) for step in range(10))
 _QUEUE: Final[Sequence[Pair]] = tuple((0.0, 1000 * 2**step) for step in range(12))
 _MIXED: Final[Sequence[Pair]] = ((0.05, 50), (0.1, 50), (0.2, 50))
-_LADDERS: Final[Mapping[Kind, tuple[Sequence[Pair], str]]] = {
-    Kind.LONG_LIVED: (_LONG_LIVED, _NOTES),
-    Kind.SHORT_LIVED: (_SHORT_LIVED, _NOTES),
-    Kind.QUEUE: (_QUEUE, _OURS),
-    Kind.MIXED: (_MIXED, _OURS),
+_LADDERS: Final[Mapping[TableKind, tuple[Sequence[Pair], str]]] = {
+    TableKind.LONG_LIVED: (_LONG_LIVED, _NOTES),
+    TableKind.SHORT_LIVED: (_SHORT_LIVED, _NOTES),
+    TableKind.QUEUE: (_QUEUE, _OURS),
+    TableKind.MIXED: (_MIXED, _OURS),
 }
 
 
 def advise(
-    table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]
+    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
 ) -> tuple[Advice, ...]:
     """What to set, only where it differs from what the table has."""
     off = tuple(_switched_off(table))
@@ -100,19 +100,21 @@ def _same(one: Advice) -> bool:
         return one.now == one.value
 
 
-def _main(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
-    if kind is Kind.APPEND_ONLY:
+def _main(
+    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
+) -> Iterator[Advice]:
+    if kind is TableKind.APPEND_ONLY:
         yield from _growing(table, rates, settings)
     if kind not in _LADDERS or trigger(table.rows, settings, {}) <= _SOON:
         return
-    if kind is Kind.MIXED and table.live < _LARGE:
+    if kind is TableKind.MIXED and table.live < _LARGE:
         return
     ladder, source = _LADDERS[kind]
     (scale, threshold), round_ = _tightest(table, rates, settings, ladder)
     because = _because(table, rates, kind, round_)
     yield _advice(table, SCALE, f"{scale:g}", because, source)
     yield _advice(table, THRESHOLD, str(threshold), because, source)
-    if kind is Kind.QUEUE and table.pages + table.index_pages <= _SMALL:
+    if kind is TableKind.QUEUE and table.pages + table.index_pages <= _SMALL:
         why = (
             "it is small: without cost delay its vacuum takes a moment, and dead rows slow every "
             "scan"
@@ -135,9 +137,9 @@ def _with(options: Mapping[str, str], pair: Pair) -> dict[str, str]:
     return {**options, SCALE: str(pair[0]), THRESHOLD: str(pair[1])}
 
 
-def _because(table: Table, rates: Rates, kind: Kind, done: Work) -> str:
+def _because(table: Table, rates: Rates, kind: TableKind, done: Work) -> str:
     every = "" if done.produce is None else f", so a vacuum every {pretty_duration(done.produce)}"
-    if kind in {Kind.QUEUE, Kind.SHORT_LIVED}:
+    if kind in {TableKind.QUEUE, TableKind.SHORT_LIVED}:
         life = lifetime(table, rates) or 0.0
         return (
             f"rows live {pretty_duration(life)}, so the number of dead rows matters, not their "
@@ -165,7 +167,9 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     yield _advice(table, _FREEZE, "0", why, "documentation: Preventing Transaction ID Wraparound")
 
 
-def _toast(table: Table, rates: Rates, kind: Kind, settings: Mapping[str, str]) -> Iterator[Advice]:
+def _toast(
+    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
+) -> Iterator[Advice]:
     """Advice for the TOAST table, which uses the main table's parameters unless it has its own."""
     toast = table.toast
     if toast is None or kind not in _LADDERS or rates.toast_deletes <= 0:

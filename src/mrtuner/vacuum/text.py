@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.units import pretty_duration
+from mrtuner.wording import plural
 
 _TOP: Final = 20
 Row = Mapping[str, Any]
@@ -46,7 +47,7 @@ def headline(told: Row) -> str:
         else f"rates measured over {pretty_duration(told['watched'])}"
     )
     number = len(told["tables"])
-    return f"{told['database']}: {number:,} table{'s' * (number != 1)}, {rates}"
+    return f"{told['database']}: {plural(number, 'table')}, {rates}"
 
 
 def verdict(told: Row) -> str:
@@ -60,8 +61,7 @@ def verdict(told: Row) -> str:
     late = sum(1 for one in told["tables"] if one["advice"])
     if not late:
         return "Vacuum keeps up"
-    which = "1 table" if late == 1 else f"{late:,} tables"
-    return f"Vacuum keeps up; {which} should be vacuumed sooner than by default"
+    return f"Vacuum keeps up; {plural(late, 'table')} should be vacuumed sooner than by default"
 
 
 def _restart(one: Row) -> str:

@@ -14,14 +14,14 @@ from typing import Final
 
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Stage
 from mrtuner.bench.engine.preparation import Preparation, started
-from mrtuner.bench.engine.run import Place, Target, measured, warm_up
+from mrtuner.bench.engine.run import Place, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import settings
-from mrtuner.bench.server.variant import Server
+from mrtuner.bench.server.variant import VariantServer
 from mrtuner.errors import MrTunerError, Refused, interrupted
 from mrtuner.host import Host
 from mrtuner.postgres.connect import connect, translated
@@ -164,12 +164,12 @@ class _Campaign:
                 with server.layered():
                     dsn = scratch.in_database(server.dsn, database)
                     local, beside = self.prepared.local, tuple(server.companions)
-                    return self.run(place, Target(dsn, server.data, local, rate, beside))
+                    return self.run(place, RunTarget(dsn, server.data, local, rate, beside))
             finally:
                 if database != template:
                     _drop(server, database)
 
-    def run(self, place: Place, target: Target) -> Sample:
+    def run(self, place: Place, target: RunTarget) -> Sample:
         self.advance(Stage.WARMING_UP, place)
         warm = warm_up(self.prepared.files, place, target)
         self.advance(Stage.MEASURING, place)
@@ -179,7 +179,7 @@ class _Campaign:
         self.teller.step += not self.repeating
         return taken
 
-    def fresh(self, server: Server, template: str, cell: Cell) -> str:
+    def fresh(self, server: VariantServer, template: str, cell: Cell) -> str:
         """A copy of the template for what writes; the frozen template itself for what reads.
 
         On data that stand already every run goes on where the last one of its server ended.
@@ -241,7 +241,7 @@ def _pace(tps: float) -> str:
     return f"{tps:,.0f}" if tps >= 100 else f"{tps:.3g}"
 
 
-def _drop(server: Server, database: str) -> None:
+def _drop(server: VariantServer, database: str) -> None:
     """So that copies of several scales do not pile up; a lost server hides no error."""
     from psycopg import sql
 

@@ -21,7 +21,7 @@ _TRIES: Final = 20  # to read a server whose backends end all the time
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CpuTime:
     """Seconds of CPU time so far, summed over all CPUs of this machine."""
 
     total: float
@@ -41,7 +41,7 @@ class Noise:
 
 def read(
     postmaster: int | None, proc: Path = _PROC, companions: Iterable[int] = ()
-) -> Reading | None:
+) -> CpuTime | None:
     """Take a reading; None where there is no /proc/stat. What `companions` use is the server's.
 
     Without a postmaster (another machine, or a container on this one, who knows) the server's
@@ -53,7 +53,7 @@ def read(
         return None
     user, nice, system, idle, iowait, irq, softirq, steal = map(int, line.split()[1:9])
     total = user + nice + system + idle + iowait + irq + softirq + steal
-    return Reading(
+    return CpuTime(
         total=total / _ticks(),
         steal=steal / _ticks(),
         busy=(user + nice + system) / _ticks(),
@@ -62,7 +62,7 @@ def read(
     )
 
 
-def noise_between(before: Reading | None, after: Reading | None) -> Noise:
+def noise_between(before: CpuTime | None, after: CpuTime | None) -> Noise:
     """What others took from the machine between two readings."""
     if before is None or after is None or after.total <= before.total:
         return Noise(None, None)

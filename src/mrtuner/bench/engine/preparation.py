@@ -20,7 +20,7 @@ from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import is_local, settings
-from mrtuner.bench.server.variant import Server
+from mrtuner.bench.server.variant import VariantServer
 from mrtuner.errors import Refused
 from mrtuner.host import Host
 from mrtuner.postgres.connect import connect
@@ -48,7 +48,7 @@ class Preparation:
     def __init__(
         self,
         plan: Plan,
-        by_name: Mapping[str, Server],
+        by_name: Mapping[str, VariantServer],
         archive: Archive,
         files: RunFiles,
         conduct: Conduct,
@@ -58,7 +58,7 @@ class Preparation:
         self.files, self.conduct = files, conduct
         self.settings: dict[str, Settings] = {}
         self.local = True  # whether all servers share this machine with us
-        self._made: list[tuple[Server, str]] = []
+        self._made: list[tuple[VariantServer, str]] = []
         self._noted: dict[str, None] = {}
         runs = sum(len(block.labels) for block in blocks(plan))
         made = 0 if plan.standing else len(self.sites())
@@ -87,9 +87,9 @@ class Preparation:
                     self._try_scripts(server)
                 self._fill(server)
 
-    def sites(self) -> list[Server]:
+    def sites(self) -> list[VariantServer]:
         """One server for each place that holds data of its own."""
-        first: dict[str, Server] = {}
+        first: dict[str, VariantServer] = {}
         for server in self.servers.values():
             first.setdefault(server.site, server)
         return list(first.values())
@@ -144,7 +144,7 @@ class Preparation:
                     f" ({error}); the next {self.conduct.what} drops them"
                 )
 
-    def _reached(self, server: Server) -> AbstractContextManager[None]:
+    def _reached(self, server: VariantServer) -> AbstractContextManager[None]:
         return nullcontext() if self.conduct.theirs else started(server)
 
     def _listen_for_others(self) -> None:
@@ -229,7 +229,7 @@ class Preparation:
                 "Use a smaller scale.",
             )
 
-    def _try_scripts(self, server: Server) -> None:
+    def _try_scripts(self, server: VariantServer) -> None:
         """One transaction of what is not pgbench's own at scale 1, before hours are spent."""
         own = [workload for workload in self.plan.workloads if workload.builtin is None]
         template = f"{self.conduct.database or _PREFIX}_check"
@@ -241,14 +241,16 @@ class Preparation:
             with connect(server.dsn) as session:
                 scratch.drop(session, template)
 
-    def _fill(self, server: Server) -> None:
+    def _fill(self, server: VariantServer) -> None:
         for scale in self.plan.scales:
             for template, owner in self.templates(scale).items():
                 self.teller.tell(Stage.PREPARING, f"filling {template} at scale {scale}")
                 self._make_template(server, template, scale, owner)
                 self.teller.step += 1
 
-    def _make_template(self, server: Server, template: str, scale: int, owner: str | None) -> None:
+    def _make_template(
+        self, server: VariantServer, template: str, scale: int, owner: str | None
+    ) -> None:
         with connect(server.dsn) as session:
             for name in scratch.remove_leftovers(session, template):
                 self.note(
@@ -273,7 +275,7 @@ def _set_up(workload: Workload, dsn: str, scale: int) -> None:
 
 
 @contextmanager
-def started(server: Server) -> Iterator[None]:
+def started(server: VariantServer) -> Iterator[None]:
     """The server runs inside the block."""
     server.start()
     try:

@@ -100,7 +100,7 @@ class RunFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RunTarget:
     """What a run is aimed at."""
 
     dsn: str = field(repr=False)  # may hold a password
@@ -120,7 +120,7 @@ class WarmUp:
     tps: float | None = None
 
 
-def warm_up(files: RunFiles, place: Place, target: Target) -> WarmUp:
+def warm_up(files: RunFiles, place: Place, target: RunTarget) -> WarmUp:
     """Run the load until MSER-5 finds a steady part in what is dropped, or patience ends."""
     length, cell = files.plan.warmup_seconds, place.block.cell
     touch = None
@@ -157,7 +157,7 @@ def first_touch(dsn: str, *, writing: bool) -> float:
 
 
 def measured(
-    files: RunFiles, place: Place, target: Target, warm: WarmUp, session: Connection
+    files: RunFiles, place: Place, target: RunTarget, warm: WarmUp, session: Connection
 ) -> Sample:
     """A checkpoint, the load, a timed checkpoint; MrTunerError in its words if it dies."""
     cell, started, pace = place.block.cell, now(), canary()

@@ -90,18 +90,18 @@ class TransactionTimes(Struct):
     ]
 
 
-class Line(Struct, tag_field="kind"):
+class RecordLine(Struct, tag_field="kind"):
     """A line of a record."""
 
 
-class SettingsLine(Line, tag="settings"):
+class SettingsLine(RecordLine, tag="settings"):
     """The settings of a variant, as its server showed them."""
 
     variant: Annotated[str, Doc("the variant")]
     settings: Annotated[dict[str, str], Doc("`pg_settings`, in base units")]
 
 
-class SampleLine(Line, tag="sample"):
+class SampleLine(RecordLine, tag="sample"):
     """One measured run of a variant in a cell, with what server and machine did meanwhile."""
 
     cell: Annotated[GridCell, Doc("the cell")]
@@ -160,7 +160,7 @@ class SampleLine(Line, tag="sample"):
     rejected: Annotated[str | None, Doc("null: rejections are lines of their own")] = None
 
 
-class FailureLine(Line, tag="failure"):
+class FailureLine(RecordLine, tag="failure"):
     """A run that did not finish."""
 
     cell: Annotated[GridCell, Doc("the cell")]
@@ -171,7 +171,7 @@ class FailureLine(Line, tag="failure"):
     reason: Annotated[str, Doc("the error")]
 
 
-class RejectionLine(Line, tag="rejection"):
+class RejectionLine(RecordLine, tag="rejection"):
     """No sample of this attempt at a block counts."""
 
     cell: Annotated[GridCell, Doc("the cell")]
@@ -181,7 +181,7 @@ class RejectionLine(Line, tag="rejection"):
     reason: Annotated[str, Doc("why it does not count")]
 
 
-class BlockLine(Line, tag="block"):
+class BlockLine(RecordLine, tag="block"):
     """A block is finished."""
 
     cell: Annotated[GridCell, Doc("the cell")]
@@ -189,25 +189,25 @@ class BlockLine(Line, tag="block"):
     block: Annotated[int, Doc("its number")]
 
 
-class RateLine(Line, tag="rate"):
+class RateLine(RecordLine, tag="rate"):
     """What a share of the capacity came to."""
 
     cell: Annotated[GridCell, Doc("the cell")]
     tps: Annotated[float, Doc("transactions per second")]
 
 
-class ElsewhereLine(Line, tag="elsewhere"):
+class ElsewhereLine(RecordLine, tag="elsewhere"):
     """A server does not share the load generator's machine."""
 
 
-class NoteLine(Line, tag="note"):
+class NoteLine(RecordLine, tag="note"):
     """Something that happened on the way."""
 
     text: Annotated[str, Doc("a sentence")]
     at: Annotated[str, Doc("ISO 8601, UTC")]
 
 
-class EndLine(Line, tag="end"):
+class EndLine(RecordLine, tag="end"):
     """The run is finished."""
 
     at: Annotated[str, Doc("ISO 8601, UTC")]

@@ -75,14 +75,14 @@ class Staying:
         died = self.process is not None and self.process.poll() not in (None, 0)
         if not died and time.monotonic() < deadline:
             return
-        said = self._said()
+        said = self._reason_in_output()
         self.stop()
         why = "" if died else f" within {self.timeout:.0f} s"
         raise ConnectError(
             f"the command of variant {self.name} did not start a server{why}: {said}", _HINT
         )
 
-    def _said(self) -> str:
+    def _reason_in_output(self) -> str:
         if self.output is None:
             return "nothing"
         self.output.seek(0)

@@ -34,7 +34,7 @@ _COPY_HINT: Final = "Free some space there, or set TMPDIR to another directory."
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A server of ours that runs on between its runs; see `grid.servers.Server`."""
+    """A server of ours that runs on between its runs; see `variant.VariantServer`."""
 
     site: str  # the side it is; nobody shares its data
     cluster: Cluster

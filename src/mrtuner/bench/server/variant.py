@@ -23,7 +23,7 @@ from mrtuner.bench.server.sites import Site, settings_text
 from mrtuner.errors import MissingPart
 
 
-class Server(Protocol):
+class VariantServer(Protocol):
     """The server of one variant. `site` names the data that it shares with others."""
 
     @property
@@ -83,7 +83,7 @@ def _require(variant: Variant, embedded: Path | None) -> None:
 
 
 @contextmanager
-def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, Server]]:
+def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, VariantServer]]:
     """The server of every variant, stopped; all that was made for them goes at the end.
 
     `embedded` is the installation of variants that name none.
@@ -91,7 +91,7 @@ def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, S
     with ExitStack() as stack:
         stack.enter_context(containers.own_network(plan.variants))
         known: dict[str, Site] = {}
-        made: dict[str, Server] = {}
+        made: dict[str, VariantServer] = {}
         for variant in plan.variants:
             server = _server(stack, known, variant, embedded)
             stack.callback(server.stop)
@@ -101,7 +101,7 @@ def servers(plan: Plan, embedded: Path | None = None) -> Iterator[Mapping[str, S
 
 def _server(
     stack: ExitStack, known: dict[str, Site], variant: Variant, embedded: Path | None
-) -> Server:
+) -> VariantServer:
     if variant.start is not None:
         return Commanded(variant)
     key = sites.key(variant)
@@ -222,7 +222,7 @@ class InContainer:
 
 
 @contextmanager
-def _layered(server: Server, site: Site, variant: Variant) -> Iterator[None]:
+def _layered(server: VariantServer, site: Site, variant: Variant) -> Iterator[None]:
     if variant.storage != "layer":
         yield
         return

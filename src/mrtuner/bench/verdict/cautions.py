@@ -10,7 +10,7 @@ from mrtuner.bench.record.model import Record, Sample
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle
 from mrtuner.stats.paired import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
-from mrtuner.wording import plural
+from mrtuner.wording import plural, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.bench.verdict.judge import CellVerdict
@@ -117,7 +117,10 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
     runs = record.of(cell)
     repeated = {(sample.phase, sample.block) for sample in runs if sample.rejected}
     if repeated:
-        yield f"{_blocks(len(repeated))} disturbed and repeated; the record keeps the rejected runs"
+        yield (
+            f"{plural_was(len(repeated), 'block')} disturbed and repeated; the record keeps the "
+            "rejected runs"
+        )
     disturbed = {
         sample.block
         for sample in runs
@@ -126,7 +129,7 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
         and record.plan.disturbances(sample.steal, sample.foreign)
     }
     if disturbed:
-        yield f"{_blocks(len(disturbed))} disturbed again, but counted: noisy"
+        yield f"{plural_was(len(disturbed), 'block')} disturbed again, but counted: noisy"
 
 
 def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
@@ -191,7 +194,3 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
 def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
     """Of the throughput; at a given rate that is chance alone."""
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
-
-
-def _blocks(number: int) -> str:
-    return f"{plural(number, 'block')} {'was' if number == 1 else 'were'}"

@@ -18,7 +18,7 @@ from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
-from mrtuner.change.settings.plan import SECRET, LeftAlone, Plan, Step, Wanted, plan
+from mrtuner.change.settings.plan import SECRET, LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
@@ -41,9 +41,9 @@ __all__ = [
     "Fits",
     "LeftAlone",
     "Outcome",
-    "Plan",
     "Restart",
-    "Step",
+    "SettingStep",
+    "SettingsPlan",
     "Wanted",
     "apply",
     "plan",
@@ -64,7 +64,7 @@ def _anything_fits(values: Mapping[str, str]) -> bool:  # noqa: ARG001
 
 def apply(
     dsn: str,
-    plan: Plan,
+    plan: SettingsPlan,
     journal: Journal,
     *,
     restart: Restart = NEVER,
@@ -165,7 +165,7 @@ def recover(
 # Refusals.
 
 
-def _refuse_unsafe(plan: Plan, restart: Restart, fits: Fits) -> None:
+def _refuse_unsafe(plan: SettingsPlan, restart: Restart, fits: Fits) -> None:
     if plan.elsewhere:
         raise Refused("settings cannot be changed with ALTER SYSTEM here", plan.elsewhere)
     if plan.refused:
@@ -188,7 +188,7 @@ def _refuse_mixture(values: Mapping[str, str], fits: Fits) -> None:
         )
 
 
-def _refuse_stale(plan: Plan, rows: Mapping[str, InForce]) -> None:
+def _refuse_stale(plan: SettingsPlan, rows: Mapping[str, InForce]) -> None:
     stale = [s.name for s in plan.steps if s.name not in rows or rows[s.name].setting != s.in_force]
     if stale:
         raise Refused(
@@ -211,7 +211,7 @@ def _session(dsn: str, journal: Journal) -> Iterator[tuple[Connection, Identity]
 
 
 def _draft(
-    conn: Connection, who: Identity, plan: Plan, restart: Restart, conf_dir: Path | None
+    conn: Connection, who: Identity, plan: SettingsPlan, restart: Restart, conf_dir: Path | None
 ) -> Change:
     """The change that a plan calls for, after every check that can be made beforehand."""
     names = [step.name for step in plan.steps]
@@ -227,7 +227,7 @@ def _draft(
     return _change(conn, who, steps, restarts)
 
 
-def _entry(step: Step, before: str | None, after: str | None) -> Entry:
+def _entry(step: SettingStep, before: str | None, after: str | None) -> Entry:
     return Entry(
         name=step.name, before=before, after=after, restart=step.restart, in_force=step.in_force
     )
@@ -268,7 +268,7 @@ def _is_local(conn: Connection, who: Identity) -> bool:
     return here and belongs_to(directory, who.system_identifier)
 
 
-def _include_draft(who: Identity, plan: Plan, restarts: bool, conf_dir: Path) -> Change:
+def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: Path) -> Change:
     """A change of the include file; settings of earlier changes stay in it."""
     file = conf_dir.resolve() / INCLUDE_FILE
     text = _include_text(file)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mrtuner.change.settings import live
-from mrtuner.change.settings.live import Line
+from mrtuner.change.settings.live import FileSetting
 from mrtuner.errors import Refused
 from mrtuner.postgres.pending import waiting
 
@@ -28,7 +28,7 @@ def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) 
             )
 
 
-def _in_the_way(conn: Connection, line: Line, restarts: bool) -> bool:
+def _in_the_way(conn: Connection, line: FileSetting, restarts: bool) -> bool:
     """Whether an error keeps a reload or a restart from reading the files.
 
     A reload applies nothing if a file cannot be parsed or a name is unknown, and the rest if a

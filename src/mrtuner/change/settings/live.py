@@ -84,7 +84,7 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FileSetting:
     """A row of pg_file_settings: one line of the configuration files, in order."""
 
     sourcefile: str | None  # None: no line, as for a line that was removed
@@ -252,7 +252,7 @@ def _in_force(row: tuple[str, ...]) -> InForce:
     )
 
 
-def file_lines(conn: Connection) -> tuple[Line, ...] | None:
+def file_lines(conn: Connection) -> tuple[FileSetting, ...] | None:
     """The configuration files as they are now, reloaded or not; None without permission."""
     if not may_read_files(conn):
         return None
@@ -262,12 +262,12 @@ def file_lines(conn: Connection) -> tuple[Line, ...] | None:
             " ORDER BY seqno"
         ).fetchall()
     return tuple(
-        Line(sourcefile=file, sourceline=number, name=name, value=value, error=error)
+        FileSetting(sourcefile=file, sourceline=number, name=name, value=value, error=error)
         for file, number, name, value, error in rows
     )
 
 
-def values_in(lines: Sequence[Line], file_name: str) -> dict[str, str]:
+def values_in(lines: Sequence[FileSetting], file_name: str) -> dict[str, str]:
     """The settings in the files of this name or path, by lower-case name; the last line wins."""
     return {
         line.name.lower(): line.value

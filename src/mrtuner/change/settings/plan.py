@@ -42,7 +42,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SettingStep:
     """One setting to write."""
 
     name: str
@@ -73,32 +73,32 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SettingsPlan:
     """What an apply would do. Steps that lower a value come first, so no prefix needs more."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SettingStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
     pending: tuple[Waiting, ...] = ()  # made earlier, by anyone
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
     @property
-    def reload(self) -> tuple[Step, ...]:
+    def reload(self) -> tuple[SettingStep, ...]:
         """The steps that a reload puts into force."""
         return tuple(step for step in self.steps if not step.restart)
 
     @property
-    def restart(self) -> tuple[Step, ...]:
+    def restart(self) -> tuple[SettingStep, ...]:
         """The steps that wait for a restart."""
         return tuple(step for step in self.steps if step.restart)
 
 
-def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
+def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     """Check every wanted setting against the server. BadValue if one is given twice."""
     _refuse_doubles(wanted)
     left: list[LeftAlone] = []
     refused: list[LeftAlone] = []
-    steps: list[Step] = []
+    steps: list[SettingStep] = []
     for one in wanted:
         if why := _why_left_alone(server, one):
             left.append(LeftAlone(name=one.name, value=_shown(one), why=why))
@@ -106,7 +106,7 @@ def plan(server: Server, wanted: Sequence[Wanted]) -> Plan:
             refused.append(LeftAlone(name=one.name, value=one.value, why=why))
         else:
             steps.append(_step(server, one))
-    return Plan(
+    return SettingsPlan(
         steps=tuple(sorted(steps, key=lambda step: not step.lowers)),
         left_alone=tuple(left),
         refused=tuple(refused),
@@ -194,9 +194,9 @@ def _lowers(setting: Setting, value: str) -> bool:
     return before is not None and after is not None and after < before
 
 
-def _step(server: Server, wanted: Wanted) -> Step:
+def _step(server: Server, wanted: Wanted) -> SettingStep:
     setting = server.settings[wanted.name]
-    return Step(
+    return SettingStep(
         name=wanted.name,
         value=wanted.value,
         before=with_unit(setting.setting, setting.vartype, setting.unit),

@@ -22,7 +22,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
-from mrtuner.change.settings.live import AUTO_CONF, InForce, Line
+from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
 from mrtuner.change.settings.restart import (
     Method,
     NotBack,
@@ -213,7 +213,7 @@ class SettingsTransaction(Transaction):
     def _file_problem(
         self,
         one: Entry,
-        lines: Sequence[Line],
+        lines: Sequence[FileSetting],
         rows: Mapping[str, InForce],
         direction: Direction,
     ) -> str | None:
@@ -357,7 +357,7 @@ def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:
     )
 
 
-def _line_problem(one: Entry, line: Line, row: InForce | None, value: str) -> str | None:
+def _line_problem(one: Entry, line: FileSetting, row: InForce | None, value: str) -> str | None:
     if line.value != value and not (row and line.value and row.same(line.value, value)):
         return f"{one.name} is {line.value} in {line} instead of {value}"
     if line.error and not one.restart:  # else the error only says that a restart is needed

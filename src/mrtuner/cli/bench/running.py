@@ -10,6 +10,7 @@ import click
 
 from mrtuner.cli import exit_codes, needs, progress, proving, terminal
 from mrtuner.errors import interrupted
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan
@@ -121,8 +122,8 @@ def _announcement(plan: Plan) -> str:
 
     seen = _forecast(plan)
     return (
-        f"{plan.name}: {seen['cells']} cell{'s' * (seen['cells'] != 1)},"
-        f" {len(plan.variants)} variants, {plan.blocks} blocks of {plan.seconds} s:"
+        f"{plan.name}: {plural(seen['cells'], 'cell')},"
+        f" {len(plan.variants)} variants, {plural(plan.blocks, 'block')} of {plan.seconds} s:"
         f" {seen['runs']} runs, about {proving.minutes(seen['seconds'])},"
         f" {pretty_bytes(Bytes(seen['bytes']))} of disk for each server"
     )

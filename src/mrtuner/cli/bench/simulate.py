@@ -10,7 +10,7 @@ from mrtuner.cli import needs, options, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.stats.simulation import Outcome
+    from mrtuner.stats.simulation import MethodResult
 
 
 @options.command("simulate")
@@ -49,10 +49,10 @@ def command(
     Nothing is measured. The result shows why `bench` and `prove` run in blocks and use a paired
     t-test.
     """
-    from mrtuner.stats.simulation import Machine, simulate
+    from mrtuner.stats.simulation import SimulatedMachine, simulate
 
     needs.first("scipy")
-    machine = Machine(noise=noise, drift=drift)
+    machine = SimulatedMachine(noise=noise, drift=drift)
     found = [
         outcome
         for number in _numbers(pairs)
@@ -73,7 +73,7 @@ def command(
     _tell(found, effect)
 
 
-def _tell(found: list[Outcome], effect: float) -> None:
+def _tell(found: list[MethodResult], effect: float) -> None:
     what = f"a simulated difference of {effect * 100:g} %" if effect else "no difference"
     terminal.print_line(
         f"{what}: share of benchmarks that report one, and the interval's half width"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @options.command("audit")
-@click.argument("target", type=targets.Server(), required=False, metavar="[DSN|PID]")
+@click.argument("target", type=targets.ServerArgument(), required=False, metavar="[DSN|PID]")
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT",
     help="Audit every connection from this machine to this port.",
@@ -49,7 +49,7 @@ def command(
     a silent server would hang a connection longer than --within, or if backends without clients
     are never ended.
     """
-    from mrtuner.failover import words
+    from mrtuner.failover import text
 
     if (target is None) is (port is None):
         raise UsageError("nothing to audit", "Give a connection string, a PID, or --port 5432.")
@@ -59,7 +59,7 @@ def command(
 
         terminal.document(audit_document(done))
     else:
-        for line in words.audit(done):
+        for line in text.audit(done):
             terminal.print_line(line)
     if check and done.found:
         ctx.exit(exit_codes.FOUND)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @options.command("predict")
-@click.argument("dsn", type=targets.Server(), required=False)
+@click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
 @click.option(
     "--sysctl", metavar="FILE", default="local", show_default=True,
@@ -72,7 +72,7 @@ def command(
     timeout from the live socket, and reports whether a pooler or proxy stands in between. Nothing
     is changed.
     """
-    from mrtuner.failover import words
+    from mrtuner.failover import text
     from mrtuner.failover.predict.cases import Situation
     from mrtuner.failover.predict.cases import predict as predicted
 
@@ -87,7 +87,7 @@ def command(
 
         terminal.document(predict_document(situation, cases, between))
         return
-    for line in words.prediction(situation, cases, between):
+    for line in text.prediction(situation, cases, between):
         terminal.print_line(line)
 
 

@@ -27,7 +27,7 @@ _PATIENT: Final = 30.0
 
 
 @click.command("rehearse", cls=Command)
-@click.argument("dsn", type=targets.Server())
+@click.argument("dsn", type=targets.ServerArgument())
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",
     help="What triggers the failover: rds:INSTANCE, patroni:URL, manual, or a command.",
@@ -173,7 +173,7 @@ def _ways(dsn: str, through: str | None) -> Iterator[tuple[str, ClientPath]]:
 
 
 def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
-    from mrtuner.rehearsal.observation import Kind
+    from mrtuner.rehearsal.observation import ProbeKind
     from mrtuner.rehearsal.probes import Schedule
 
     patience = given["give_up"] or (_PATIENT if within is None else _BEYOND * within)
@@ -186,7 +186,7 @@ def _schedule(within: float | None, given: Mapping[str, Any]) -> Schedule:
     return Schedule(
         interval=given["every"],
         timeout=patience,
-        kinds=tuple(kind for kind in Kind if not (kind.writes and given["no_write"])),
+        kinds=tuple(kind for kind in ProbeKind if not (kind.writes and given["no_write"])),
         held=given["connections"],
         at_once=given["connections"],
     )

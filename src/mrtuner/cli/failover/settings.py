@@ -66,7 +66,7 @@ def command(
     and cost go to stderr. It also holds for a path twice as slow and for connections of any age.
     Impossible limits are refused with the reason.
     """
-    from mrtuner.failover import words
+    from mrtuner.failover import text
     from mrtuner.failover.predict.timer_trace import Path
     from mrtuner.failover.settings.advice import settings as chosen
 
@@ -78,5 +78,5 @@ def command(
         terminal.document(settings_document(made))
         return
     click.echo(made.text + made.sysctl, nl=False)
-    for line in words.settings(made):
+    for line in text.settings(made):
         terminal.print_note(line)

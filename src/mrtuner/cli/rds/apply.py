@@ -18,14 +18,14 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
-    from mrtuner.rds.live.apply import Outcome, Reboot
-    from mrtuner.rds.live.compare import Line, Machine
-    from mrtuner.rds.live.plan import Plan
+    from mrtuner.rds.live.apply import RdsOutcome, Reboot
+    from mrtuner.rds.live.compare import InstanceMachine, ParameterLine
+    from mrtuner.rds.live.plan import RdsPlan
     from mrtuner.rds.live.target import Target
 
 
 @options.command("apply")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option(
     "--group", metavar="NAME", help="Parameter group to use; it is created if it does not exist."
 )
@@ -109,8 +109,8 @@ def command(
 class Prepared:
     """What would be done, and what values give on the instance where that is known."""
 
-    plan: Plan
-    machine: Machine | None
+    plan: RdsPlan
+    machine: InstanceMachine | None
     notes: tuple[str, ...]
 
 
@@ -202,7 +202,7 @@ def _written(source: Path, family: str) -> list[_Written]:
     return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
-def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
+def _agree(plan: RdsPlan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
     """Ask, unless there is nothing to agree to, or it will be refused anyway."""
     if plan.nothing or (plan.shared and yes and not shared):
         return
@@ -213,8 +213,8 @@ def _agree(plan: Plan, reboot: Reboot, *, shared: bool, yes: bool) -> None:
 
 
 def _carried_out(
-    client: Any, plan: Plan, book: Journal, reboot: Reboot, poll: float, shared: bool
-) -> Outcome:
+    client: Any, plan: RdsPlan, book: Journal, reboot: Reboot, poll: float, shared: bool
+) -> RdsOutcome:
     from mrtuner.rds.live.apply import apply
 
     with change.telling(poll) as told:
@@ -222,8 +222,8 @@ def _carried_out(
 
 
 def _compared(
-    client: Any, prepared: Prepared, dsn: str | None, outcome: Outcome, poll: float
-) -> tuple[Line, ...] | None:
+    client: Any, prepared: Prepared, dsn: str | None, outcome: RdsOutcome, poll: float
+) -> tuple[ParameterLine, ...] | None:
     """What the server runs of what was changed; None without a connection string.
 
     A dynamic value may reach the server a little after RDS says that it has: look again.
@@ -246,7 +246,9 @@ def _compared(
 _LOOKS: Final = 30
 
 
-def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple[Line, ...]:
+def _lines(
+    client: Any, prepared: Prepared, dsn: str, outcome: RdsOutcome
+) -> tuple[ParameterLine, ...]:
     from dataclasses import replace
 
     from mrtuner.aws import rds
@@ -264,7 +266,7 @@ def _lines(client: Any, prepared: Prepared, dsn: str, outcome: Outcome) -> tuple
     return compare(changed, here, rows, waiting=bool(outcome.waiting), newly=newly)
 
 
-def _refuse_differences(lines: tuple[Line, ...] | None) -> None:
+def _refuse_differences(lines: tuple[ParameterLine, ...] | None) -> None:
     from mrtuner.rds.live.compare import differences
 
     wrong = differences(lines or ())
@@ -298,7 +300,7 @@ def _shown(prepared: Prepared) -> Iterator[str]:
         yield from paragraph(warning, look, style="warning")
 
 
-def _where(plan: Plan) -> str:
+def _where(plan: RdsPlan) -> str:
     target = plan.target
     made = "a new group" if plan.creates else "group"
     text = f"{target} ({target.class_name}, {target.region}): {made} {plan.group}"

@@ -16,7 +16,7 @@ from mrtuner.tables import aligned
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.rds.fleet.audit import Event, Failure, Finding, Row, Surveyed
+    from mrtuner.rds.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed
 
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
 
@@ -86,15 +86,15 @@ def command(
 class Fleet:
     """What an audit brought: a row an instance, no more."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
     surveyed: list[Surveyed] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         """Put it where it belongs."""
-        from mrtuner.rds.fleet.audit import Row, Surveyed
+        from mrtuner.rds.fleet.audit import AuditRow, Surveyed
 
-        if isinstance(event, Row):
+        if isinstance(event, AuditRow):
             self.rows.append(event)
         elif isinstance(event, Surveyed):
             self.surveyed.append(event)
@@ -107,7 +107,7 @@ class Fleet:
             raise self.failures[0].error
 
     @property
-    def ordered(self) -> list[Row]:
+    def ordered(self) -> list[AuditRow]:
         """By region and name."""
         return sorted(self.rows, key=lambda row: (row.region, row.instance))
 
@@ -139,8 +139,8 @@ def _print(found: Fleet) -> None:
         terminal.print_error(said, failure.error.hint)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    judged = row.judgement
+def _cells(row: AuditRow) -> tuple[str, ...]:
+    judged = row.assessment
     return (
         row.region,
         row.instance,
@@ -165,10 +165,10 @@ def _summary(found: Fleet) -> Iterator[str]:
     for finding, text in _MEANING.items():
         if counts[_finding(finding)]:
             yield f"{counts[_finding(finding)]:>7}  {finding}: {text}"
-    yield from _reasons(row.judgement.unknown or row.note for row in found.rows)
+    yield from _reasons(row.assessment.unknown or row.note for row in found.rows)
 
 
-#: In the order of Finding, the worst first.
+#: In the order of AuditFinding, the worst first.
 _MEANING: Final = {
     "incompatible-parameters": "does not start with its group",
     "memory": "the worst case exceeds 90% of memory",
@@ -182,10 +182,10 @@ _MEANING: Final = {
 }
 
 
-def _finding(text: str) -> Finding:
-    from mrtuner.rds.fleet.audit import Finding
+def _finding(text: str) -> AuditFinding:
+    from mrtuner.rds.fleet.audit import AuditFinding
 
-    return Finding(text)
+    return AuditFinding(text)
 
 
 def _reasons(texts: Iterable[str | None]) -> Iterator[str]:
@@ -203,19 +203,19 @@ class Tell(Protocol):
 @contextmanager
 def _shown(regions: int) -> Iterator[Tell]:
     """How many regions have answered, for as long as the block lasts."""
-    from mrtuner.rds.fleet.audit import Row
+    from mrtuner.rds.fleet.audit import AuditRow
 
     with progress.bar() as shown:
         done = instances = 0
 
         def tell(event: Event) -> None:
             nonlocal done, instances
-            if isinstance(event, Row):
+            if isinstance(event, AuditRow):
                 instances += 1
             else:
                 done += 1
-                told = f"{event.region}; {instances} instances so far"
+                told = f"{event.region}; {plural(instances, 'instance')} so far"
                 shown.line(f"[{done}/{regions}] {told}")
-            shown.move(done, regions, f"{instances} instances")
+            shown.move(done, regions, plural(instances, "instance"))
 
         yield tell

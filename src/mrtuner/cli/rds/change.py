@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
     from mrtuner.change.transaction import Observer, StepName
-    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.apply import RdsOutcome, Reboot
     from mrtuner.rds.live.target import Target
     from mrtuner.rds.live.wait import Pace
 
@@ -147,7 +147,7 @@ def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> 
 
 def clean_up(
     client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
-) -> Outcome | None:
+) -> RdsOutcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
     from mrtuner.rds.live.apply import recover
 
@@ -157,7 +157,7 @@ def clean_up(
     return outcome
 
 
-def say(outcome: Outcome, reboot: Reboot) -> None:
+def say(outcome: RdsOutcome, reboot: Reboot) -> None:
     """What became of it, on stdout; what waits, on stderr."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")

@@ -12,12 +12,12 @@ from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
-    from mrtuner.rds.live.compare import Line
+    from mrtuner.rds.live.compare import ParameterLine
     from mrtuner.rds.live.diff import Diff
 
 
 @options.command("diff")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option("--against", metavar="GROUP", help="Compare this group instead of the attached one.")
 @change.dsn_option
 @change.workload_option
@@ -125,14 +125,14 @@ def _why_down(found: Diff) -> str:
     )
 
 
-def _worth_telling(line: Line) -> bool:
+def _worth_telling(line: ParameterLine) -> bool:
     from mrtuner.rds.live.compare import Verdict
 
     amiss = line.verdict in (Verdict.DIFFERS, Verdict.WAITS)
     return amiss or line.advised is not None or line.source == "user"
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: ParameterLine) -> tuple[str, ...]:
     advice = f" -> {line.advised}" if line.advised else ""
     return (
         line.name,

@@ -11,6 +11,7 @@ import click
 from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.catalog import Parameter
@@ -126,7 +127,7 @@ def _family(engine: str, major: int) -> Family:
 def _exclusive(given: Mapping[str, object]) -> None:
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} cannot be used together", "Use one of them.")
+        raise UsageError(f"{enumerated(named)} cannot be used together", "Use one of them.")
 
 
 def _machine(

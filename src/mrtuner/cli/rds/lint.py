@@ -13,6 +13,7 @@ import click
 from mrtuner.cli import exit_codes, options, terminal
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
+from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
     from mrtuner.present.text import Look
@@ -130,7 +131,7 @@ def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
             for line in _lines(finding, look):
                 terminal.print_line(line)
     parameters = sum(len(group.entries) for group, _ in found)
-    terminal.print_note(f"{_counted(counts)} in {_many(parameters, 'parameter')}")
+    terminal.print_note(f"{_counted(counts)} in {plural(parameters, 'parameter')}")
 
 
 def _lines(finding: Finding, look: Look) -> Iterator[str]:
@@ -146,9 +147,5 @@ def _lines(finding: Finding, look: Look) -> Iterator[str]:
 
 
 def _counted(counts: Counter[str]) -> str:
-    words = [_many(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
-    return " and ".join(words) or "nothing to fix"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    words = [plural(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
+    return enumerated(words) or "nothing to fix"

@@ -17,7 +17,7 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.maintenance import Upkeep
-    from mrtuner.rds.fleet.rehearsal import Patience, Plan, Run
+    from mrtuner.rds.fleet.rehearsal import Patience, RehearsalPlan, Run
     from mrtuner.rds.fleet.stagger import Place
 
 
@@ -29,7 +29,7 @@ _QUEUED: Final = 1800.0
 @options.command("maintenance")
 @click.argument(
     "instances",
-    type=targets.Instance(),
+    type=targets.InstanceArgument(),
     nargs=-1,
     metavar="[INSTANCE]...",
     shell_complete=offer_verbs,
@@ -146,7 +146,7 @@ def _lines(
 
 
 @command.verb("rehearse")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @click.option(
     "--dsn", required=True, metavar="DSN", callback=change.named,
     help="Connection string that the clients use; its settings are part of the measurement.",
@@ -250,7 +250,7 @@ def _patience(given: dict[str, Any]) -> Patience:
     )  # fmt: skip
 
 
-def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
+def _cautions(drawn: RehearsalPlan, dsn: str) -> Iterator[str]:
     """What makes it doubtful that the probes will see this instance."""
     from mrtuner.rds.fleet.rehearsal import leads_elsewhere
 
@@ -258,7 +258,7 @@ def _cautions(drawn: Plan, dsn: str) -> Iterator[str]:
         yield elsewhere
 
 
-def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
+def _announce(drawn: RehearsalPlan, cautions: Sequence[str]) -> None:
     instance, expected = drawn.instance, drawn.expected
     terminal.print_note(
         f"{instance.identifier}: {instance.class_name}, {instance.engine} "
@@ -273,7 +273,9 @@ def _announce(drawn: Plan, cautions: Sequence[str]) -> None:
         terminal.print_note(f"warning: {caution}")
 
 
-def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -> dict[str, Any]:
+def _told(
+    aws: Any, drawn: RehearsalPlan, runs: Sequence[Run], cautions: Sequence[str]
+) -> dict[str, Any]:
     from mrtuner.rds.fleet.rehearsal_report import document
 
     endpoint = str(aws.meta.endpoint_url)

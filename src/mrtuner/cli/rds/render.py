@@ -9,6 +9,7 @@ import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.errors import UsageError
+from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
     from mrtuner.formats.groups import GroupLine
@@ -111,9 +112,7 @@ def _notes(made: Design) -> list[str]:
         "their values."
     ]
     if made.too_small:
-        few = ", ".join(made.too_small[:5])
-        more = f" and {len(made.too_small) - 5} more" if len(made.too_small) > 5 else ""
-        notes.append(f"Too small for these sessions: {few}{more}.")
+        notes.append(f"Too small for these sessions: {first_few(made.too_small, 5)}.")
     notes += [f"{name} is left unchanged: {why}." for name, why in made.without.items()]
     if made.sessions is not None:
         notes.append(f"{made.sessions.promise}.")

@@ -16,11 +16,11 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
-    from mrtuner.rds.live.apply import Outcome, Reboot
+    from mrtuner.rds.live.apply import RdsOutcome, Reboot
 
 
 @options.command("undo")
-@click.argument("instance", type=targets.Instance())
+@click.argument("instance", type=targets.InstanceArgument())
 @change.reboot_option
 @click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option
@@ -78,7 +78,7 @@ def _undone(
     *,
     force: bool,
     yes: bool,
-) -> Outcome:
+) -> RdsOutcome:
     from mrtuner.rds.live.target import read_target
     from mrtuner.rds.live.undo import last, undo
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from mrtuner.catalog.timers import driver
 from mrtuner.failover.audit.connections import Connection
-from mrtuner.failover.predict.cases import Case, Prediction, Situation, idle, in_flight, said
+from mrtuner.failover.predict.cases import Case, Prediction, Situation, idle, in_flight, pretty_span
 from mrtuner.failover.predict.client import Client
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Path
@@ -99,7 +99,7 @@ def client_of(seen: Options) -> Client:
 def _too_long(cases: Iterable[Prediction], within: float) -> Iterator[str]:
     for case in cases:
         if case.span is None or case.span.high > within:
-            yield f"{case.case.words}: {said(case.span)}, by {case.decided_by}"
+            yield f"{case.case.words}: {pretty_span(case.span)}, by {case.decided_by}"
 
 
 def _unread(connection: Connection) -> Iterator[str]:

@@ -156,14 +156,14 @@ def _require_all() -> None:
         )
 
 
-def play(request: Request, talk: Callable[[str], None]) -> dict[str, Any]:
+def play(request: Request, tell: Callable[[str], None]) -> dict[str, Any]:
     """Play one scenario; return the outcome's document."""
     with Session(request) as session:
         for what, content in session.events():
             if what == "result":
                 result: dict[str, Any] = content
                 return result
-            talk(content)
+            tell(content)
         raise session.ended()
 
 

@@ -9,7 +9,7 @@ from mrtuner.failover.predict.document import Band, band
 from mrtuner.rehearsal.document import rounded
 
 if TYPE_CHECKING:
-    from mrtuner.failover.lab.outcome import Outcome, Row
+    from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult
 
 
 class KnownScenario(Struct):
@@ -87,7 +87,7 @@ class LabDocument(Document, tag="mrtuner.failover.lab/1"):
     ] = UNSET
 
 
-def played_scenario(outcome: Outcome) -> PlayedScenario:
+def played_scenario(outcome: ScenarioResult) -> PlayedScenario:
     """Return one scenario: each case as predicted and measured, and what the probes saw."""
     return PlayedScenario(
         scenario=outcome.scenario,
@@ -113,7 +113,7 @@ def played_scenario(outcome: Outcome) -> PlayedScenario:
     )
 
 
-def _case(row: Row) -> PlayedCase:
+def _case(row: CaseResult) -> PlayedCase:
     return PlayedCase(
         case=row.label,
         predicted=band(row.predicted) if row.predicted else None,

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.failover.lab.network import MOVING, Machine, Site, mount_over
+from mrtuner.failover.lab.network import MOVING, LabMachine, Site, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
-from mrtuner.failover.lab.server import PORT, Server, pair
+from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 _RESOLV: Final = "nameserver 127.0.0.1\n"
@@ -45,7 +45,7 @@ class Lab(AbstractContextManager["Lab"]):
     ) -> None:
         self._site.__exit__(kind, error, trace)
 
-    def _serve(self, machines: Mapping[str, Machine]) -> Mapping[str, Server]:
+    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, LabServer]:
         servers = pair(machines["a"], machines["b"], self._binaries)
         return dict(zip("ab", servers, strict=True))
 
@@ -115,11 +115,11 @@ class Lab(AbstractContextManager["Lab"]):
             )
         method(*arguments)
 
-    def _server(self, name: str) -> Server:
+    def _server(self, name: str) -> LabServer:
         self._machine(name)
         return self.servers[name]
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, name: str) -> LabMachine:
         if name not in self._site.machines:
             raise UsageError(f"unknown machine {name!r}", "Use a or b.")
         return self._site.machines[name]

@@ -46,7 +46,7 @@ def prepare() -> None:
     SCRATCH.mkdir()
 
 
-class Machine:
+class LabMachine:
     """A server's machine: a network namespace and the processes in it."""
 
     def __init__(self, name: str, at: str, peer: int) -> None:
@@ -107,7 +107,7 @@ class Site(AbstractContextManager["Site"]):
         self._stack = ExitStack()
         self._router = 0
         self._lost: set[tuple[str, ...]] = set()
-        self.machines: Mapping[str, Machine] = {}
+        self.machines: Mapping[str, LabMachine] = {}
 
     def __enter__(self) -> Site:
         with ExitStack() as stack:
@@ -139,9 +139,9 @@ class Site(AbstractContextManager["Site"]):
         ip("route", "add", "default", "via", "10.77.1.1")
         within(self._router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
-    def _machine(self, name: str, place: int, stack: ExitStack) -> Machine:
+    def _machine(self, name: str, place: int, stack: ExitStack) -> LabMachine:
         peer = stack.enter_context(Peer(["cat"])).pid
-        machine = Machine(name, f"10.77.{place}.2", peer)
+        machine = LabMachine(name, f"10.77.{place}.2", peer)
         ip("link", "add", machine.link, "type", "veth", "peer", "name", "net0", "netns",
            str(peer), inside=self._router)  # fmt: skip
         ip("link", "set", "lo", "up", inside=peer)
@@ -151,22 +151,22 @@ class Site(AbstractContextManager["Site"]):
         ip("route", "add", "default", "via", f"10.77.{place}.1", inside=peer)
         return machine
 
-    def silence(self, machine: Machine) -> None:
+    def silence(self, machine: LabMachine) -> None:
         """Drop every packet to and from it, without telling either side."""
         self._drop("iif", machine.link)
         self._drop("to", machine.address)
 
-    def restore(self, machine: Machine) -> None:
+    def restore(self, machine: LabMachine) -> None:
         """End its silence."""
         self._pass("iif", machine.link)
         self._pass("to", machine.address)
 
-    def cut(self, one: Machine, other: Machine) -> None:
+    def cut(self, one: LabMachine, other: LabMachine) -> None:
         """Drop every packet between two machines; the client still sees both."""
         self._drop("from", one.address, "to", other.address)
         self._drop("from", other.address, "to", one.address)
 
-    def mend(self, one: Machine, other: Machine) -> None:
+    def mend(self, one: LabMachine, other: LabMachine) -> None:
         """Undo `cut`."""
         self._pass("from", one.address, "to", other.address)
         self._pass("from", other.address, "to", one.address)
@@ -181,7 +181,7 @@ class Site(AbstractContextManager["Site"]):
             ip("rule", "del", *what, "blackhole", inside=self._router)
             self._lost.remove(what)
 
-    def move_address(self, machine: Machine) -> None:
+    def move_address(self, machine: LabMachine) -> None:
         """Route the moving address to this machine."""
         ip("route", "replace", f"{MOVING}/32", "via", machine.address, inside=self._router)
 

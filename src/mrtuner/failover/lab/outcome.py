@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.failover.predict.cases import SLACK, said
+from mrtuner.failover.predict.cases import SLACK, pretty_span
 from mrtuner.failover.predict.timer_wheel import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CaseResult:
     """One case: the predicted band [s] (None: forever), and each hang (None: it did not end)."""
 
     label: str
@@ -52,7 +52,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioResult:
     """One scenario."""
 
     scenario: str
@@ -61,7 +61,7 @@ class Outcome:
     hz: int
     parameters: Mapping[str, str]  # of every client (libpq)
     sysctls: Mapping[str, int]  # of the clients' namespace
-    rows: tuple[Row, ...]
+    rows: tuple[CaseResult, ...]
     seen: tuple[Seen, ...]
     acknowledged: int  # writes
     lost: int  # acknowledged, but missing at the end
@@ -109,7 +109,7 @@ def cells(told: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     band = told["predicted"]
     return (
         told["case"],
-        said(None if band is None else Span(band["low"], band["mid"], band["high"])),
+        pretty_span(None if band is None else Span(band["low"], band["mid"], band["high"])),
         measured(told["measured"], told["watched"]),
         _VERDICTS[told["fits"]],
         told["decided_by"],

@@ -16,8 +16,8 @@ from urllib.request import ProxyHandler, build_opener
 
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.network import Machine
-from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, Server
+from mrtuner.failover.lab.network import LabMachine
+from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, LabServer
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.postgres.cluster import SUPERUSER
 
@@ -58,19 +58,19 @@ class PatroniLab(Lab):
 
     names = ("a", "b", "c")
 
-    def _serve(self, machines: Mapping[str, Machine]) -> Mapping[str, Server]:
+    def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, LabServer]:
         for name in ("c", "a"):  # two make a quorum
             self._start(machines[name], list(machines.values()))
         self._await("a", "primary")
         self._start(machines["b"], list(machines.values()))
         self._await("b", "replica")
-        return {name: Server(machines[name], self._binaries) for name in "ab"}
+        return {name: LabServer(machines[name], self._binaries) for name in "ab"}
 
     def await_leader(self, name: str) -> None:
         """Wait until that machine's server is the leader."""
         self._await(name, "primary")
 
-    def _start(self, machine: Machine, members: list[Machine]) -> None:
+    def _start(self, machine: LabMachine, members: list[LabMachine]) -> None:
         config = machine.directory / "patroni.json"
         raft = _raft(machine, members)
         if machine.name == "c":
@@ -82,7 +82,7 @@ class PatroniLab(Lab):
         with (machine.directory / "patroni.log").open("wb") as log:
             machine.start(command, log)
 
-    def _config(self, machine: Machine, raft: dict[str, Any]) -> dict[str, Any]:
+    def _config(self, machine: LabMachine, raft: dict[str, Any]) -> dict[str, Any]:
         where = f"{machine.address}:{_REST}"
         times = {"ttl": TTL, "loop_wait": LOOP_WAIT, "retry_timeout": _RETRY_TIMEOUT}
         return {
@@ -122,7 +122,7 @@ def _parameters() -> dict[str, str]:
     return {name: value for name, value in SETTINGS.items() if name != "listen_addresses"}
 
 
-def _raft(machine: Machine, members: list[Machine]) -> dict[str, Any]:
+def _raft(machine: LabMachine, members: list[LabMachine]) -> dict[str, Any]:
     return {
         "data_dir": str(machine.directory / "raft"),
         "self_addr": f"{machine.address}:{_RAFT}",

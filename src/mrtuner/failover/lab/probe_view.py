@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mrtuner.failover.lab.outcome import Seen
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation
+from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 
-def seen(observed: Observation, kind: Kind, takeover: float) -> Seen:
+def seen(observed: Observation, kind: ProbeKind, takeover: float) -> Seen:
     """One kind's outage, and what the old primary still answered after the takeover."""
     mine = [each for each in observed.attempts if each.kind is kind]
     gaps = [gap.most for gap in observed.gaps(kind)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.outcome import Outcome, Row, union
+from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
 from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.cases import Prediction, Situation
@@ -49,7 +49,7 @@ class Play:
     lab: Lab
     one: Scenario
     wishes: Wishes
-    talk: Callable[[str], None]
+    tell: Callable[[str], None]
     kernel: Kernel = field(default_factory=local)
     fault: float = field(init=False, default=0.0)
     takeover: float = field(init=False, default=0.0)
@@ -57,7 +57,7 @@ class Play:
     seen_takeover: float = field(init=False, default=0.0)
     seen_end: float = field(init=False, default=0.0)
 
-    def run(self) -> Outcome:
+    def run(self) -> ScenarioResult:
         """Break it, wait, and compare what was measured with what was predicted."""
         trials = Trials(self._dsns())
         schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
@@ -90,7 +90,7 @@ class Play:
 
     def _break(self, trials: Trials, probes: Probes) -> None:
         trials.before()
-        self.talk(f"now: {self.one.words}")
+        self.tell(f"now: {self.one.words}")
         self.fault = time.monotonic()
         self.one.fault(self.lab)
         trials.after()
@@ -99,7 +99,7 @@ class Play:
         time.sleep(max(0.0, self.fault + self.one.after - time.monotonic()))
         self.one.takeover(self.lab)
         self.takeover, self.seen_takeover = time.monotonic(), probes.now()
-        self.talk("the other machine has taken over; waiting for hanging clients")
+        self.tell("the other machine has taken over; waiting for hanging clients")
 
     def _until(self, attempts: list[Attempt]) -> float:
         """When every hang that ends should have ended."""
@@ -110,12 +110,12 @@ class Play:
 
     def _fence(self) -> None:
         if self.one.fence is not None:
-            self.talk("fencing the old primary")
+            self.tell("fencing the old primary")
             self.one.fence(self.lab)
 
     def _wait_for_answers(self, probes: Probes) -> None:
         """Wait until each kind of probe has been answered after the end."""
-        self.talk("waiting until the probes get answers again")
+        self.tell("waiting until the probes get answers again")
         last = time.monotonic() + _PATIENCE
         while time.monotonic() < last:
             late = {each.kind for each in probes.attempts()
@@ -137,11 +137,11 @@ class Play:
             ),
         )
 
-    def _rows(self, attempts: list[Attempt]) -> Iterator[Row]:
+    def _rows(self, attempts: list[Attempt]) -> Iterator[CaseResult]:
         for case in self.one.cases:
             mine = [each for each in attempts if each.case is case]
             predictions = [self._predicted(each) for each in mine]
-            yield Row(
+            yield CaseResult(
                 label=case.words,
                 predicted=union([each.span for each in predictions]),
                 decided_by=predictions[0].decided_by,
@@ -149,10 +149,10 @@ class Play:
                 watched=min(self.end - each.began for each in mine),
             )
 
-    def _outcome(self, rows: tuple[Row, ...], observed: Observation) -> Outcome:
+    def _outcome(self, rows: tuple[CaseResult, ...], observed: Observation) -> ScenarioResult:
         ledger = observed.ledger
         pooled = self.one.entrance == POOLER
-        return Outcome(
+        return ScenarioResult(
             scenario=self.one.name,
             words=self.one.words,
             release=".".join(map(str, self.kernel.release)),
@@ -168,7 +168,7 @@ class Play:
             fenced=None if self.one.fence is None else self.end - self.fault,
         )
 
-    def _more(self, observed: Observation) -> Iterator[Row]:
+    def _more(self, observed: Observation) -> Iterator[CaseResult]:
         """Rows that only some scenarios have."""
         if self.one.entrance == "name":
             yield self._name_row(observed)
@@ -177,9 +177,9 @@ class Play:
         if self.one.name == "partition":
             yield self._partition_row(observed)
 
-    def _name_row(self, observed: Observation) -> Row:
+    def _name_row(self, observed: Observation) -> CaseResult:
         ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
-        return Row(
+        return CaseResult(
             label="the name points elsewhere",
             predicted=Span(0.0, ttl / 2, ttl),
             decided_by=f"the name's TTL = {ttl:g} s",
@@ -188,18 +188,18 @@ class Play:
             watched=self.seen_end - self.seen_takeover,
         )
 
-    def _election_row(self) -> Row:
-        return Row(
+    def _election_row(self) -> CaseResult:
+        return CaseResult(
             label="the next primary",
             predicted=patroni.election(),
             decided_by=f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
             measured=(self.takeover - self.fault,),
         )
 
-    def _partition_row(self, observed: Observation) -> Row:
+    def _partition_row(self, observed: Observation) -> CaseResult:
         writes = [each.ended for each in probe_view.stale(observed, self.seen_takeover)
                   if each.kind.writes]  # fmt: skip
-        return Row(
+        return CaseResult(
             label="writes to the old primary",
             predicted=Span.exactly(self.seen_end - self.seen_takeover),
             decided_by="clients do not learn of the new primary until the old one is fenced",

@@ -80,7 +80,7 @@ def _frozen(case: Case, moment: Moment) -> Prediction:
     limit = moment.situation.client.connect_timeout
     if case is not Case.CONNECT or limit is None:
         return replace(found, case=case)
-    decided = moment.situation.client.said("connect_timeout", f"{limit:g}")
+    decided = moment.situation.client.with_origin("connect_timeout", f"{limit:g}")
     return replace(found, case=case, span=Span.exactly(limit), decided_by=decided)
 
 

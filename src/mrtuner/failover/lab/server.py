@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.failover.lab.network import Machine
+from mrtuner.failover.lab.network import LabMachine
 from mrtuner.postgres.cluster import SUPERUSER, Binaries
 
 PORT: Final = 5432
@@ -34,10 +34,10 @@ ACCESS: Final = (
 )
 
 
-class Server:
+class LabServer:
     """A PostgreSQL server on a machine."""
 
-    def __init__(self, machine: Machine, binaries: Binaries) -> None:
+    def __init__(self, machine: LabMachine, binaries: Binaries) -> None:
         self.machine = machine
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,7 +61,7 @@ class Server:
             file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
             file.write(f"unix_socket_directories = '{self.machine.directory}'\n")
 
-    def follow(self, primary: Server) -> None:
+    def follow(self, primary: LabServer) -> None:
         """Create a standby that streams from `primary`."""
         self._run("pg_basebackup", "-D", self.data, "-d", primary.dsn, "-R", "-X", "stream",
                   "-c", "fast", "--no-sync")  # fmt: skip
@@ -77,7 +77,8 @@ class Server:
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 raise ConnectError(
-                    f"the server on machine {self.machine.name} did not start: {self._said()}",
+                    f"the server on machine {self.machine.name} did not start: "
+                    f"{self._last_log_line()}",
                     "Report it with the output of --debug.",
                 )
             time.sleep(0.05)
@@ -94,7 +95,7 @@ class Server:
         """Make it a primary, and wait until it is one."""
         self._run("pg_ctl", "promote", "-w", "-D", self.data)
 
-    def streams_to(self, standby: Server) -> bool:
+    def streams_to(self, standby: LabServer) -> bool:
         """Whether that standby is up to date and streaming."""
         import psycopg
 
@@ -128,14 +129,16 @@ class Server:
                 "Check which commands were given; a new lab starts afresh.",
             )
 
-    def _said(self) -> str:
+    def _last_log_line(self) -> str:
         lines = (self.machine.directory / "log").read_text(errors="replace").splitlines()
         return lines[-1] if lines else "its log is empty"
 
 
-def pair(primary: Machine, standby: Machine, binaries: Binaries) -> tuple[Server, Server]:
+def pair(
+    primary: LabMachine, standby: LabMachine, binaries: Binaries
+) -> tuple[LabServer, LabServer]:
     """A running primary and a running standby that has caught up."""
-    first, second = Server(primary, binaries), Server(standby, binaries)
+    first, second = LabServer(primary, binaries), LabServer(standby, binaries)
     first.create()
     first.start()
     second.follow(first)

@@ -1,7 +1,7 @@
 """The inside of the lab: the first process of its own namespaces, run by `session`.
 
 `python -m mrtuner.failover.lab.stage` reads one request, a line of JSON, from stdin, and writes
-lines of JSON: `talk`, then `result`, or `error`. Further lines of stdin are the lab's commands.
+lines of JSON: `progress`, then `result`, or `error`. Further lines of stdin are the lab's commands.
 When stdin ends it exits, and the kernel ends everything that it started.
 """
 
@@ -42,10 +42,10 @@ def main() -> None:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
             _play(request)
     except MrTunerError as error:
-        _tell(error=[type(error).__name__, error.message, error.hint])
+        _send(error=[type(error).__name__, error.message, error.hint])
     except psycopg.Error as error:
         said = str(error).strip().partition("\n")[0]
-        _tell(error=["ConnectError", said, "Check the parameters given with --client."])
+        _send(error=["ConnectError", said, "Check the parameters given with --client."])
     os._exit(0)  # do not wait for threads of clients that hang forever
 
 
@@ -70,14 +70,14 @@ def _play(request: Mapping[str, Any]) -> None:
 
     one = scenario(request["scenario"])
     wishes = _wishes(request)
-    _talk("starting a primary and a standby")
+    _progress("starting a primary and a standby")
     if one.manager:
         patroni.require()
     if one.entrance == POOLER:
         pooler.program()
     made = patroni.PatroniLab if one.manager else Lab
     with made(_binaries(request), ttl=wishes.ttl) as lab:
-        _tell(result=as_builtins(played_scenario(Play(lab, one, wishes, _talk).run())))
+        _send(result=as_builtins(played_scenario(Play(lab, one, wishes, _progress).run())))
 
 
 def _wishes(request: Mapping[str, Any]) -> Wishes:
@@ -95,15 +95,15 @@ def _wishes(request: Mapping[str, Any]) -> Wishes:
 def _open(request: Mapping[str, Any]) -> None:
     """Stay open and execute the lines of stdin."""
     with Lab(_binaries(request), ttl=request["ttl"]) as lab:
-        _tell(ready=lab.dsns())
+        _send(ready=lab.dsns())
         for line in sys.stdin:
             if not line.strip():
                 continue
             try:
                 lab.do(line)
-                _tell(done=line.strip())
+                _send(done=line.strip())
             except MrTunerError as error:
-                _tell(refused=[error.message, error.hint])
+                _send(refused=[error.message, error.hint])
 
 
 def _binaries(request: Mapping[str, Any]) -> Any:
@@ -111,11 +111,11 @@ def _binaries(request: Mapping[str, Any]) -> Any:
     return find_binaries(Path(named) if named else None)
 
 
-def _talk(text: str) -> None:
-    _tell(talk=text)
+def _progress(text: str) -> None:
+    _send(progress=text)
 
 
-def _tell(**what: Any) -> None:
+def _send(**what: Any) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201  # it is the way to whoever started us
 
 

@@ -26,6 +26,7 @@ from mrtuner.failover.predict.timer_trace import (
     noticed,
 )
 from mrtuner.failover.predict.timer_wheel import Span
+from mrtuner.wording import enumerated
 
 #: What libpq's own login and the kernel's scheduling may add [s]; at most 0.03 when measured.
 SLACK: Final = 0.1
@@ -96,17 +97,19 @@ def connecting(now: Situation) -> Prediction:
     trace = Connecting(kernel=kernel, user_timeout=client.user_timeout)
     span = hang(trace, kernel)
     steps = list(_syn_steps(trace, span, client))
-    decided = _user_timeout(client) if client.user_timeout else kernel.said("tcp_syn_retries")
+    decided = (
+        _user_timeout(client) if client.user_timeout else kernel.with_origin("tcp_syn_retries")
+    )
     if client.connect_timeout is not None and client.connect_timeout < span.high:
         span = span.at_most(Span.exactly(client.connect_timeout))
-        decided = client.said("connect_timeout", f"{client.connect_timeout:g}")
+        decided = client.with_origin("connect_timeout", f"{client.connect_timeout:g}")
         steps.append(f"the client stops waiting after {client.connect_timeout:g} s")
     if client.addresses > 1:
         span = span.times(client.addresses)
         steps.append(f"each of {client.addresses} addresses is tried in turn")
     if client.pool_wait is not None:
         span = Span.exactly(client.pool_wait)
-        decided = client.said("pool_wait", f"{client.pool_wait:g}")
+        decided = client.with_origin("pool_wait", f"{client.pool_wait:g}")
         steps.append(
             f"the pool tries again, while its caller waits {client.pool_wait:g} s in total"
         )
@@ -128,11 +131,11 @@ def _syn_steps(trace: Connecting, span: Span, client: Client) -> Iterator[str]:
     even = f", {kernel.linear + 1} times at equal intervals" if kernel.linear else ""
     yield f"the SYN is sent again after 1 s{even}, then at doubling intervals"
     if client.user_timeout:
-        yield f"{_user_timeout(client)} counts from the first SYN: {said(span)}"
+        yield f"{_user_timeout(client)} counts from the first SYN: {pretty_span(span)}"
     else:
         yield (
-            f"{kernel.said('tcp_syn_retries')} gives {trace.limit:g} s by the kernel's model; "
-            f"the first timer after that ends it: {said(span)}"
+            f"{kernel.with_origin('tcp_syn_retries')} gives {trace.limit:g} s by the kernel's "
+            f"model; the first timer after that ends it: {pretty_span(span)}"
         )
 
 
@@ -156,8 +159,8 @@ def idle(now: Situation) -> Prediction:
     client, kernel = now.client, now.kernel
     trace = Unacknowledged(kernel=kernel, path=now.path, user_timeout=client.user_timeout)
     span = hang(trace, kernel)
-    decided = _user_timeout(client) if client.user_timeout else kernel.said("tcp_retries2")
-    steps = (*path.said(now.path, kernel), *_data_steps(trace, span, client))
+    decided = _user_timeout(client) if client.user_timeout else kernel.with_origin("tcp_retries2")
+    steps = (*path.describe(now.path, kernel), *_data_steps(trace, span, client))
     predicted = Prediction(
         case=Case.IDLE, span=span, decided_by=decided, steps=steps, traps=tuple(_idle_traps(now))
     )
@@ -166,15 +169,15 @@ def idle(now: Situation) -> Prediction:
 
 def _data_steps(trace: Unacknowledged, span: Span, client: Client) -> Iterator[str]:
     if client.user_timeout:
-        yield f"{_user_timeout(client)} counts from the first retransmission: {said(span)}"
+        yield f"{_user_timeout(client)} counts from the first retransmission: {pretty_span(span)}"
         return
     kernel = trace.kernel
     cap = f"{kernel.tcp_rto_max_ms / 1000:g} s"
     yield (
-        f"{kernel.said('tcp_retries2')} gives {trace.limit:.1f} s by the kernel's model: "
+        f"{kernel.with_origin('tcp_retries2')} gives {trace.limit:.1f} s by the kernel's model: "
         f"doublings of 0.2 s up to {cap}, whatever the real RTO"
     )
-    yield f"the first timer after that ends it: {said(span)}"
+    yield f"the first timer after that ends it: {pretty_span(span)}"
 
 
 def _idle_traps(now: Situation) -> Iterator[str]:
@@ -188,7 +191,7 @@ def _idle_traps(now: Situation) -> Iterator[str]:
         return
     same = same_hang(now, kernel.tcp_retries2)
     if same:
-        yield f"tcp_retries2 = {' and '.join(map(str, same))} give equally long hangs here"
+        yield f"tcp_retries2 = {enumerated(same)} give equally long hangs here"
 
 
 def same_hang(now: Situation, retries: int) -> list[int]:
@@ -214,7 +217,7 @@ def in_flight(now: Situation) -> Prediction:
         endless = Prediction(
             case=Case.FLIGHT,
             span=None,
-            decided_by=client.said("keepalives", "off"),
+            decided_by=client.with_origin("keepalives", "off"),
             steps=(
                 "nothing is left to send, so the kernel never checks whether the peer is alive",
             ),
@@ -252,7 +255,7 @@ def _keepalive_steps(trace: Waiting) -> Iterator[str]:
         )
     else:
         yield f"given up after {keepalive.count} unanswered probes"
-    yield f"the kernel's timer wheel fires late: {said(hang(trace, trace.kernel))}"
+    yield f"the kernel's timer wheel fires late: {pretty_span(hang(trace, trace.kernel))}"
 
 
 def _flight_traps(client: Client) -> Iterator[str]:
@@ -280,7 +283,7 @@ def frozen(now: Situation) -> Prediction:
     endless = Prediction(
         case=Case.FROZEN,
         span=None,
-        decided_by=client.said("read_timeout", "none"),
+        decided_by=client.with_origin("read_timeout", "none"),
         steps=(
             "the server's kernel acknowledges the query and answers keepalive probes",
             f"a new connection's login hangs {login}",
@@ -321,7 +324,7 @@ def _read_bounded(predicted: Prediction, client: Client) -> Prediction:
     return replace(
         predicted,
         span=bound if predicted.span is None else predicted.span.at_most(bound),
-        decided_by=client.said("read_timeout", f"{limit:g}"),
+        decided_by=client.with_origin("read_timeout", f"{limit:g}"),
         steps=(*predicted.steps, f"the client stops waiting for the answer after {limit:g} s"),
     )
 
@@ -337,13 +340,13 @@ def _with_return(predicted: Prediction, now: Situation, trace: Trace) -> Predict
 
 
 def _user_timeout(client: Client) -> str:
-    return client.said("tcp_user_timeout", client.user_timeout)
+    return client.with_origin("tcp_user_timeout", client.user_timeout)
 
 
-def said(span: Span | None) -> str:
+def pretty_span(span: Span | None) -> str:
     """Format for display: ``45.4 to 47.4 s``, ``15 min 38 s``.
 
-    >>> said(Span(45.36, 46.4, 47.41)), said(Span.exactly(3)), said(None)
+    >>> pretty_span(Span(45.36, 46.4, 47.41)), pretty_span(Span.exactly(3)), pretty_span(None)
     ('45.4 to 47.4 s', '3.0 s', 'forever')
     """
     if span is None:
@@ -363,4 +366,4 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-__all__ = ["SLACK", "Case", "Prediction", "Situation", "model", "predict", "said"]
+__all__ = ["SLACK", "Case", "Prediction", "Situation", "model", "predict", "pretty_span"]

@@ -58,7 +58,7 @@ class Client:
             count=self.count or kernel.tcp_keepalive_probes,
         )
 
-    def said(self, name: str, value: object) -> str:
+    def with_origin(self, name: str, value: object) -> str:
         """Format as ``connect_timeout = 3 (connection string)``."""
         return f"{name} = {value} ({self.origin.get(name, f'default of {self.driver.title}')})"
 

@@ -89,7 +89,7 @@ class Kernel:
         count = seconds * self.hz
         return round(count) if abs(count - round(count)) < 1e-6 else int(count) + 1
 
-    def said(self, name: str) -> str:
+    def with_origin(self, name: str) -> str:
         """Format as ``tcp_retries2 = 15 (kernel default)``."""
         return f"{name} = {getattr(self, name)} ({self.origin.get(name, 'kernel default')})"
 

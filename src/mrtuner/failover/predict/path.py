@@ -92,7 +92,7 @@ def rto_min(kernel: Kernel) -> float:
     return kernel.jiffies(kernel.tcp_rto_min_us / 1e6) / kernel.hz
 
 
-def said(path: Path, kernel: Kernel) -> Iterator[str]:
+def describe(path: Path, kernel: Kernel) -> Iterator[str]:
     """Describe the first timeout, the probe before it, and where they come from."""
     rtos = path.first_rtos(kernel)
     ticks = f"in ticks of {1000 / kernel.hz:g} ms"
@@ -119,7 +119,7 @@ def _milliseconds(low: int, high: int, kernel: Kernel) -> str:
 def _source(path: Path, kernel: Kernel) -> str:
     if path.rto is not None and path.same:
         return "TCP_INFO of a live connection"
-    minimum = kernel.said("tcp_rto_min_us")
+    minimum = kernel.with_origin("tcp_rto_min_us")
     if path.most is not None:
         return f"any round trip up to {path.most * 1000:g} ms + {minimum}"
     told = f"round trip {path.rtt * 1000:g} ms + {minimum}"

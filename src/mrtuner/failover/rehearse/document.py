@@ -9,7 +9,7 @@ from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
 from mrtuner.failover.predict.cases import Case
 from mrtuner.failover.predict.document import PredictedCase, predicted_case
 from mrtuner.failover.rehearse.report import findings, headline, limits, moments
-from mrtuner.failover.rehearse.takeover import Outcome
+from mrtuner.failover.rehearse.takeover import RehearsalEffect
 from mrtuner.rehearsal.document import (
     ClientOutage,
     ProbedRun,
@@ -74,7 +74,7 @@ class RehearsedWay(ProbedRun):
     between: Annotated[str | None, Doc("who answers there in the server's place; null: the server")]
     unpredicted: Annotated[str | None, Doc("why there are no predictions, or null")]
     outcome: Annotated[
-        Outcome,
+        RehearsalEffect,
         Doc(
             "`moved`: another server took over; `restarted`: the same one was started anew; "
             "`interrupted`: the same one answers as before, but clients met errors"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.failover.predict.cases import Case, Prediction
-from mrtuner.rehearsal.observation import Attempt, Kind, Observation
+from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 #: The cases that probes can distinguish. They cannot know whether a server is frozen, only how long
 #: its clients waited; stale servers are counted elsewhere.
@@ -62,7 +62,7 @@ def _waits(case: Case, attempts: Iterable[Attempt]) -> Iterator[tuple[float, boo
 def _case(one: Attempt) -> Case:
     if one.kind.held and not one.fresh:
         return Case.IDLE
-    if one.kind is Kind.FLIGHT and one.asked is not None:
+    if one.kind is ProbeKind.FLIGHT and one.asked is not None:
         return Case.FLIGHT
     return Case.CONNECT
 

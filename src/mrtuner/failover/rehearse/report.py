@@ -8,11 +8,11 @@ from typing import Any
 
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
-from mrtuner.failover.rehearse.takeover import Outcome, Stale, outcome, stale
+from mrtuner.failover.rehearse.takeover import RehearsalEffect, Stale, outcome, stale
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
-from mrtuner.rehearsal.observation import Kind
+from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.run import Run
-from mrtuner.wording import first_upper, plural
+from mrtuner.wording import first_upper, plural, plural_was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Rehearsed:
     name: str  # direct, pool
     way: ClientPath
     run: Run
-    outcome: Outcome
+    outcome: RehearsalEffect
     hangs: tuple[Hang, ...]
     stale: Stale
     clients: tuple[ClientOutages, ...]
@@ -30,7 +30,9 @@ class Rehearsed:
     @property
     def failed_over(self) -> bool:
         """Whether there is something to judge: a new server, or the same one restarted, serves."""
-        return self.outcome in {Outcome.MOVED, Outcome.RESTARTED} and self.run.settled
+        return (
+            self.outcome in {RehearsalEffect.MOVED, RehearsalEffect.RESTARTED} and self.run.settled
+        )
 
     @property
     def lost(self) -> int:
@@ -79,7 +81,7 @@ def moments(one: Rehearsed) -> dict[str, float | None]:
         "reconnect": min((each.ended - asked for each in again if each.sent > asked), default=None),
     }
     for client in fresh:
-        if client.kind in {Kind.READ, Kind.WRITE}:
+        if client.kind in {ProbeKind.READ, ProbeKind.WRITE}:
             found[f"first_{client.kind}"] = client.first_success
     return found
 
@@ -97,7 +99,7 @@ def headline(one: Rehearsed, within: float | None) -> str:
 def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
     """Sentences: whether it failed over, how long that took, and whether it kept to the bound."""
     yield _outcome(one)
-    if one.outcome is Outcome.NOTHING:
+    if one.outcome is RehearsalEffect.NOTHING:
         return
     yield from _away(one)
     yield from _waited(one, within)
@@ -111,18 +113,18 @@ def _outcome(one: Rehearsed) -> str:
     if not one.run.settled:
         return "Service had not recovered when the rehearsal stopped waiting."
     return {
-        Outcome.MOVED: "Another server took over.",
-        Outcome.RESTARTED: "The server at the same address was restarted.",
-        Outcome.INTERRUPTED: "Nothing failed over: clients met errors, but the same server "
+        RehearsalEffect.MOVED: "Another server took over.",
+        RehearsalEffect.RESTARTED: "The server at the same address was restarted.",
+        RehearsalEffect.INTERRUPTED: "Nothing failed over: clients met errors, but the same server "
         "answers as before.",
-        Outcome.NOTHING: "Nothing failed over: every probe was answered in time, by the same "
-        "server as before. No outage was measured.",
+        RehearsalEffect.NOTHING: "Nothing failed over: every probe was answered in time, by the "
+        "same server as before. No outage was measured.",
     }[one.outcome]
 
 
 def _away(one: Rehearsed) -> Iterator[str]:
     """How long new connections went without answers, which does not depend on a timeout of ours."""
-    fresh = [client for client in one.clients if client.kind in {Kind.READ, Kind.WRITE}]
+    fresh = [client for client in one.clients if client.kind in {ProbeKind.READ, ProbeKind.WRITE}]
     worst = max(fresh, key=lambda client: _length(client.most), default=None)
     if worst is None:
         yield "No new connection failed."
@@ -151,7 +153,7 @@ def _waited(one: Rehearsed, within: float | None) -> Iterator[str]:
 
 def _lost(one: Rehearsed) -> Iterator[str]:
     if one.lost:
-        yield f"{_writes(one.lost)} LOST after they had been acknowledged."
+        yield f"{plural_was(one.lost, 'write')} LOST after they had been acknowledged."
     if one.uncounted:
         yield "Writes could not be counted afterwards, so it is unknown whether any were lost."
 
@@ -164,17 +166,18 @@ def _ledger(one: Rehearsed) -> Iterator[str]:
         yield f"No acknowledged write was lost ({ledger.acknowledged} were acknowledged)."
     if ledger.unacknowledged:
         yield (
-            f"{_writes(ledger.unacknowledged)} committed although the client got an error: a "
-            "blind retry would have written twice."
+            f"{plural_was(ledger.unacknowledged, 'write')} committed although the client got "
+            "an error: a blind retry would have written twice."
         )
     if ledger.duplicated:
-        yield f"{_writes(len(ledger.duplicated))} found more than once."
+        yield f"{plural_was(len(ledger.duplicated), 'write')} found more than once."
 
 
 def _old_writes(one: Rehearsed) -> Iterator[str]:
     if one.stale.writes:
         yield (
-            f"{_writes(one.stale.writes)} acknowledged by the OLD primary after the new one served."
+            f"{plural_was(one.stale.writes, 'write')} acknowledged by the OLD primary after the "
+            "new one served."
         )
 
 
@@ -221,8 +224,8 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
         )
     if seen.skipped:
         yield (
-            f"{first_upper(one.name)}: {seen.skipped} probes were skipped because too many were "
-            "still without an answer (--connections)."
+            f"{first_upper(one.name)}: {plural_was(seen.skipped, 'probe')} skipped because too "
+            "many were still without an answer (--connections)."
         )
     if seen.left_behind:
         yield f"The schema {seen.left_behind} could not be dropped; drop it yourself."
@@ -244,7 +247,3 @@ def document(
 
 def _length(most: float | None) -> float:
     return float("inf") if most is None else most
-
-
-def _writes(number: int) -> str:
-    return "1 write was" if number == 1 else f"{number} writes were"

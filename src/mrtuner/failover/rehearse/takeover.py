@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Kind, Observation, Server
+from mrtuner.rehearsal.observation import READ_ONLY, Attempt, Observation, ProbeKind, ServerIdentity
 
 
-class Outcome(StrEnum):
+class RehearsalEffect(StrEnum):
     """What the rehearsal caused, as far as clients could see."""
 
     MOVED = "moved"  # another server is the primary
@@ -33,16 +33,16 @@ class Stale:
     until: float | None  # when the last of them ended, in seconds since the probes began
 
 
-def outcome(seen: Observation, asked: float) -> Outcome:
+def outcome(seen: Observation, asked: float) -> RehearsalEffect:
     """Decide by the servers that answered before and after `asked` [s]."""
     primaries = _primaries(seen, before=asked)
     new = _new_primary(seen, asked)
     if new is None or new.server is None:
         met = any(not one.good for one in seen.attempts if one.ended >= asked)
-        return Outcome.INTERRUPTED if met else Outcome.NOTHING
+        return RehearsalEffect.INTERRUPTED if met else RehearsalEffect.NOTHING
     places = {(one.own, one.system, one.timeline) for one in primaries}
     here = (new.server.own, new.server.system, new.server.timeline)
-    return Outcome.RESTARTED if here in places else Outcome.MOVED
+    return RehearsalEffect.RESTARTED if here in places else RehearsalEffect.MOVED
 
 
 def stale(seen: Observation, asked: float) -> Stale:
@@ -70,7 +70,7 @@ def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
             yield one
 
 
-def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[Kind]:
+def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[ProbeKind]:
     """Kinds whose connection string prefers standbys."""
     before = (one for one in attempts if one.ended < asked and one.server is not None)
     return {one.kind for one in before if one.server is not None and one.server.standby}
@@ -90,10 +90,10 @@ def _new_primary(seen: Observation, asked: float) -> Attempt | None:
     return min(after, key=lambda one: one.ended, default=None)
 
 
-def _primaries(seen: Observation, *, before: float) -> set[Server]:
+def _primaries(seen: Observation, *, before: float) -> set[ServerIdentity]:
     answers = (one.server for one in seen.attempts if one.ended < before)
     return {one for one in answers if one is not None and not one.standby}
 
 
-def _who(server: Server) -> tuple[Any, ...]:
+def _who(server: ServerIdentity) -> tuple[Any, ...]:
     return server.system, server.own, server.started, server.standby

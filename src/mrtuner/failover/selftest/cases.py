@@ -22,7 +22,7 @@ from mrtuner.failover.predict.timer_trace import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SelftestTrial:
     """One setting in one case."""
 
     case: int
@@ -54,50 +54,50 @@ class Plan:
         }
 
 
-def plan(told: Mapping[str, Any]) -> Plan:
-    """Rebuild a plan from `to_dict`."""
+def trial(told: Mapping[str, Any]) -> SelftestTrial:
+    """Rebuild a trial from `to_dict`."""
     numbers = told["keepalive"]
     keepalive = numbers and Keepalive(idle=numbers[0], interval=numbers[1], count=numbers[2])
-    return Plan(**{**told, "keepalive": keepalive})
+    return SelftestTrial(**{**told, "keepalive": keepalive})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Plans that share a client's kernel settings; `limit` [s] is longer than any hang in it."""
+    """Trials that share a client's kernel settings; `limit` [s] is longer than any hang in it."""
 
-    plans: tuple[Plan, ...]
+    trials: tuple[SelftestTrial, ...]
     sysctls: Mapping[str, int] = field(default_factory=dict)  # under net.ipv4
     limit: float = 60.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for the stage."""
         return {
-            "plans": [each.to_dict() for each in self.plans],
+            "trials": [each.to_dict() for each in self.trials],
             "sysctls": dict(self.sysctls),
             "limit": self.limit,
         }
 
 
-def _syn(setting: str, user_timeout: int = 0) -> Plan:
-    return Plan(case=1, setting=setting, user_timeout=user_timeout)
+def _syn(setting: str, user_timeout: int = 0) -> SelftestTrial:
+    return SelftestTrial(case=1, setting=setting, user_timeout=user_timeout)
 
 
-def _data(setting: str, user_timeout: int = 0) -> Plan:
-    return Plan(case=2, setting=setting, user_timeout=user_timeout)
+def _data(setting: str, user_timeout: int = 0) -> SelftestTrial:
+    return SelftestTrial(case=2, setting=setting, user_timeout=user_timeout)
 
 
-def _answer(idle: int, interval: int, count: int, user_timeout: int = 0) -> Plan:
+def _answer(idle: int, interval: int, count: int, user_timeout: int = 0) -> SelftestTrial:
     text = f"keepalive {idle}/{interval}/{count}"
     if user_timeout:
         text += f", tcp_user_timeout {user_timeout / 1000:g} s"
     keepalive = Keepalive(idle=idle, interval=interval, count=count)
-    return Plan(case=3, setting=text, keepalive=keepalive, user_timeout=user_timeout)
+    return SelftestTrial(case=3, setting=text, keepalive=keepalive, user_timeout=user_timeout)
 
 
 #: Takes 3 s for a SYN, 6.7 s for data at HZ 250.
 SHORT: Final = Batch(
     sysctls={"tcp_syn_retries": 1, "tcp_retries2": 3},
-    plans=(
+    trials=(
         _syn("tcp_syn_retries=1"),
         _syn("tcp_user_timeout 2 s", 2000),
         _data("tcp_retries2=3"),
@@ -109,7 +109,7 @@ SHORT: Final = Batch(
 
 WHOLE: Final = (
     Batch(
-        plans=(
+        trials=(
             *(_syn(f"tcp_user_timeout {each} s", each * 1000) for each in (2, 5, 10)),
             *(_data(f"tcp_user_timeout {each} s", each * 1000) for each in (1, 5, 10, 30)),
             _answer(5, 2, 3), _answer(10, 3, 3), _answer(30, 3, 5),
@@ -118,46 +118,46 @@ WHOLE: Final = (
     ),
     Batch(
         sysctls={"tcp_syn_retries": 1, "tcp_retries2": 3},
-        plans=(_syn("tcp_syn_retries=1"), _data("tcp_retries2=3")),
+        trials=(_syn("tcp_syn_retries=1"), _data("tcp_retries2=3")),
     ),
     Batch(
         sysctls={"tcp_syn_retries": 2, "tcp_retries2": 4},
-        plans=(_syn("tcp_syn_retries=2"), _data("tcp_retries2=4")),
+        trials=(_syn("tcp_syn_retries=2"), _data("tcp_retries2=4")),
     ),
     Batch(
         sysctls={"tcp_syn_retries": 3, "tcp_retries2": 5},
-        plans=(_syn("tcp_syn_retries=3"), _data("tcp_retries2=5")),
+        trials=(_syn("tcp_syn_retries=3"), _data("tcp_retries2=5")),
     ),
     Batch(
         sysctls={"tcp_syn_retries": 1, "tcp_syn_linear_timeouts": 0, "tcp_retries2": 6},
-        plans=(
+        trials=(
             _syn("tcp_syn_retries=1, tcp_syn_linear_timeouts=0"),
             _data("tcp_retries2=6"),
-            Plan(case=2, setting="tcp_retries2=6, keepalive 5/2/3",
+            SelftestTrial(case=2, setting="tcp_retries2=6, keepalive 5/2/3",
                  keepalive=Keepalive(idle=5, interval=2, count=3)),
         ),
     ),
     Batch(
         sysctls={"tcp_syn_retries": 2, "tcp_syn_linear_timeouts": 0, "tcp_retries2": 5,
                  "tcp_early_retrans": 0},
-        plans=(_syn("tcp_syn_retries=2, tcp_syn_linear_timeouts=0"),
+        trials=(_syn("tcp_syn_retries=2, tcp_syn_linear_timeouts=0"),
                _data("tcp_retries2=5, tcp_early_retrans=0")),
     ),
     Batch(
         sysctls={"tcp_syn_retries": 3, "tcp_syn_linear_timeouts": 0, "tcp_retries2": 5,
                  "tcp_rto_min_us": 195_000},
-        plans=(_syn("tcp_syn_retries=3, tcp_syn_linear_timeouts=0"),
+        trials=(_syn("tcp_syn_retries=3, tcp_syn_linear_timeouts=0"),
                _data("tcp_retries2=5, tcp_rto_min_us=195000")),
     ),
     Batch(
         sysctls={"tcp_retries2": 5, "tcp_rto_min_us": 300_000},
-        plans=(_data("tcp_retries2=5, tcp_rto_min_us=300000"),),
+        trials=(_data("tcp_retries2=5, tcp_rto_min_us=300000"),),
     ),
     Batch(
         sysctls={"tcp_retries2": 15, "tcp_rto_max_ms": 1000},
-        plans=(_data("tcp_retries2=15, tcp_rto_max_ms=1000"),),
+        trials=(_data("tcp_retries2=15, tcp_rto_max_ms=1000"),),
     ),
     Batch(
-        sysctls={"tcp_retries2": 8}, plans=(_data("tcp_retries2=8"),), limit=150.0,
+        sysctls={"tcp_retries2": 8}, trials=(_data("tcp_retries2=8"),), limit=150.0,
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """The inside of the self-test: run as root of a network namespace by `selftest.run`.
 
-`python -m mrtuner.failover.selftest.stage` reads one batch of plans as JSON, and writes one
+`python -m mrtuner.failover.selftest.stage` reads one batch of trials as JSON, and writes one
 document.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Final
 from mrtuner.failover.namespaces import SERVER, Network, python
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.timer_trace import Path, hang
-from mrtuner.failover.selftest.cases import Plan, plan
+from mrtuner.failover.selftest.cases import SelftestTrial, trial
 from mrtuner.failover.selftest.peer import HELLO, PORT
 from mrtuner.failover.sockets import options
 
@@ -35,18 +35,18 @@ def main() -> None:
     batch = json.load(sys.stdin)
     for name, value in batch["sysctls"].items():
         File("/proc/sys/net/ipv4", name).write_text(str(value))
-    plans = [plan(told) for told in batch["plans"]]
+    trials = [trial(told) for told in batch["trials"]]
     with Network(python("mrtuner.failover.selftest.peer")) as network:
-        json.dump(_measured(network, plans, batch["limit"]), sys.stdout)
+        json.dump(_measured(network, trials, batch["limit"]), sys.stdout)
 
 
-def _measured(network: Network, plans: list[Plan], limit: float) -> dict[str, Any]:
+def _measured(network: Network, trials: list[SelftestTrial], limit: float) -> dict[str, Any]:
     kernel = local()
-    opened = [(each, [_opened(each) for _ in range(_TIMES)]) for each in plans if each.case > 1]
+    opened = [(each, [_opened(each) for _ in range(_TIMES)]) for each in trials if each.case > 1]
     seen = options(opened[0][1][0].fileno())
     path = Path(rtt=seen.rtt, rto=seen.rto)
-    with ThreadPoolExecutor(_TIMES * len(plans)) as pool:
-        waits = list(_started(pool, network, opened, plans))
+    with ThreadPoolExecutor(_TIMES * len(trials)) as pool:
+        waits = list(_started(pool, network, opened, trials))
         rows = [
             {
                 "case": each.case,
@@ -62,9 +62,9 @@ def _measured(network: Network, plans: list[Plan], limit: float) -> dict[str, An
 def _started(
     pool: ThreadPoolExecutor,
     network: Network,
-    opened: list[tuple[Plan, list[socket.socket]]],
-    plans: list[Plan],
-) -> Iterator[tuple[Plan, list[Future[float]]]]:
+    opened: list[tuple[SelftestTrial, list[socket.socket]]],
+    trials: list[SelftestTrial],
+) -> Iterator[tuple[SelftestTrial, list[Future[float]]]]:
     """Send the queries to be acknowledged first, then go silent, then send the others."""
     for each, socks in opened:
         if each.case == 3:
@@ -76,13 +76,13 @@ def _started(
         if each.case == 2:
             phases = enumerate(socks)
             yield each, [pool.submit(_asked, sock, place * _APART) for place, sock in phases]
-    for each in plans:
+    for each in trials:
         if each.case == 1:
             places = range(_TIMES)
             yield each, [pool.submit(_connected, each, place * _APART) for place in places]
 
 
-def _opened(one: Plan) -> socket.socket:
+def _opened(one: SelftestTrial) -> socket.socket:
     """Open a connection that is proved open."""
     sock = _socket(one)
     for _ in range(200):
@@ -98,7 +98,7 @@ def _opened(one: Plan) -> socket.socket:
     return sock
 
 
-def _socket(one: Plan) -> socket.socket:
+def _socket(one: SelftestTrial) -> socket.socket:
     sock = socket.socket()
     if one.user_timeout:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, one.user_timeout)
@@ -119,7 +119,7 @@ def _asked(sock: socket.socket, after: float = 0.0) -> float:
         return _timed_out(began, lambda: sock.recv(1))
 
 
-def _connected(one: Plan, after: float) -> float:
+def _connected(one: SelftestTrial, after: float) -> float:
     """Return how long a new connection hangs [s]."""
     time.sleep(after)
     with _socket(one) as sock:

@@ -21,6 +21,7 @@ from mrtuner.failover.predict.timer_trace import (
     keeps,
     model,
 )
+from mrtuner.wording import plural
 
 #: The shortest connect_timeout that libpq before 18 and psycopg accept [s].
 _SHORTEST: Final = 2
@@ -123,7 +124,7 @@ def _connect_timeout(within: float, hosts: int, attempts: int) -> int:
     least = _SHORTEST * hosts
     if within < least:
         raise Refused(
-            f"{hosts} host{'s' * (hosts > 1)} cannot be tried within {within:g} s: "
+            f"{plural(hosts, 'host')} cannot be tried within {within:g} s: "
             f"connect_timeout is at least {_SHORTEST} s for each",
             f"Allow {least} s or more, or give fewer hosts.",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.limits.ceilings import Kind, Resource, ceilings
+from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
 from mrtuner.limits.lab.physics import GRAZED, STEP, Limit, Run, levels
 from mrtuner.limits.lab.workload import lumps
 from mrtuner.stats.plateaus import numpy
@@ -144,8 +144,11 @@ def others(
         found["SwapUsage"] = np.zeros(count)
         connected = random.uniform(10, 300) * (1 + lumps(random, count, 0.1, 31))
         found["DatabaseConnections"] = np.round(np.maximum(connected, 1))
-    most = [one.value for one in ceilings(instance, None)
-            if one.resource is Resource.NETWORK_OUT and one.kind is Kind.SUSTAINED]  # fmt: skip
+    most = [
+        one.value
+        for one in ceilings(instance, None)
+        if one.resource is Resource.NETWORK_OUT and one.kind is CeilingKind.SUSTAINED
+    ]
     if most and random.random() < 0.5:
         for name in ("NetworkReceiveThroughput", "NetworkTransmitThroughput"):
             scale = random.uniform(0.02, 0.25) * most[0] / operations.max()

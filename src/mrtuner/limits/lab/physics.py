@@ -112,7 +112,7 @@ def run(
                 continue
         device.step(at)
         at += 1
-    return device.told(stream, started)
+    return device.result(stream, started)
 
 
 @dataclass(slots=True)
@@ -289,7 +289,7 @@ class _Device:
         """Whether a level belongs to the processors."""
         return code >= 0 and self.limits[code % GRAZED // 2].resource is Resource.CPU
 
-    def told(self, stream: Stream, started: Sequence[_Running]) -> Run:
+    def result(self, stream: Stream, started: Sequence[_Running]) -> Run:
         """The result: sums over the stream and all jobs."""
         np = numpy()
         served, wait = np.array(self.served), np.array(self.wait)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
-from mrtuner.limits.ceilings import Kind, Resource, ceilings
+from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
 from mrtuner.limits.generate import Case
 from mrtuner.limits.lab.hardware import (
     above,
@@ -314,7 +314,7 @@ def _same(bench: _Bench) -> None:
     known = [one.value for one in ceilings(bench.instance, bench.volume)
              if one.resource is limit.resource and one.value < 0.9 * top]  # fmt: skip
     former = [one.value for one in ceilings(bench.instance, bench.volume)
-              if one.kind is Kind.FORMER and one.value in known]  # fmt: skip
+              if one.kind is CeilingKind.FORMER and one.value in known]  # fmt: skip
     number = drawn(random, former or known or [0.5 * top])
     _level(bench, limit, number * random.uniform(0.98, 1.02), size, 0.5)
 

@@ -23,7 +23,7 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
 from mrtuner.errors import BadValue, MrTunerError
 from mrtuner.inputs import Workload
-from mrtuner.rds.live.assessment import Judgement, judge
+from mrtuner.rds.live.assessment import Assessment, assess
 from mrtuner.units import Bytes, GiB
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
@@ -37,7 +37,7 @@ _LOOK: Final = 0.1
 _IN_SYNC: Final = "in-sync"
 
 
-class Finding(StrEnum):
+class AuditFinding(StrEnum):
     """What an audit can find."""
 
     DOWN = "incompatible-parameters"  # the instance does not start with its group
@@ -52,11 +52,11 @@ class Finding(StrEnum):
 
 
 #: Findings that need action; the others are for information.
-PRESSING: Final = frozenset(Finding) - {Finding.DRIFT, Finding.DEFAULT}
+PRESSING: Final = frozenset(AuditFinding) - {AuditFinding.DRIFT, AuditFinding.DEFAULT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AuditRow:
     """One audited instance."""
 
     region: str
@@ -70,22 +70,22 @@ class Row:
     group: str  # the cluster's for members of a cluster
     apply_status: str  # ParameterApplyStatus
     pending: tuple[str, ...]  # names of PendingModifiedValues
-    judgement: Judgement
-    note: str | None = None  # what the judgement is based on, if unusual
+    assessment: Assessment
+    note: str | None = None  # what the assessment is based on, if unusual
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """The findings, most severe first."""
         seen = {
-            Finding.DOWN: self.status == "incompatible-parameters",
-            Finding.OVER: not self.judgement.holds,
-            Finding.OUTSIDE: bool(self.judgement.outside),
-            Finding.REFUSED: self.apply_status == "failed-to-apply",
-            Finding.WAITING: self.apply_status == "pending-reboot",
-            Finding.CHANGING: bool(self.pending),
-            Finding.UNKNOWN: self.judgement.unknown is not None,
-            Finding.DRIFT: bool(self.judgement.drift),
-            Finding.DEFAULT: self.group.startswith("default."),
+            AuditFinding.DOWN: self.status == "incompatible-parameters",
+            AuditFinding.OVER: not self.assessment.holds,
+            AuditFinding.OUTSIDE: bool(self.assessment.outside),
+            AuditFinding.REFUSED: self.apply_status == "failed-to-apply",
+            AuditFinding.WAITING: self.apply_status == "pending-reboot",
+            AuditFinding.CHANGING: bool(self.pending),
+            AuditFinding.UNKNOWN: self.assessment.unknown is not None,
+            AuditFinding.DRIFT: bool(self.assessment.drift),
+            AuditFinding.DEFAULT: self.group.startswith("default."),
         }
         return tuple(finding for finding, there in seen.items() if there)
 
@@ -112,7 +112,7 @@ class Failure:
     error: MrTunerError
 
 
-Event = Row | Surveyed | Failure
+Event = AuditRow | Surveyed | Failure
 
 
 def audit(
@@ -142,7 +142,7 @@ def _taken(events: Queue[Event | Exception], regions: int) -> Iterator[Event]:
         event = events.get()
         if isinstance(event, Exception):
             raise event
-        regions -= not isinstance(event, Row)
+        regions -= not isinstance(event, AuditRow)
         yield event
 
 
@@ -210,10 +210,10 @@ class _Region:
     groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
     clusters: dict[str, Cluster] | None = None
 
-    def row(self, instance: Instance) -> Row:
+    def row(self, instance: Instance) -> AuditRow:
         """Return the judged row of one instance."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
-        return Row(
+        return AuditRow(
             region=self.account.region or "",
             instance=instance.identifier,
             class_name=instance.class_name,
@@ -225,17 +225,17 @@ class _Region:
             group=cluster.group if cluster else _group(instance),
             apply_status=_apply_status(instance, cluster),
             pending=tuple(sorted(instance.pending)),
-            judgement=self._judgement(instance, cluster),
+            assessment=self._assessment(instance, cluster),
             note=self._note(instance.class_name),
         )
 
-    def _judgement(self, instance: Instance, cluster: Cluster | None) -> Judgement:
+    def _assessment(self, instance: Instance, cluster: Cluster | None) -> Assessment:
         try:
             values = self._values(instance, cluster)
             each = self._class(instance.class_name)
         except MrTunerError as error:
-            return Judgement(unknown=error.message)
-        return judge(
+            return Assessment(unknown=error.message)
+        return assess(
             values,
             family_name=f"{instance.engine}{instance.major}",
             each=each,

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
-from mrtuner.rds.fleet.audit import Finding
+from mrtuner.rds.fleet.audit import AuditFinding
 from mrtuner.rds.fleet.maintenance import Origin
-from mrtuner.rds.fleet.outage import Deployment, Evidence, Kind
-from mrtuner.rds.fleet.snapshot_copy import Outcome
+from mrtuner.rds.fleet.outage import Deployment, Evidence, OutageKind
+from mrtuner.rds.fleet.snapshot_copy import CopyState
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
 
 if TYPE_CHECKING:
-    from mrtuner.rds.fleet.audit import Failure, Row, Surveyed
+    from mrtuner.rds.fleet.audit import AuditRow, Failure, Surveyed
     from mrtuner.rds.fleet.maintenance import Upkeep, Work
-    from mrtuner.rds.fleet.rehearsal import Plan, Run
+    from mrtuner.rds.fleet.rehearsal import RehearsalPlan, Run
     from mrtuner.rds.fleet.rehearsal_report import Phases
     from mrtuner.rds.fleet.snapshot_copy import Report
     from mrtuner.rds.fleet.stagger import Move, Place
@@ -44,9 +44,9 @@ class AuditedInstance(Struct):
     outside: Annotated[list[str], Doc("values that the server would refuse on this class")]
     drift: Annotated[list[str], Doc("parameters for which we would advise quite another value")]
     unknown: Annotated[str | None, Doc("why it could not be judged")]
-    note: Annotated[str | None, Doc("what the judgement is based on, if unusual")]
+    note: Annotated[str | None, Doc("what the assessment is based on, if unusual")]
     findings: Annotated[
-        list[Finding], Doc("as in [the table](../how-to/audit-a-fleet.md), the worst first")
+        list[AuditFinding], Doc("as in [the table](../how-to/audit-a-fleet.md), the worst first")
     ]
 
 
@@ -68,7 +68,7 @@ class AuditDocument(Document, tag="mrtuner.rds.audit/1"):
 
 
 def audit_document(
-    rows: Sequence[Row], surveyed: Sequence[Surveyed], failures: Sequence[Failure]
+    rows: Sequence[AuditRow], surveyed: Sequence[Surveyed], failures: Sequence[Failure]
 ) -> AuditDocument:
     """Return what an audit found."""
     return AuditDocument(
@@ -82,9 +82,9 @@ def audit_document(
     )
 
 
-def audited_instance(row: Row) -> AuditedInstance:
+def audited_instance(row: AuditRow) -> AuditedInstance:
     """Return one instance of an audit."""
-    judged = row.judgement
+    judged = row.assessment
     return AuditedInstance(
         region=row.region,
         instance=row.instance,
@@ -114,7 +114,7 @@ def audited_instance(row: Row) -> AuditedInstance:
 class ExpectedOutage(Struct):
     """What clients will see of it."""
 
-    kind: Annotated[Kind, Doc("what happens to clients")]
+    kind: Annotated[OutageKind, Doc("what happens to clients")]
     low: Annotated[int | None, Doc("AWS's lower figure [s]; null without one")]
     high: Annotated[int | None, Doc("AWS's upper figure [s]; null without one")]
     words: Annotated[str, Doc("in words")]
@@ -307,7 +307,12 @@ class RehearsalDocument(Document, tag="mrtuner.rds.rehearsal/1"):
 
 
 def rehearsal_document(
-    drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
+    drawn: RehearsalPlan,
+    runs: Sequence[Run],
+    *,
+    endpoint: str,
+    aws: bool,
+    cautions: Sequence[str] = (),
 ) -> RehearsalDocument:
     """Return the whole rehearsal, from which its page is made."""
     from mrtuner.rds.fleet.rehearsal_report import expectations, limits
@@ -374,7 +379,7 @@ class SnapshotCopy(Struct):
     instance: Annotated[str, Doc("whose snapshot it is")]
     source: Annotated[str, Doc("identifier of the snapshot")]
     name: Annotated[str, Doc("identifier of the copy")] = field(name="copy")
-    outcome: Annotated[Outcome, Doc("what became of it")]
+    outcome: Annotated[CopyState, Doc("what became of it")]
     error: Annotated[str | None, Doc("why it failed")]
     hint: Annotated[str | None, Doc("what to do")]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Cluster, Instance, PendingAction
 from mrtuner.rds.fleet import outage
-from mrtuner.rds.fleet.outage import Deployment, Outage
+from mrtuner.rds.fleet.outage import Deployment, Outage, OutageKind
 from mrtuner.rds.fleet.windows import Occurrence, Window
 
 #: Statuses of an attached parameter group whose values are not all in force yet.
@@ -295,7 +295,7 @@ def _restarts(others: Sequence[Work]) -> Iterator[tuple[datetime, str]]:
     Source: RDS API 2014-10-31, ModifyDBInstance, DBParameterGroupName.
     """
     for one in others:
-        if one.expected and one.outage.kind in (outage.Kind.RESTART, outage.Kind.THROUGHOUT):
+        if one.expected and one.outage.kind in (OutageKind.RESTART, OutageKind.THROUGHOUT):
             yield one.expected, one.what
 
 

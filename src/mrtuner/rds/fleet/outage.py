@@ -30,7 +30,7 @@ class Deployment(StrEnum):
         return self not in (Deployment.SINGLE, Deployment.AURORA_ALONE)
 
 
-class Kind(StrEnum):
+class OutageKind(StrEnum):
     """What happens to clients."""
 
     NONE = "no outage"
@@ -54,7 +54,7 @@ class Evidence(StrEnum):
 class Outage:
     """The expected outage: its kind, AWS's figure [s] if any, a description, and the sources."""
 
-    kind: Kind
+    kind: OutageKind
     words: str
     source: str
     evidence: Evidence
@@ -64,7 +64,7 @@ class Outage:
     @property
     def harmless(self) -> bool:
         """Whether connections are kept."""
-        return self.kind in (Kind.NONE, Kind.SLOW)
+        return self.kind in (OutageKind.NONE, OutageKind.SLOW)
 
     @property
     def figure(self) -> str | None:
@@ -79,7 +79,7 @@ _API: Final = "RDS API 2014-10-31, ModifyDBInstance"
 
 FAILOVERS: Final[Mapping[Deployment, Outage]] = {
     Deployment.MULTI_AZ: Outage(
-        kind=Kind.FAILOVER,
+        kind=OutageKind.FAILOVER,
         low=60,
         high=120,
         words="typically 60 to 120 s, longer with large transactions or a long recovery; every "
@@ -88,7 +88,7 @@ FAILOVERS: Final[Mapping[Deployment, Outage]] = {
         evidence=Evidence.DOCUMENTED,
     ),
     Deployment.CLUSTER: Outage(
-        kind=Kind.FAILOVER,
+        kind=OutageKind.FAILOVER,
         high=35,
         words="typically under 35 s, depending on the readers' lag; every connection to the "
         "writer is dropped",
@@ -96,7 +96,7 @@ FAILOVERS: Final[Mapping[Deployment, Outage]] = {
         evidence=Evidence.DOCUMENTED,
     ),
     Deployment.AURORA: Outage(
-        kind=Kind.FAILOVER,
+        kind=OutageKind.FAILOVER,
         high=60,
         words="under 60 s, often under 30; a reader is promoted and every connection to the "
         "writer is dropped",
@@ -106,7 +106,7 @@ FAILOVERS: Final[Mapping[Deployment, Outage]] = {
 }
 
 REBOOT: Final = Outage(
-    kind=Kind.RESTART,
+    kind=OutageKind.RESTART,
     words="AWS gives no figure: it takes as long as the shutdown, and the recovery from the last "
     "checkpoint",
     source=f"{_GUIDE}, rebooting a DB instance",
@@ -114,7 +114,7 @@ REBOOT: Final = Outage(
 )
 
 _PATCH_ALONE: Final = Outage(
-    kind=Kind.RESTART,
+    kind=OutageKind.RESTART,
     words="an operating system update takes about 10 minutes; a forced patch in 2016 took 10 to "
     "15 minutes in all, with less than a minute of downtime, and longer when many instances were "
     "patched at once",
@@ -122,25 +122,25 @@ _PATCH_ALONE: Final = Outage(
     evidence=Evidence.EXPERIENCE,
 )
 _HARDWARE_ALONE: Final = Outage(
-    kind=Kind.THROUGHOUT,
+    kind=OutageKind.THROUGHOUT,
     words="the instance is unavailable while it moves; AWS gives no figure",
     source=f"{_GUIDE}, maintaining a DB instance",
     evidence=Evidence.INFERRED,
 )
 _UPGRADE: Final = Outage(
-    kind=Kind.THROUGHOUT,
+    kind=OutageKind.THROUGHOUT,
     words="both copies are upgraded together, so Multi-AZ does not shorten it; AWS gives no figure",
     source=f"{_GUIDE}, upgrading the engine version of a Multi-AZ DB instance",
     evidence=Evidence.DOCUMENTED,
 )
 _UPGRADE_ALONE: Final = Outage(
-    kind=Kind.THROUGHOUT,
+    kind=OutageKind.THROUGHOUT,
     words="down while the engine is upgraded; AWS gives no figure",
     source=f"{_API}, EngineVersion",
     evidence=Evidence.DOCUMENTED,
 )
 _CERTIFICATE: Final = Outage(
-    kind=Kind.RESTART,
+    kind=OutageKind.RESTART,
     words="a restart, unless this engine version rotates certificates without one "
     "(SupportsCertificateRotationWithoutRestart); clients that verify certificates need the new "
     "authority first",
@@ -148,7 +148,7 @@ _CERTIFICATE: Final = Outage(
     evidence=Evidence.DOCUMENTED,
 )
 _NOT_KNOWN: Final = Outage(
-    kind=Kind.UNKNOWN,
+    kind=OutageKind.UNKNOWN,
     words="not documented, as far as we know; be ready for a restart",
     source="",
     evidence=Evidence.INFERRED,
@@ -214,7 +214,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
 }
 
 
-def _documented(kind: Kind, field: str, words: str) -> Callable[[Deployment], Outage]:
+def _documented(kind: OutageKind, field: str, words: str) -> Callable[[Deployment], Outage]:
     return _always(
         Outage(
             kind=kind, words=words, source=f"{_API}, {field}", evidence=Evidence.DOCUMENTED
@@ -223,7 +223,7 @@ def _documented(kind: Kind, field: str, words: str) -> Callable[[Deployment], Ou
 
 
 _NEW_CLASS_ALONE: Final = Outage(
-    kind=Kind.THROUGHOUT,
+    kind=OutageKind.THROUGHOUT,
     words="down while the instance moves to its new class; AWS gives no figure",
     source=f"{_API}, DBInstanceClass",
     evidence=Evidence.DOCUMENTED,
@@ -243,27 +243,27 @@ _CHANGES: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
     "DBInstanceClass": _new_class,
     "EngineVersion": _upgrade,
     "Port": _documented(
-        Kind.RESTART, "DBPortNumber", "the database restarts and listens on another port"
+        OutageKind.RESTART, "DBPortNumber", "the database restarts and listens on another port"
     ),
     "DBInstanceIdentifier": _documented(
-        Kind.RESTART, "NewDBInstanceIdentifier", "a reboot, and the endpoint's name changes"
+        OutageKind.RESTART, "NewDBInstanceIdentifier", "a reboot, and the endpoint's name changes"
     ),
     "BackupRetentionPeriod": _documented(
-        Kind.SLOW,
+        OutageKind.SLOW,
         "BackupRetentionPeriod",
         "turning backups on or off can suspend I/O for seconds to minutes",
     ),
-    "MultiAZ": _documented(Kind.NONE, "MultiAZ", _NO_OUTAGE),
-    "MasterUserPassword": _documented(Kind.NONE, "MasterUserPassword", _NO_OUTAGE),
-    "Iops": _documented(Kind.NONE, "Iops", _NO_OUTAGE),
+    "MultiAZ": _documented(OutageKind.NONE, "MultiAZ", _NO_OUTAGE),
+    "MasterUserPassword": _documented(OutageKind.NONE, "MasterUserPassword", _NO_OUTAGE),
+    "Iops": _documented(OutageKind.NONE, "Iops", _NO_OUTAGE),
     "AllocatedStorage": _always(
         Outage(
-            kind=Kind.NONE,
+            kind=OutageKind.NONE,
             words="usually none; storage is optimised for hours afterwards",
             source="",
             evidence=Evidence.UNVERIFIED,
         )
     ),
-    "StorageType": _documented(Kind.SLOW, "StorageType", _MIGRATION),
+    "StorageType": _documented(OutageKind.SLOW, "StorageType", _MIGRATION),
     "CACertificateIdentifier": _always(_CERTIFICATE),
 }

@@ -23,14 +23,14 @@ from mrtuner.rehearsal.probes import Probes, Schedule
 from mrtuner.rehearsal.production import production_tag
 from mrtuner.rehearsal.run import Mark, News, Patience, Tell
 
-__all__ = ["AVAILABLE", "Mark", "Patience", "Plan", "Reboot", "Run", "leads_elsewhere", "plan",
-           "rehearse"]  # fmt: skip
+__all__ = ["AVAILABLE", "Mark", "Patience", "Reboot", "RehearsalPlan", "Run", "leads_elsewhere",
+           "plan", "rehearse"]  # fmt: skip
 
 AVAILABLE: Final = "available"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RehearsalPlan:
     """What to do to which instance, and what AWS documents about it."""
 
     instance: Instance
@@ -68,7 +68,7 @@ def plan(
     failover: bool = False,
     action: str | None = None,
     times: int = 1,
-) -> Plan:
+) -> RehearsalPlan:
     """Return what a rehearsal would do, without changing anything.
 
     Raises Refused for an instance or cluster tagged production, UsageError where there is nothing
@@ -80,7 +80,7 @@ def plan(
         cluster = rds.cluster(client, instance.cluster)
         tags, members = {**cluster.tags, **tags}, len(cluster.members)
     _refuse_production(identifier, production_tag(instance.tags) or production_tag(tags))
-    drawn = Plan(
+    drawn = RehearsalPlan(
         instance=instance,
         deployment=outage.deployment(instance, members),
         failover=failover,
@@ -99,7 +99,7 @@ def _refuse_production(identifier: str, tag: str | None) -> None:
         )
 
 
-def _check(client: Any, drawn: Plan) -> None:
+def _check(client: Any, drawn: RehearsalPlan) -> None:
     name, status = drawn.instance.identifier, drawn.instance.status
     if drawn.failover and drawn.deployment is not Deployment.MULTI_AZ:
         raise UsageError(
@@ -152,7 +152,7 @@ def leads_elsewhere(dsn: str, instance: Instance) -> str | None:
 def rehearse(
     client: Any,
     dsn: str,
-    drawn: Plan,
+    drawn: RehearsalPlan,
     *,
     schedule: Schedule | None = None,
     patience: Patience | None = None,
@@ -175,7 +175,7 @@ def rehearse(
 
 
 def _run(
-    client: Any, dsn: str, drawn: Plan, schedule: Schedule, patience: Patience, tell: Tell
+    client: Any, dsn: str, drawn: RehearsalPlan, schedule: Schedule, patience: Patience, tell: Tell
 ) -> Run:
     trigger = Reboot(client, drawn)
     (run,) = rehearsal.rehearse(trigger, [Probes(dsn, schedule)], patience=patience, tell=tell)
@@ -192,7 +192,7 @@ def _run(
 class Reboot:
     """RDS's side of one run: the request, and the status and events that follow."""
 
-    def __init__(self, client: Any, drawn: Plan) -> None:
+    def __init__(self, client: Any, drawn: RehearsalPlan) -> None:
         self.client, self.plan = client, drawn
         self.instance = drawn.instance
         self._status = drawn.instance.status

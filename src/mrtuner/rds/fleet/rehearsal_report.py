@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrtuner.rds.fleet.outage import FAILOVERS, Deployment
-from mrtuner.rds.fleet.rehearsal import AVAILABLE, Plan, Run
+from mrtuner.rds.fleet.rehearsal import AVAILABLE, RehearsalPlan, Run
 from mrtuner.rehearsal.client_outages import ClientOutages, outages_by_client
-from mrtuner.rehearsal.observation import Kind, Observation
-from mrtuner.wording import first_upper
+from mrtuner.rehearsal.observation import Observation, ProbeKind
+from mrtuner.wording import first_upper, plural_was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ def phases(run: Run) -> Phases:
     return Phases(
         up=min(began, default=None),
         first_failure=min(failures, default=None),
-        first_read=noticed[Kind.READ].first_success if Kind.READ in noticed else None,
-        first_write=noticed[Kind.WRITE].first_success if Kind.WRITE in noticed else None,
+        first_read=noticed[ProbeKind.READ].first_success if ProbeKind.READ in noticed else None,
+        first_write=noticed[ProbeKind.WRITE].first_success if ProbeKind.WRITE in noticed else None,
         available=_available(run),
         outages_by_client=tuple(noticed.values()),
     )
@@ -88,7 +88,7 @@ def why_nothing(run: Run) -> str:
     return "RDS reported nothing either: it may have queued the work, or be slow to report."
 
 
-def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+def expectations(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """Yield what to expect in production, from the measurements and AWS's documentation."""
     measured = [one for run in runs for one in phases(run).outages_by_client]
     if aws:
@@ -99,7 +99,9 @@ def expectations(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str
 
 
 def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[str]:
-    fresh = [one.most for one in measured if one.kind is not Kind.HELD and one.most is not None]
+    fresh = [
+        one.most for one in measured if one.kind is not ProbeKind.HELD and one.most is not None
+    ]
     if fresh:
         several = f", the worst of {runs} runs" if runs > 1 else ""
         yield (
@@ -109,14 +111,14 @@ def _from_durations(measured: Sequence[ClientOutages], runs: int) -> Iterator[st
 
 
 def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
-    if any(one.kind is Kind.HELD and one.failed for one in measured):
+    if any(one.kind is ProbeKind.HELD and one.failed for one in measured):
         yield (
             "Open connections do not survive. A pool that does not check its connections hands "
             "out dead ones, and an application that does not reconnect needs a restart."
         )
 
 
-def _from_documents(drawn: Plan) -> Iterator[str]:
+def _from_documents(drawn: RehearsalPlan) -> Iterator[str]:
     expected = drawn.expected
     yield f"According to AWS, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
     if not drawn.deployment.fails_over:
@@ -140,24 +142,20 @@ def _from_ledger(runs: Sequence[Run]) -> Iterator[str]:
     doubtful = sum(one.unacknowledged for one in books)
     if lost:
         yield (
-            f"{_writes(lost)} LOST after being acknowledged. Check synchronous_commit and fsync "
-            "first."
+            f"{plural_was(lost, 'write')} LOST after being acknowledged. Check synchronous_commit "
+            "and fsync first."
         )
     elif books:
         kept = sum(one.acknowledged for one in books)
         yield f"No acknowledged write was lost ({kept} were acknowledged)."
     if doubtful:
         yield (
-            f"{_writes(doubtful)} committed although the client got an error: a blind retry would "
-            "have written twice."
+            f"{plural_was(doubtful, 'write')} committed although the client got an error: a blind "
+            "retry would have written twice."
         )
 
 
-def _writes(number: int) -> str:
-    return "1 write was" if number == 1 else f"{number} writes were"
-
-
-def limits(drawn: Plan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
+def limits(drawn: RehearsalPlan, runs: Sequence[Run], *, aws: bool) -> Iterator[str]:
     """Yield what cannot be concluded from a rehearsal."""
     if not aws:
         yield (
@@ -192,14 +190,19 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
         )
     skipped = sum(one.skipped for one in observations)
     if skipped:
-        yield f"{skipped} probes were skipped because too many were still unanswered."
+        yield f"{plural_was(skipped, 'probe')} skipped because too many were still unanswered."
     for one in observations:
         if one.left_behind:
             yield f"The schema {one.left_behind} could not be dropped: drop it yourself."
 
 
 def document(
-    drawn: Plan, runs: Sequence[Run], *, endpoint: str, aws: bool, cautions: Sequence[str] = ()
+    drawn: RehearsalPlan,
+    runs: Sequence[Run],
+    *,
+    endpoint: str,
+    aws: bool,
+    cautions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the whole rehearsal as one JSON document, from which its page is made."""
     from mrtuner.documents import as_builtins

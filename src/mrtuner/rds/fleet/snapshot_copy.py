@@ -33,7 +33,7 @@ from mrtuner.rds.fleet.snapshots import (
 _PATIENCE: Final = 3
 
 
-class Outcome(StrEnum):
+class CopyState(StrEnum):
     """What became of the copy of one snapshot."""
 
     COPIED = "copied"
@@ -50,7 +50,7 @@ class Copy:
     instance: str
     source: str
     name: str
-    outcome: Outcome
+    outcome: CopyState
     error: str | None = None
     hint: str | None = None
 
@@ -68,7 +68,7 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether every snapshot asked for is copied or under way, and retention succeeded."""
-        return not self.failures and all(copy.outcome != Outcome.FAILED for copy in self.copies)
+        return not self.failures and all(copy.outcome != CopyState.FAILED for copy in self.copies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of `rdstune snapshots copy --json` and of the Lambda function."""
@@ -164,7 +164,7 @@ class _Flight:
     """A copy under way, started by us or found in progress."""
 
     source: Snapshot
-    outcome: Outcome  # its outcome once it has completed
+    outcome: CopyState  # its outcome once it has completed
     misses: int = 0
 
 
@@ -222,7 +222,7 @@ class _Run:
 
     def _found(self, source: Snapshot, copy: Snapshot) -> None:
         self.waiting.remove(source)
-        flight = _Flight(source, Outcome.PRESENT)
+        flight = _Flight(source, CopyState.PRESENT)
         if moving(copy):
             self.flying[copy.identifier] = flight
         else:
@@ -237,12 +237,12 @@ class _Run:
                 return False  # retry when one of them has completed
             self.waiting.remove(source)
             if error.code == api.ALREADY_EXISTS:
-                self.flying[name] = _Flight(source, Outcome.PRESENT)
+                self.flying[name] = _Flight(source, CopyState.PRESENT)
             else:
                 self._fail(source, error)
             return True
         self.waiting.remove(source)
-        self.flying[name] = _Flight(source, Outcome.COPIED)
+        self.flying[name] = _Flight(source, CopyState.COPIED)
         return True
 
     def _ask(self, source: Snapshot, name: str) -> None:
@@ -263,11 +263,11 @@ class _Run:
 
     def _let_go(self) -> None:
         for flight in list(self.flying.values()):
-            self._done(flight.source, Outcome.STARTED)
+            self._done(flight.source, CopyState.STARTED)
         while self.waiting:
-            self._done(self.waiting.popleft(), Outcome.POSTPONED)
+            self._done(self.waiting.popleft(), CopyState.POSTPONED)
 
-    def _done(self, source: Snapshot, outcome: Outcome) -> None:
+    def _done(self, source: Snapshot, outcome: CopyState) -> None:
         name = copy_name(source, self.job.source)
         self.flying.pop(name, None)
         self.done.append(
@@ -275,7 +275,7 @@ class _Run:
         )
 
     def _fail(self, source: Snapshot, why: AwsError) -> None:
-        self._done(source, Outcome.FAILED)
+        self._done(source, CopyState.FAILED)
         self.done[-1] = replace(self.done[-1], error=why.message, hint=why.hint)
 
 

@@ -16,7 +16,7 @@ from mrtuner.rds.group.derive import Design, Setting, design
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.check import Finding, Severity, lint
-from mrtuner.rds.live.plan import Plan
+from mrtuner.rds.live.plan import RdsPlan
 from mrtuner.rds.live.target import Target
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
@@ -133,7 +133,7 @@ def _like(
     return twins[0], (note,)
 
 
-def refuse_overflow(made: Design, plan: Plan) -> str | None:
+def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
     """Refuse a group whose values together do not fit the class, naming those that are not ours.
 
     Only warn where the attached values do not fit either and the change adds no memory.
@@ -150,7 +150,7 @@ def refuse_overflow(made: Design, plan: Plan) -> str | None:
     raise Refused(message, f"Change the group's other values: {', '.join(theirs)}.")
 
 
-def refuse_mistakes(plan: Plan, known: InstanceClass, source: str) -> tuple[str, ...]:
+def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[str, ...]:
     """Refuse values that lint calls an error on this class; return its warnings as text.
 
     The values are checked together with the group's other values. Apply methods are not checked:
@@ -167,11 +167,11 @@ def refuse_mistakes(plan: Plan, known: InstanceClass, source: str) -> tuple[str,
     errors = [one for one in found if one.severity is Severity.ERROR]
     if errors:
         remedy = errors[0].remedy.rstrip(".")
-        raise Refused("; ".join(map(_said, errors)), f"{remedy}." if remedy else None)
-    return tuple(_said(one) for one in found if one.severity is Severity.WARNING)
+        raise Refused("; ".join(map(_finding_text, errors)), f"{remedy}." if remedy else None)
+    return tuple(_finding_text(one) for one in found if one.severity is Severity.WARNING)
 
 
-def _said(one: Finding) -> str:
+def _finding_text(one: Finding) -> str:
     return f"{one.parameter}: {one.what}" if one.parameter else one.what
 
 

@@ -21,7 +21,7 @@ from mrtuner.inputs import Workload
 from mrtuner.rds.group.request import Question
 from mrtuner.rds.group.sizes import MOST_SHARED, Size, on_class
 from mrtuner.rds.group.source import Entry, WrittenGroup
-from mrtuner.rds.lint.context import Machine, larger_only, listed, sized_for_larger
+from mrtuner.rds.lint.context import ClassMachine, larger_only, listed, sized_for_larger
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
@@ -36,7 +36,7 @@ _KEPT: Final = 8192
 
 
 def check_budget(
-    values: Mapping[str, str], family: Family, machines: Sequence[Machine]
+    values: Mapping[str, str], family: Family, machines: Sequence[ClassMachine]
 ) -> Iterator[Finding]:
     """Yield findings that name the classes whose memory the group exceeds."""
     counted = _counted(values, family.major)
@@ -66,7 +66,7 @@ def keeps_budget(
     group: WrittenGroup,
     entry: Entry,
     family: Family | None,
-    machines: Sequence[Machine],
+    machines: Sequence[ClassMachine],
     better: str,
 ) -> bool:
     """Whether a group with `better` for one entry still holds on every class where it holds now.
@@ -83,7 +83,7 @@ def keeps_budget(
     return all(starts) and any(_on(after, questions[0], one.instance_class).starts for one in alike)
 
 
-def _readable(values: Mapping[str, str], machines: Sequence[Machine]) -> dict[str, str]:
+def _readable(values: Mapping[str, str], machines: Sequence[ClassMachine]) -> dict[str, str]:
     """Return the values that evaluate to a number on every class."""
 
     def gives(text: str) -> bool:
@@ -99,13 +99,13 @@ def _readable(values: Mapping[str, str], machines: Sequence[Machine]) -> dict[st
     return {name: text for name, text in values.items() if gives(text)}
 
 
-def _holds(values: Mapping[str, str], questions: Sequence[Question], machine: Machine) -> bool:
+def _holds(values: Mapping[str, str], questions: Sequence[Question], machine: ClassMachine) -> bool:
     size = _on(values, questions[0], machine.instance_class)
     return size.starts and _broken(values, questions, machine) is None
 
 
 def _shared(
-    values: Mapping[str, str], question: Question, machines: Sequence[Machine]
+    values: Mapping[str, str], question: Question, machines: Sequence[ClassMachine]
 ) -> tuple[set[str], Finding | None]:
     """Return the classes where RDS would not start the server for its shared memory, and a finding.
 
@@ -158,7 +158,7 @@ def _counted(values: Mapping[str, str], major: int) -> dict[str, str]:
 
 
 def _broken(
-    values: Mapping[str, str], questions: Sequence[Question], machine: Machine
+    values: Mapping[str, str], questions: Sequence[Question], machine: ClassMachine
 ) -> Size | None:
     """Return the group's size on a class where it breaks the ceiling and is worse than defaults."""
     found = None
@@ -181,7 +181,7 @@ def _size(values: frozenset[tuple[str, str]], question: Question, each: Instance
     return on_class(dict(values), question, each)
 
 
-def _finding(worst: Size, broken: Sequence[str], machines: Sequence[Machine]) -> Finding:
+def _finding(worst: Size, broken: Sequence[str], machines: Sequence[ClassMachine]) -> Finding:
     where, larger = listed(broken, len(machines)), larger_only(machines, broken)
     name, share = worst.instance_class.name, float(worst.share * 100)
     largest = sorted(worst.budget.parts, key=lambda part: part.size, reverse=True)[:2]

@@ -25,11 +25,14 @@ from mrtuner.rds.group.terraform_expressions import (
     texts,
     written,
 )
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.rds.group.terraform_expressions import Node
 
 _RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
+#: The attributes by which a module that makes a parameter group is recognized.
+_OF_A_MODULE: Final = frozenset({"family", "parameters"})
 #: Default of a `parameter` block. Source: AWS provider, aws_db_parameter_group.
 _METHOD: Final = "immediate"
 
@@ -48,7 +51,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class HclBlock:
     """``kind "label" { … }``"""
 
     kind: str
@@ -69,7 +72,7 @@ class Block:
         return found.value if found else None
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[HclBlock, ...]:
         """The nested blocks."""
         return tuple(_blocks(self.body, self.scope))
 
@@ -91,13 +94,13 @@ def _read(text: str, source: str) -> Iterator[WrittenGroup]:
     users = _Users(blocks)
     for block in blocks:
         match block:
-            case Block("resource", (kind, label)) if kind in _RESOURCES:
+            case HclBlock("resource", (kind, label)) if kind in _RESOURCES:
                 yield users.given(_resource(block, label, source, cluster=_RESOURCES[kind]), label)
-            case Block("module", (label,)) if {"family", "parameters"} <= block.attributes.keys():
+            case HclBlock("module", (label,)) if block.attributes.keys() >= _OF_A_MODULE:
                 yield _module(block, label, source, text.splitlines())
 
 
-def _resource(block: Block, label: str, source: str, *, cluster: bool) -> WrittenGroup:
+def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> WrittenGroup:
     entries: list[Entry] = []
     unread: list[str] = []
     for one in block.blocks:
@@ -119,7 +122,7 @@ def _resource(block: Block, label: str, source: str, *, cluster: bool) -> Writte
     )
 
 
-def _dynamic(block: Block) -> list[Entry] | None:
+def _dynamic(block: HclBlock) -> list[Entry] | None:
     """Return the entries of a `dynamic "parameter"` block; None where its list is not known."""
     items = _items(block.value("for_each"))
     content = next((one for one in block.blocks if one.kind == "content"), None)
@@ -146,7 +149,7 @@ def _naming(scope: Scope, iterator: str, key: Value, value: Value) -> Scope:
     return replace(scope, names={**scope.names, iterator: {"key": key, "value": value}})
 
 
-def _entry(block: Block) -> Entry:
+def _entry(block: HclBlock) -> Entry:
     value = block.get("value")
     return Entry(
         name=block.text("name") or "",
@@ -158,7 +161,7 @@ def _entry(block: Block) -> Entry:
     )
 
 
-def _module(block: Block, label: str, source: str, rows: list[str]) -> WrittenGroup:
+def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> WrittenGroup:
     found, line = block.value("parameters"), block.attributes["parameters"][1]
     items = found if isinstance(found, list) else []
     return WrittenGroup(
@@ -198,7 +201,7 @@ def _expression(value: Value) -> str:
         case Unknown(text):
             return text
         case Either(options):
-            return " or ".join(str(written(option)) for option in options)
+            return enumerated((written(option) for option in options), "or")
     return "not a string"
 
 
@@ -216,12 +219,12 @@ _GIVEN: Final = {
 class _Users:
     """A configuration's instances and clusters, by the group that they use."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[HclBlock]) -> None:
         self._found: dict[tuple[str, str], list[User]] = {}
         members = _members(blocks)
         for block in blocks:
             match block:
-                case Block("resource", (kind, label)) if kind in _GIVEN:
+                case HclBlock("resource", (kind, label)) if kind in _GIVEN:
                     option, of = _GIVEN[kind]
                     user = _user(block, label)
                     if kind == "aws_rds_cluster" and not user.class_names:
@@ -248,7 +251,7 @@ def _group_named(value: Value, kind: str) -> Iterator[str]:
         yield f'"{value}"'
 
 
-def _members(blocks: Sequence[Block]) -> dict[str, tuple[str, ...]]:
+def _members(blocks: Sequence[HclBlock]) -> dict[str, tuple[str, ...]]:
     """Return the classes of each cluster's instances; none if any of them is unknown."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for block in blocks:
@@ -264,7 +267,7 @@ def _members(blocks: Sequence[Block]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _user(block: Block, name: str) -> User:
+def _user(block: HclBlock, name: str) -> User:
     option = "db_cluster_instance_class"
     return User(
         name=name,
@@ -290,7 +293,7 @@ def expression(text: str, variables: Mapping[str, Value]) -> Value:
         return Unknown(text)
 
 
-def _parsed(text: str, source: str) -> tuple[Block, ...]:
+def _parsed(text: str, source: str) -> tuple[HclBlock, ...]:
     body = _tree(text, source)
     plain = Scope(text=text)
     local = {
@@ -320,12 +323,12 @@ def _tree(text: str, source: str = "") -> Node:
     return body
 
 
-def _blocks(body: Node, scope: Scope) -> Iterator[Block]:
+def _blocks(body: Node, scope: Scope) -> Iterator[HclBlock]:
     for node in _children(body, "block"):
         *labels, inner = [each for each in node.children if hasattr(each, "data")]
         labels = [each for each in labels if each.data != "new_line_or_comment"]
         kind, *names = (_label(each) for each in labels)
-        yield Block(kind, tuple(names), inner, _attributes(inner), int(node.meta.line), scope)
+        yield HclBlock(kind, tuple(names), inner, _attributes(inner), int(node.meta.line), scope)
 
 
 def _label(node: Node) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mrtuner.rds.lab.faults import invalid_combination
 from mrtuner.rds.lab.pages import Row, listed
-from mrtuner.rds.lab.world import Cluster, Event, Group, Instance, Region, Snapshot
+from mrtuner.rds.lab.world import Cluster, Event, Instance, LabGroup, Region, Snapshot
 
 _KEPT: Final = timedelta(days=14)
 _DEFAULT_MINUTES: Final = 60
@@ -77,13 +77,13 @@ _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
 _TYPES: Final = {
     Instance: "db-instance",
     Cluster: "db-cluster",
-    Group: "db-parameter-group",
+    LabGroup: "db-parameter-group",
     Snapshot: "db-snapshot",
 }
 
 
 def tell(
-    region: Region, number: int, about: Instance | Cluster | Group | Snapshot, **words: str
+    region: Region, number: int, about: Instance | Cluster | LabGroup | Snapshot, **words: str
 ) -> None:
     """Record that something happened, now."""
     categories, message = _KNOWN[number]
@@ -91,7 +91,7 @@ def tell(
         Event(
             id=f"RDS-EVENT-{number:04d}",
             date=region.clock.now(),
-            source=about.name if isinstance(about, Group) else about.identifier,
+            source=about.name if isinstance(about, LabGroup) else about.identifier,
             source_type=_TYPES[type(about)],
             arn=about.arn,
             categories=categories,

@@ -15,14 +15,14 @@ from mrtuner.rds.lab import catalogue, parameters, spread
 from mrtuner.rds.lab.events import tell
 from mrtuner.rds.lab.faults import Fault, invalid_value
 from mrtuner.rds.lab.pages import Row, filters, listed, page
-from mrtuner.rds.lab.world import Group, Region, tags
+from mrtuner.rds.lab.world import LabGroup, Region, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")
 _LONGEST: Final = 255
 _Handler = Callable[[Region, Mapping[str, Any]], dict[str, Any]]
 
 
-class Kind:
+class GroupKind:
     """Names that differ between DB and DB cluster parameter groups."""
 
     def __init__(self, cluster: bool) -> None:
@@ -32,11 +32,11 @@ class Kind:
         self.arn = "cluster-pg" if cluster else "pg"
 
 
-_DB: Final = Kind(cluster=False)
-_CLUSTER: Final = Kind(cluster=True)
+_DB: Final = GroupKind(cluster=False)
+_CLUSTER: Final = GroupKind(cluster=True)
 
 
-def named(region: Region, kind: Kind, name: str) -> Group:
+def named(region: Region, kind: GroupKind, name: str) -> LabGroup:
     """Return a group by name or ARN; a default group exists whenever its family does."""
     name = name.rpartition(":")[2].lower()
     groups = region.kind(kind.cluster)
@@ -47,7 +47,7 @@ def named(region: Region, kind: Kind, name: str) -> Group:
     return groups[name]
 
 
-def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Group:
+def attachable(region: Region, name: str, family: str, *, cluster: bool) -> LabGroup:
     """Return the group, if it has the family that an instance or cluster needs."""
     kind = _CLUSTER if cluster else _DB
     try:
@@ -64,13 +64,13 @@ def attachable(region: Region, name: str, family: str, *, cluster: bool) -> Grou
     return group
 
 
-def _add_default(region: Region, kind: Kind, family: str) -> None:
+def _add_default(region: Region, kind: GroupKind, family: str) -> None:
     try:
         catalogue.entries(family, cluster=kind.cluster)
     except Fault:
         return  # the caller reports it as not found
     name = f"default.{family}"
-    region.kind(kind.cluster)[name] = Group(
+    region.kind(kind.cluster)[name] = LabGroup(
         name=name,
         family=family,
         description=f"Default parameter group for {family}",
@@ -79,14 +79,14 @@ def _add_default(region: Region, kind: Kind, family: str) -> None:
     )
 
 
-def _create(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _create(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     name = _new_name(region, kind, params[kind.name])
     family = params["DBParameterGroupFamily"]
     catalogue.entries(family, cluster=kind.cluster)
     return _made(region, kind, name, family, params["Description"], params)
 
 
-def _copy(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _copy(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     source = named(region, kind, params[f"Source{kind.prefix}Identifier"])
     if source.default:
         raise invalid_value(f"The default parameter group {source.name} cannot be copied")
@@ -99,13 +99,13 @@ def _copy(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, An
 
 def _made(
     region: Region,
-    kind: Kind,
+    kind: GroupKind,
     name: str,
     family: str,
     description: str,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    group = Group(
+    group = LabGroup(
         name=name,
         family=family,
         description=description,
@@ -117,7 +117,7 @@ def _made(
     return {kind.prefix: _row(kind, group)}
 
 
-def _new_name(region: Region, kind: Kind, text: str) -> str:
+def _new_name(region: Region, kind: GroupKind, text: str) -> str:
     """Return the name in lower case. Source: botocore, CreateDBParameterGroupMessage."""
     if not _NAME.fullmatch(text) or len(text) > _LONGEST:
         raise invalid_value(
@@ -131,7 +131,7 @@ def _new_name(region: Region, kind: Kind, text: str) -> str:
     return name
 
 
-def _describe(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     if kind.name in params:
         found = [named(region, kind, params[kind.name])]
     else:
@@ -139,7 +139,7 @@ def _describe(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str
     return listed(f"{kind.prefix}s", [_row(kind, group) for group in found], params)
 
 
-def _delete(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _delete(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = named(region, kind, params[kind.name])
     users = spread.users(region, group)
     if group.default or users:
@@ -149,7 +149,7 @@ def _delete(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, 
     return {}
 
 
-def _modify(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _modify(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = _changeable(region, kind, params[kind.name])
     changes = parameters.batch(_entries(group), params.get("Parameters", ()))
     group.values |= changes
@@ -159,7 +159,7 @@ def _modify(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, 
     return {kind.name: group.name}
 
 
-def _reset(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _reset(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = _changeable(region, kind, params[kind.name])
     known = _entries(group)
     if params.get("ResetAllParameters", not params.get("Parameters")):
@@ -173,20 +173,20 @@ def _reset(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, A
     return {kind.name: group.name}
 
 
-def _changeable(region: Region, kind: Kind, name: str) -> Group:
+def _changeable(region: Region, kind: GroupKind, name: str) -> LabGroup:
     group = named(region, kind, name)
     if group.default:
         raise invalid_value("Cannot modify a default parameter group.")
     return group
 
 
-def _parameters(kind: Kind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     group = named(region, kind, params[kind.name])
     rows = parameters.rows(_entries(group), group.values)
     return listed("Parameters", list(_asked(rows, params)), params)
 
 
-def _defaults(kind: Kind, _region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(kind: GroupKind, _region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     family = params["DBParameterGroupFamily"]
     rows = list(
         _asked(parameters.rows(catalogue.entries(family, cluster=kind.cluster), {}), params)
@@ -201,7 +201,7 @@ def _defaults(kind: Kind, _region: Region, params: Mapping[str, Any]) -> dict[st
     }
 
 
-def _entries(group: Group) -> parameters.Entries:
+def _entries(group: LabGroup) -> parameters.Entries:
     return catalogue.entries(group.family, cluster=group.cluster)
 
 
@@ -215,7 +215,7 @@ def _asked(rows: Iterable[Row], params: Mapping[str, Any]) -> Iterable[Row]:
             yield row
 
 
-def _row(kind: Kind, group: Group) -> Row:
+def _row(kind: GroupKind, group: LabGroup) -> Row:
     return {
         kind.name: group.name,
         "DBParameterGroupFamily": group.family,
@@ -224,7 +224,7 @@ def _row(kind: Kind, group: Group) -> Row:
     }
 
 
-def _operations(kind: Kind) -> dict[str, _Handler]:
+def _operations(kind: GroupKind) -> dict[str, _Handler]:
     one, defaults = kind.prefix, "Cluster" if kind.cluster else ""
     parameters_of = "DescribeDBClusterParameters" if kind.cluster else "DescribeDBParameters"
     return {

@@ -18,6 +18,7 @@ from mrtuner.rds.lab.pages import filters, listed
 from mrtuner.rds.lab.rows import WAITING
 from mrtuner.rds.lab.windows import check_windows, next_window
 from mrtuner.rds.lab.world import Instance, Region
+from mrtuner.wording import enumerated
 
 ENGINES: Final = ("postgres", "aurora-postgresql")
 _FILTERS: Final = ("db-instance-id", "db-cluster-id", "dbi-resource-id", "engine", "domain")
@@ -41,7 +42,7 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CreateDBInstance."""
     engine = params["Engine"]
     if engine not in ENGINES:
-        raise invalid_value(f"Invalid DB engine: {engine} (the lab has {' and '.join(ENGINES)})")
+        raise invalid_value(f"Invalid DB engine: {engine} (the lab has {enumerated(ENGINES)})")
     identifier = making.new_identifier(region, params["DBInstanceIdentifier"])
     machine.known_class(params["DBInstanceClass"], engine)
     cluster = making.cluster_version(region, engine, params)

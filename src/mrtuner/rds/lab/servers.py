@@ -46,7 +46,7 @@ _PACKAGES: Final = (
 
 
 @dataclass(slots=True)
-class Server:
+class InstanceServer:
     """A server, and how it differs from its group."""
 
     cluster: Cluster
@@ -64,7 +64,7 @@ class Servers:
     def __init__(self, programs: Mapping[int, Path] | None = None) -> None:
         self._programs = dict(programs or {})
         self._found: dict[int, Binaries] = {}
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, InstanceServer] = {}
         self._lock = threading.Lock()
         self._guard = Guard()
         self._closed = False
@@ -149,13 +149,13 @@ class Servers:
         self.clear()
         self._guard.close()
 
-    def _remove(self, server: Server) -> None:
+    def _remove(self, server: InstanceServer) -> None:
         with server.lock:
             server.removed = True
             server.cluster.remove()
         self._guard.forget(server.cluster.directory)
 
-    def _server(self, instance: Instance) -> Server:
+    def _server(self, instance: Instance) -> InstanceServer:
         with self._lock:
             key = _key(instance)
             if self._closed:
@@ -164,14 +164,14 @@ class Servers:
                 self._servers[key] = self._new(instance)
             return self._servers[key]
 
-    def _new(self, instance: Instance) -> Server:
+    def _new(self, instance: Instance) -> InstanceServer:
         directory = scratch_directory("mrtuner-lab-")
         self._guard.watch(directory)
         binaries = self.offers(instance.major)
         password = secrets.token_urlsafe(24)
         cluster = Cluster.create(binaries, directory, listen=True, password=password)
         cluster.configure({"include": _FILE})
-        return Server(cluster)
+        return InstanceServer(cluster)
 
 
 class Guard:
@@ -225,7 +225,7 @@ def _find(major: int, named: Path | None) -> Binaries:
     )
 
 
-def _start(server: Server, values: Mapping[str, str]) -> None:
+def _start(server: InstanceServer, values: Mapping[str, str]) -> None:
     """Start; halve the shared buffers as often as needed until the machine can reserve them."""
     server.pages = None
     pages = _configure(server, values)
@@ -241,7 +241,7 @@ def _start(server: Server, values: Mapping[str, str]) -> None:
             return
 
 
-def _configure(server: Server, values: Mapping[str, str]) -> int:
+def _configure(server: InstanceServer, values: Mapping[str, str]) -> int:
     """Write the server's file; return the shared buffers in pages as written, 0 if not set."""
     cluster = server.cluster
     result = settings.arranged(values, cluster.binaries.major, _libraries(cluster.binaries))
@@ -257,7 +257,7 @@ def _configure(server: Server, values: Mapping[str, str]) -> int:
     return int(written) if written.isdigit() else 0
 
 
-def _takes(server: Server, name: str, word: str) -> bool:
+def _takes(server: InstanceServer, name: str, word: str) -> bool:
     """Whether this build supports a word, such as lz4; the program is asked once."""
     if (name, word) not in server.takes:
         cluster = server.cluster

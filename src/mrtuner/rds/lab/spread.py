@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from mrtuner.rds.lab import catalogue, machine
-from mrtuner.rds.lab.world import Cluster, Group, Instance, Region
+from mrtuner.rds.lab.world import Cluster, Instance, LabGroup, Region
 
 #: On a standby these must be at least as high as on the primary. RDS overrides a replica's
 #: values that would stop it from starting (RDS User Guide). Hot standby, guc_tables.c.
@@ -28,7 +28,7 @@ _AT_LEAST_PRIMARY: Final = (
 )  # fmt: skip
 
 
-def users(region: Region, group: Group) -> list[str]:
+def users(region: Region, group: LabGroup) -> list[str]:
     """Return the identifiers of what a group is attached to."""
     if group.cluster:
         return [each.identifier for each in region.clusters.values() if each.group == group.name]
@@ -48,7 +48,7 @@ def effective(region: Region, instance: Instance) -> dict[str, str]:
     return texts | _raised(region, instance, texts)
 
 
-def groups_of(region: Region, instance: Instance) -> Iterator[Group]:
+def groups_of(region: Region, instance: Instance) -> Iterator[LabGroup]:
     """Yield the groups an instance takes values from, later ones overriding earlier ones."""
     cluster = region.clusters.get(instance.cluster or "")
     if cluster is not None:
@@ -57,7 +57,7 @@ def groups_of(region: Region, instance: Instance) -> Iterator[Group]:
         yield region.groups[instance.group]
 
 
-def group_changed(region: Region, group: Group, methods: Mapping[str, str]) -> None:
+def group_changed(region: Region, group: LabGroup, methods: Mapping[str, str]) -> None:
     """Start to apply what was set or reset in a group: names and apply methods."""
     if not methods:
         return
@@ -69,7 +69,7 @@ def group_changed(region: Region, group: Group, methods: Mapping[str, str]) -> N
             _begin(region, instance, methods, None)
 
 
-def attached(region: Region, instance: Instance, group: Group) -> None:
+def attached(region: Region, instance: Instance, group: LabGroup) -> None:
     """Attach another group: its name shows immediately, its values wait for a reboot."""
     instance.group = group.name
     instance.group_status = "applying"

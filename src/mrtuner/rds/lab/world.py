@@ -51,7 +51,7 @@ class Value:
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class LabGroup:
     """A DB or DB cluster parameter group."""
 
     name: str
@@ -222,8 +222,8 @@ class Region:
 
     name: str
     world: World
-    groups: dict[str, Group] = field(default_factory=dict)
-    cluster_groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, LabGroup] = field(default_factory=dict)
+    cluster_groups: dict[str, LabGroup] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
     clusters: dict[str, Cluster] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
@@ -239,7 +239,7 @@ class Region:
         """Return the ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""
         return f"arn:aws:rds:{self.name}:{ACCOUNT}:{kind}:{name}"
 
-    def kind(self, cluster: bool) -> dict[str, Group]:
+    def kind(self, cluster: bool) -> dict[str, LabGroup]:
         """Return the DB or the DB cluster parameter groups."""
         return self.cluster_groups if cluster else self.groups
 

@@ -25,7 +25,7 @@ from mrtuner.formula.class_memory import class_memory
 from mrtuner.rds.group.budget import check_budget, keeps_budget
 from mrtuner.rds.group.source import Entry, WrittenGroup
 from mrtuner.rds.lint.any_family import in_every_family, known_names
-from mrtuner.rds.lint.context import MEMORY, Machine, Subject
+from mrtuner.rds.lint.context import MEMORY, ClassMachine, Subject
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.rds.lint.parameter_checks import check
 from mrtuner.units import GiB, TiB
@@ -102,7 +102,10 @@ def _chosen(entry: Entry, number: int) -> Entry:
 
 
 def _budget(
-    values: Mapping[str, str], known: Family | None, name: str | None, machines: Sequence[Machine]
+    values: Mapping[str, str],
+    known: Family | None,
+    name: str | None,
+    machines: Sequence[ClassMachine],
 ) -> Iterator[Finding]:
     """Without a family, yield what applies to the newest families of both engines."""
     if known is not None or name is not None:
@@ -237,7 +240,7 @@ def _duplicate(entry: Entry) -> Finding:
 
 
 def _each(
-    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[Machine]
+    group: WrittenGroup, family: Family | None, name: str | None, machines: Sequence[ClassMachine]
 ) -> Iterator[Finding]:
     ours = parameters(_major(name))
     for entry in group.entries:
@@ -287,26 +290,26 @@ def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParame
 
 def _machines(
     engine: str, classes: Iterable[InstanceClass] | None, smallest: InstanceClass | None
-) -> Sequence[Machine]:
+) -> Sequence[ClassMachine]:
     machines = _every(engine) if classes is None else _each_machine(classes, engine)
     least = smallest.memory if smallest else 0
     return [machine for machine in machines if machine.instance_class.memory >= least]
 
 
 @cache
-def _every(engine: str) -> Sequence[Machine]:
+def _every(engine: str) -> Sequence[ClassMachine]:
     return _each_machine(instance_classes(engine).values(), engine)
 
 
-def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[Machine]:
+def _each_machine(classes: Iterable[InstanceClass], engine: str) -> Sequence[ClassMachine]:
     """Return one machine for each class, the smallest first."""
     return sorted((_machine(each, engine) for each in classes), key=lambda each: each.memory)
 
 
-def _machine(each: InstanceClass, engine: str) -> Machine:
+def _machine(each: InstanceClass, engine: str) -> ClassMachine:
     memory = class_memory(each, engine)
     points = zip((memory.low, memory.value, memory.high), _STORAGE, strict=True)
-    return Machine(
+    return ClassMachine(
         instance_class=each,
         points=tuple(
             {

@@ -15,6 +15,7 @@ from mrtuner.rds.group.evaluate import is_memory, takes_formulas
 from mrtuner.rds.group.source import Entry
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import memory_unit
+from mrtuner.wording import first_few
 
 MEMORY: Final = "DBInstanceClassMemory"
 #: How to parse values of these types.
@@ -24,7 +25,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class ClassMachine:
     """An instance class as formulas see it, at the minimum, middle and maximum of its memory."""
 
     instance_class: InstanceClass
@@ -57,7 +58,7 @@ class Subject:
     family: Family | None
     known: FamilyParameter | None  # from the family, or from the group in AWS itself
     parameter: Parameter | None  # PostgreSQL's
-    machines: Sequence[Machine]  # smallest memory first
+    machines: Sequence[ClassMachine]  # smallest memory first
     cluster: bool
     nowhere: bool = False  # no family is given, and no known family has this parameter
     #: Whether a replacement value keeps the group within budget wherever it is now.
@@ -169,7 +170,7 @@ class Subject:
         return None
 
 
-def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | None:
+def larger_only(machines: Sequence[ClassMachine], refused: Sequence[str]) -> str | None:
     """Return a clause saying that refused classes are unused; None if they are not the smallest."""
     without = set(refused)
     classes = [machine.instance_class for machine in machines]
@@ -182,7 +183,7 @@ def larger_only(machines: Sequence[Machine], refused: Sequence[str]) -> str | No
 
 
 def sized_for_larger(
-    larger: str | None, refused: Sequence[str], machines: Sequence[Machine]
+    larger: str | None, refused: Sequence[str], machines: Sequence[ClassMachine]
 ) -> Severity:
     """Return WARNING; INFO where at most the smaller half of the classes is too small.
 
@@ -201,5 +202,4 @@ def listed(names: Sequence[str], total: int) -> str:
     """List some class names of many, smallest first: ``db.t3.micro, db.t4g.micro and 1 more``."""
     if len(names) == total > 1:
         return "every class"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return first_few(names, _NAMED)

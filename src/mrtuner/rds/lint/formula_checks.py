@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import Braces, Formula, parse
 from mrtuner.rds.lint import suggestions
-from mrtuner.rds.lint.context import MEMORY, Machine, Subject, larger_only, sized_for_larger
+from mrtuner.rds.lint.context import MEMORY, ClassMachine, Subject, larger_only, sized_for_larger
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.units import KiB, MiB
 
@@ -106,7 +106,7 @@ def _division(subject: Subject, formula: Formula) -> Iterator[Finding]:
     )
 
 
-def _loss(machine: Machine, formula: Formula, exact: Formula) -> Fraction:
+def _loss(machine: ClassMachine, formula: Formula, exact: Formula) -> Fraction:
     right = machine.likely(exact)
     return Fraction(right - machine.likely(formula), right) if right > 0 else Fraction(0)
 
@@ -130,7 +130,7 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
         yield _too_little(subject, formula, share)
 
 
-def _share(subject: Subject, formula: Formula, machine: Machine) -> Fraction:
+def _share(subject: Subject, formula: Formula, machine: ClassMachine) -> Fraction:
     """Return the share of the class's memory that the formula asks for."""
     return Fraction(machine.likely(formula) * (subject.memory_unit or 1), machine.memory)
 
@@ -143,7 +143,7 @@ def _too_much(
     if asked <= 1:  # capped on this class
         asked = max(shares)
         where = f" of {subject.machines[shares.index(asked)].instance_class.name}"
-    meant = _meant(share, unit)
+    meant = _likely_unit(share, unit)
     better = suggestions.divided(formula, Fraction(unit, meant), MEMORY) if meant else None
     counted = {1: "bytes", KiB: "kB", MiB: "MB"}.get(meant or 0)
     return subject.finding(
@@ -166,7 +166,7 @@ def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
     )  # fmt: skip
 
 
-def _meant(share: Fraction, unit: int) -> int | None:
+def _likely_unit(share: Fraction, unit: int) -> int | None:
     """Return the largest unit in which the same number would be a part of the memory."""
     return next((each for each in (MiB, KiB, 1) if each < unit and share * each / unit <= 1), None)
 

@@ -20,6 +20,7 @@ from mrtuner.rds.lint.context import MEMORY, Subject, sure
 from mrtuner.rds.lint.findings import Finding, Severity
 from mrtuner.rds.lint.formula_checks import check_formula
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
+from mrtuner.wording import enumerated
 
 _REFUSED_WHOLE: Final = "RDS rejects the whole call without naming the parameter"
 _SUFFIXED: Final = re.compile(r"[0-9]+(\.[0-9]+)?\s*(B|[kKMGT](i?[bB])?|us|ms|s|min|h|d)")
@@ -72,7 +73,7 @@ def _close(name: str) -> str:
     from difflib import get_close_matches  # only needed for an unknown name
 
     close = get_close_matches(name, known_names(), n=3, cutoff=0.8)
-    return f"Did you mean {' or '.join(close)}?" if close else ""
+    return f"Did you mean {enumerated(close, 'or')}?" if close else ""
 
 
 def _unlisted(subject: Subject, family: Family) -> Finding:

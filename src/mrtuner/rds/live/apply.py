@@ -19,21 +19,31 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
-from mrtuner.rds.live.plan import LeftAlone, Plan, Step, make, user_values
+from mrtuner.rds.live.plan import LeftAlone, ParameterStep, RdsPlan, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
-__all__ = ["LeftAlone", "Outcome", "Pace", "Plan", "Reboot", "Step", "apply", "make", "recover"]
+__all__ = [
+    "LeftAlone",
+    "Pace",
+    "ParameterStep",
+    "RdsOutcome",
+    "RdsPlan",
+    "Reboot",
+    "apply",
+    "make",
+    "recover",
+]
 
 #: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(change.Outcome):
+class RdsOutcome(change.Outcome):
     """The result of changing a parameter group; `waiting` lists instances."""
 
     target: str
@@ -43,14 +53,14 @@ class Outcome(change.Outcome):
 
 def apply(
     client: Any,
-    plan: Plan,
+    plan: RdsPlan,
     journal: Journal,
     *,
     reboot: Reboot = "never",
     shared: bool = False,
     pace: Pace = USUAL,
     at: Observer = unobserved,
-) -> Outcome:
+) -> RdsOutcome:
     """Carry out a plan: write in journalled calls, attach, wait, reboot if allowed, verify.
 
     An earlier interrupted change is cleaned up first. Before anything is touched, raises Refused
@@ -76,8 +86,8 @@ def apply(
 
 
 def _only_reboot(
-    client: Any, plan: Plan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
-) -> Outcome:
+    client: Any, plan: RdsPlan, journal: Journal, reboot: Reboot, pace: Pace, at: Observer
+) -> RdsOutcome:
     """Reboot what waits for it, if this run may; nothing is written, so no journal is needed."""
     target = read_target(client, plan.target.identifier)
     waiting = tuple(name for name in reboot_order(target) if not target.runs_group(name))
@@ -89,7 +99,7 @@ def _only_reboot(
                 at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)
         result, waiting = "rebooted", ()
-    return Outcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
+    return RdsOutcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
 
 
 def recover(
@@ -100,7 +110,7 @@ def recover(
     reboot: Reboot = "never",
     pace: Pace = USUAL,
     at: Observer = unobserved,
-) -> Outcome | None:
+) -> RdsOutcome | None:
     """Finish or revert this instance's interrupted change; None if there is none.
 
     A change whose group is as intended and attached as intended is finished (and rebooted, if
@@ -123,7 +133,7 @@ def recover(
 # Refusals.
 
 
-def _refuse_shared(plan: Plan, shared: bool) -> None:
+def _refuse_shared(plan: RdsPlan, shared: bool) -> None:
     if plan.shared and not shared and not plan.nothing:
         raise Refused(
             f"group {plan.group} is also used by {', '.join(plan.shared)}",
@@ -146,7 +156,7 @@ def refuse_busy(target: Target) -> None:
         )
 
 
-def _refuse_stale(client: Any, plan: Plan, target: Target) -> None:
+def _refuse_stale(client: Any, plan: RdsPlan, target: Target) -> None:
     """Refuse if anything that the plan is based on has changed."""
     changed = [*_changed_target(plan.target, target), *_changed_group(client, plan)]
     if changed:
@@ -165,7 +175,7 @@ def _changed_target(then: Target, now: Target) -> Iterator[str]:
         yield f"its version needs family {now.family} instead of {then.family}"
 
 
-def _changed_group(client: Any, plan: Plan) -> Iterator[str]:
+def _changed_group(client: Any, plan: RdsPlan) -> Iterator[str]:
     scope = plan.target.scope
     try:
         now = user_values(rds.parameters(client, plan.group, scope, source="user"))
@@ -191,7 +201,7 @@ def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
 # The changes to write.
 
 
-def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
+def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
     reboots = reboot_order(target) if reboot == "now" and plan.reboot else ()
     if not plan.steps and reboot == "now":
         reboots = reboot_order(target)  # another group is attached unchanged
@@ -217,7 +227,7 @@ def _draft(plan: Plan, target: Target, reboot: Reboot) -> Change:
     )
 
 
-def _entry(step: Step) -> Entry:
+def _entry(step: ParameterStep) -> Entry:
     return Entry(
         name=step.name,
         before=step.before,
@@ -254,12 +264,12 @@ def begin(
 
 def outcome(
     result: change.Result, transaction: GroupTransaction, waiting: Sequence[str] | None = None
-) -> Outcome:
+) -> RdsOutcome:
     """Return the outcome of a finished transaction; `waiting` is looked up unless given."""
     group = transaction.group
     if waiting is None:
         waiting = read_target(transaction.client, group.identifier).waiting
-    return Outcome(
+    return RdsOutcome(
         **asdict(transaction.outcome(result, waiting)),
         target=group.identifier,
         group=group.name,

@@ -26,20 +26,20 @@ from mrtuner.units import Bytes
 #: rounded for people: only a difference beyond this factor is worth reporting.
 FAR: Final = 2
 
-#: Cached judgements. A fleet has as many as groups times classes times volumes.
+#: Cached assessments. A fleet has as many as groups times classes times volumes.
 _KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """The judgement of a group's values on one class."""
+class Assessment:
+    """The assessment of a group's values on one class."""
 
     worst: Bytes | None = None  # of shared memory and every session together
     memory: Bytes | None = None  # DBInstanceClassMemory, at the estimate that leaves the least
     holds: bool = True  # the worst case is within the ceiling
     outside: tuple[str, ...] = ()  # values that the server would refuse
     drift: tuple[str, ...] = ()  # parameters for which our advice is very different
-    unknown: str | None = None  # why there is no judgement
+    unknown: str | None = None  # why there is no assessment
 
     @property
     def share(self) -> float | None:
@@ -47,14 +47,14 @@ class Judgement:
         return self.worst / self.memory if self.worst and self.memory else None
 
 
-def judge(
+def assess(
     values: Mapping[str, str],
     *,
     family_name: str,
     each: InstanceClass,
     storage: Bytes,
     workload: Workload = Workload.MIXED,
-) -> Judgement:
+) -> Assessment:
     """Judge a group's user-set `values` (ParameterValues by name) on an instance of a class.
 
     An unknown family or an unreadable formula is reported in `unknown`; nothing is raised, so that
@@ -70,7 +70,7 @@ def _judged(
     each: InstanceClass,
     storage: Bytes,
     workload: Workload,
-) -> Judgement:
+) -> Assessment:
     named = dict(values)
     try:
         question = Question(
@@ -82,12 +82,12 @@ def _judged(
         )
         return _on(named, question, each)
     except MrTunerError as error:
-        return Judgement(unknown=error.message)
+        return Assessment(unknown=error.message)
 
 
-def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Judgement:
+def _on(values: Mapping[str, str], question: Question, each: InstanceClass) -> Assessment:
     size = on_class(values, question, each)
-    return Judgement(
+    return Assessment(
         worst=Bytes(size.budget.total),
         memory=size.budget.memory,
         holds=size.budget.fits,

@@ -43,7 +43,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ParameterLine:
     """One parameter: the group's text, its value here, the running value, our advice."""
 
     name: str
@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class InstanceMachine:
     """One instance as formulas see it."""
 
     memory: Estimate
@@ -75,15 +75,15 @@ class Machine:
             "EndPointPort": self.port,
         }
 
-    def at_its_middle(self) -> Machine:
+    def at_its_middle(self) -> InstanceMachine:
         """Return the machine with its most likely memory taken as exact."""
         middle = self.memory.value
         return replace(self, memory=replace(self.memory, low=middle, high=middle))
 
 
-def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
+def machine(instance: Instance, memory: Estimate, vcpus: int) -> InstanceMachine:
     """Return an instance's machine."""
-    return Machine(
+    return InstanceMachine(
         memory=memory,
         vcpus=vcpus,
         storage=instance.allocated_storage * GiB,
@@ -91,7 +91,7 @@ def machine(instance: Instance, memory: Estimate, vcpus: int) -> Machine:
     )
 
 
-def expected(value: str | None, of: Machine) -> Expected | None:
+def expected(value: str | None, of: InstanceMachine) -> Expected | None:
     """Return what a group's value gives on a machine; None where that cannot be known."""
     if value is None:
         return None
@@ -105,7 +105,7 @@ def expected(value: str | None, of: Machine) -> Expected | None:
     return Expected(low=str(min(ends)), high=str(max(ends)))
 
 
-def formula_gives(value: str, of: Machine | None) -> str | None:
+def formula_gives(value: str, of: InstanceMachine | None) -> str | None:
     """Return what a formula gives on a machine, ``?`` if that cannot be known.
 
     None for a literal, and where nothing is known of the machine.
@@ -116,7 +116,7 @@ def formula_gives(value: str, of: Machine | None) -> str | None:
 
 
 def measured(
-    parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: Machine
+    parameters: Iterable[GroupParameter], rows: Mapping[str, InForce], of: InstanceMachine
 ) -> Estimate:
     """Return the instance's memory as its settings show it, else the class's estimate.
 
@@ -140,12 +140,12 @@ def measured(
 
 def compare(
     parameters: Iterable[GroupParameter],
-    of: Machine,
+    of: InstanceMachine,
     rows: Mapping[str, InForce] | None = None,
     advised: Mapping[str, str] | None = None,
     waiting: bool = False,
     newly: bool = False,
-) -> tuple[Line, ...]:
+) -> tuple[ParameterLine, ...]:
     """Return a line for each parameter that the group sets or that we advise.
 
     `rows` is the server's pg_settings; `waiting` is whether the instance waits for a reboot,
@@ -164,10 +164,14 @@ def compare(
 
 
 def _line(
-    row: GroupParameter, of: Machine, live: InForce | None, advised: str | None, waiting: bool
-) -> Line:
+    row: GroupParameter,
+    of: InstanceMachine,
+    live: InForce | None,
+    advised: str | None,
+    waiting: bool,
+) -> ParameterLine:
     wanted = expected(row.value, of)
-    return Line(
+    return ParameterLine(
         name=row.name,
         value=row.value,
         source=row.source,
@@ -212,6 +216,6 @@ def _spelled(text: str) -> str:
     return _WORDS.get(lower, ",".join(part.strip() for part in lower.split(",")))
 
 
-def differences(lines: Sequence[Line]) -> tuple[Line, ...]:
+def differences(lines: Sequence[ParameterLine]) -> tuple[ParameterLine, ...]:
     """Return the lines where the server does not run what the group says."""
     return tuple(line for line in lines if line.verdict is Verdict.DIFFERS)

@@ -12,7 +12,14 @@ from mrtuner.catalog.families import family
 from mrtuner.change.settings.live import InForce, in_force
 from mrtuner.formula.class_memory import TELLING, class_memory
 from mrtuner.postgres.connect import connect
-from mrtuner.rds.live.compare import Line, Machine, Verdict, compare, machine, measured
+from mrtuner.rds.live.compare import (
+    InstanceMachine,
+    ParameterLine,
+    Verdict,
+    compare,
+    machine,
+    measured,
+)
 from mrtuner.rds.live.plan import same_value, user_values
 from mrtuner.rds.live.repair import culprits
 from mrtuner.rds.live.target import Target
@@ -27,8 +34,8 @@ class Diff:
 
     target: Target
     group: str
-    machine: Machine
-    lines: tuple[Line, ...]
+    machine: InstanceMachine
+    lines: tuple[ParameterLine, ...]
     notes: tuple[str, ...] = ()
     culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
 
@@ -38,17 +45,17 @@ class Diff:
         return bool(self.target.incompatible)
 
     @property
-    def differing(self) -> tuple[Line, ...]:
+    def differing(self) -> tuple[ParameterLine, ...]:
         """Where the server differs from the group and does not wait for a reboot."""
         return tuple(line for line in self.lines if line.verdict is Verdict.DIFFERS)
 
     @property
-    def waiting(self) -> tuple[Line, ...]:
+    def waiting(self) -> tuple[ParameterLine, ...]:
         """What comes into force at the next reboot."""
         return tuple(line for line in self.lines if line.verdict is Verdict.WAITS)
 
     @property
-    def advised(self) -> tuple[Line, ...]:
+    def advised(self) -> tuple[ParameterLine, ...]:
         """What we would change."""
         return tuple(line for line in self.lines if line.advised is not None)
 
@@ -87,7 +94,7 @@ def diff(
 
 def machine_of(
     client: Any, target: Target, known: InstanceClass, dsn: str | None = None
-) -> Machine:
+) -> InstanceMachine:
     """Return the target's machine; with a connection string, its memory comes from its settings."""
     found = machine(target.writer, class_memory(known, target.engine), known.vcpus)
     if dsn is None:

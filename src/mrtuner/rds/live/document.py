@@ -12,10 +12,10 @@ from mrtuner.rds.group.document import ClassMemory
 from mrtuner.rds.live.compare import Verdict, formula_gives
 
 if TYPE_CHECKING:
-    from mrtuner.rds.live.apply import Outcome
-    from mrtuner.rds.live.compare import Expected, Line, Machine
+    from mrtuner.rds.live.apply import RdsOutcome
+    from mrtuner.rds.live.compare import Expected, InstanceMachine, ParameterLine
     from mrtuner.rds.live.diff import Diff
-    from mrtuner.rds.live.plan import Plan, Step
+    from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
 #: The least and the most that a value gives.
 Bounds = tuple[str, str]
@@ -139,7 +139,7 @@ def diff_document(found: Diff, notes: Sequence[str]) -> DiffDocument:
     )
 
 
-def _line(line: Line) -> ComparedParameter:
+def _line(line: ParameterLine) -> ComparedParameter:
     return ComparedParameter(
         name=line.name,
         value=line.value,
@@ -158,13 +158,13 @@ def _bounds(found: Expected | None) -> Bounds | None:
 
 
 def apply_document(
-    plan: Plan,
-    machine: Machine | None,
+    plan: RdsPlan,
+    machine: InstanceMachine | None,
     notes: Sequence[str],
     *,
-    recovered: Outcome | None,
-    outcome: Outcome,
-    lines: Sequence[Line] | None,
+    recovered: RdsOutcome | None,
+    outcome: RdsOutcome,
+    lines: Sequence[ParameterLine] | None,
     undo: str | None,
 ) -> ApplyDocument:
     """Return a change: its plan with more warnings (`notes`), what became of it, the server."""
@@ -187,16 +187,16 @@ def apply_document(
     )
 
 
-def undo_document(recovered: Outcome | None, outcome: Outcome) -> UndoDocument:
+def undo_document(recovered: RdsOutcome | None, outcome: RdsOutcome) -> UndoDocument:
     """Return what was taken back."""
     return UndoDocument(recovered=_outcome(recovered), outcome=convert(outcome, GroupOutcome))
 
 
-def _outcome(outcome: Outcome | None) -> GroupOutcome | None:
+def _outcome(outcome: RdsOutcome | None) -> GroupOutcome | None:
     return None if outcome is None else convert(outcome, GroupOutcome)
 
 
-def _step(step: Step, machine: Machine | None) -> GroupStep:
+def _step(step: ParameterStep, machine: InstanceMachine | None) -> GroupStep:
     return GroupStep(
         name=step.name,
         before=step.before,

@@ -43,7 +43,7 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ParameterStep:
     """One parameter to set."""
 
     name: str
@@ -69,13 +69,13 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RdsPlan:
     """What an apply would do to one parameter group."""
 
     target: Target
     group: str
     family: str
-    steps: tuple[Step, ...]
+    steps: tuple[ParameterStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     creates: bool = False
     user_values: Mapping[str, str] = field(default_factory=dict)  # in the group when planned
@@ -104,7 +104,7 @@ class Plan:
 
 def steps(
     current: Iterable[GroupParameter], wanted: Sequence[Wanted]
-) -> tuple[tuple[Step, ...], tuple[LeftAlone, ...]]:
+) -> tuple[tuple[ParameterStep, ...], tuple[LeftAlone, ...]]:
     """Return the steps, static parameters first, and what is left alone.
 
     Static ones go first because they wait for a reboot: if an early batch is refused, nothing has
@@ -113,7 +113,7 @@ def steps(
     rows = {row.name: row for row in current}
     _refuse_doubles(wanted)
     left: list[LeftAlone] = []
-    found: list[Step] = []
+    found: list[ParameterStep] = []
     for one in wanted:
         row = rows.get(one.name)
         why = _why_left_alone(row)
@@ -140,9 +140,9 @@ def _why_left_alone(row: GroupParameter | None) -> str:
     return ""
 
 
-def _step(row: GroupParameter, one: Wanted) -> Step:
+def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
     _require_readable(row, one)
-    return Step(
+    return ParameterStep(
         name=row.name,
         value=one.value,
         before=row.value if row.source == "user" else None,
@@ -230,7 +230,9 @@ def own_group(target: Target) -> str:
 # Reading the current state.
 
 
-def make(client: Any, target: Target, wanted: Sequence[Wanted], group: str | None = None) -> Plan:
+def make(
+    client: Any, target: Target, wanted: Sequence[Wanted], group: str | None = None
+) -> RdsPlan:
     """Return the plan for a target. `group` names the group to use; it is created if missing.
 
     By default the attached group is used, or, if that is a default one, a group of our own.
@@ -267,12 +269,12 @@ def _existing(client: Any, name: str, target: Target) -> ParameterGroup | None:
 
 def _plan_existing(
     client: Any, target: Target, group: ParameterGroup, wanted: Sequence[Wanted]
-) -> Plan:
+) -> RdsPlan:
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
     values = user_values(parameters)
     had = values if group.name == target.group else _attached_values(client, target)
-    return Plan(
+    return RdsPlan(
         target=target,
         group=group.name,
         family=group.family,
@@ -292,7 +294,7 @@ def _attached_values(client: Any, target: Target) -> dict[str, str]:
     return user_values(rds.parameters(client, target.group, target.scope, source="user"))
 
 
-def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> Plan:
+def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> RdsPlan:
     """Plan a new group, which takes over the user-set values of the attached one."""
     attached = rds.parameters(client, target.group, target.scope)
     had = user_values(attached)
@@ -305,7 +307,7 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
     todo, left = steps(defaults, [*wanted, *carried])
     if not steps(attached, wanted)[0]:
         todo, name = (), target.group  # nothing to change: no group is needed
-    return Plan(
+    return RdsPlan(
         target=target,
         group=name,
         family=target.family,

@@ -17,11 +17,11 @@ from mrtuner.catalog.classes import instance_class
 from mrtuner.change.settings.plan import STANDBY_FLOOR
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
-from mrtuner.rds.live.compare import Machine, expected, machine
-from mrtuner.rds.live.plan import Plan, Step
+from mrtuner.rds.live.compare import InstanceMachine, expected, machine
+from mrtuner.rds.live.plan import ParameterStep, RdsPlan
 
 
-def refuse_floors(client: Any, plan: Plan, reboot: Literal["never", "window", "now"]) -> None:
+def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
     """Refuse a change that would leave a replica below its primary; name what to change first."""
     steps = [step for step in plan.steps if step.name in STANDBY_FLOOR]
     if not steps or plan.target.scope is not Scope.INSTANCE:
@@ -49,7 +49,7 @@ def _instance(client: Any, name: str) -> Instance | None:
 
 
 def _refuse_primary(
-    client: Any, plan: Plan, steps: list[Step], replica: Instance, reboot: str
+    client: Any, plan: RdsPlan, steps: list[ParameterStep], replica: Instance, reboot: str
 ) -> None:
     raised = [step for step in steps if _raises(plan, step)]
     if any(use.name == plan.group for use in replica.groups):
@@ -70,13 +70,15 @@ def _refuse_primary(
     )
 
 
-def _raises(plan: Plan, step: Step) -> bool:
+def _raises(plan: RdsPlan, step: ParameterStep) -> bool:
     here = _machine(plan.target.writer)
     before, after = number(step.shown, here), number(step.value, here)
     return before is None or after is None or after > before
 
 
-def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instance) -> None:
+def _refuse_replica(
+    client: Any, plan: RdsPlan, steps: list[ParameterStep], primary: Instance
+) -> None:
     lowered = [step for step in steps if not _raises(plan, step)]
     here, there = _machine(plan.target.writer), _machine(primary)
     pairs = _pairs(lowered, here, _values(client, primary), there)
@@ -88,7 +90,10 @@ def _refuse_replica(client: Any, plan: Plan, steps: list[Step], primary: Instanc
 
 
 def _pairs(
-    steps: list[Step], here: Machine | None, values: Mapping[str, str], there: Machine | None
+    steps: list[ParameterStep],
+    here: InstanceMachine | None,
+    values: Mapping[str, str],
+    there: InstanceMachine | None,
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the value of each step here, and the value on the other side."""
     for step in steps:
@@ -107,7 +112,7 @@ def _values(client: Any, instance: Instance) -> dict[str, str]:
     return {row.name: row.value for row in rows if row.value is not None}
 
 
-def _machine(instance: Instance) -> Machine | None:
+def _machine(instance: Instance) -> InstanceMachine | None:
     """Return None for an unknown class: what cannot be checked is not refused."""
     try:
         known = instance_class(instance.class_name)
@@ -116,7 +121,7 @@ def _machine(instance: Instance) -> Machine | None:
     return machine(instance, class_memory(known, instance.engine), known.vcpus)
 
 
-def number(value: str | None, of: Machine | None) -> int | None:
+def number(value: str | None, of: InstanceMachine | None) -> int | None:
     """Return the integer that a value gives on a machine, at the middle of its estimated memory."""
     if value is None or of is None:
         return None

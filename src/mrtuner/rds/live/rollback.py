@@ -13,6 +13,7 @@ from mrtuner.change.record import Entry
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.target import Target, read_target
+from mrtuner.wording import first_few
 
 if TYPE_CHECKING:
     from mrtuner.rds.live.transaction import GroupTransaction
@@ -72,8 +73,7 @@ def _held(
 
 
 def _named(entries: list[Entry]) -> str:
-    names = ", ".join(one.name for one in entries[:_NAMED])
-    return names if len(entries) <= _NAMED else f"{names} and {len(entries) - _NAMED} more"
+    return first_few([one.name for one in entries], _NAMED)
 
 
 def _hint(transaction: GroupTransaction, error: MrTunerError) -> str:

@@ -16,7 +16,7 @@ from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import Refused, UsageError
 from mrtuner.rds.live.apply import (
-    Outcome,
+    RdsOutcome,
     Reboot,
     begin,
     held,
@@ -39,7 +39,7 @@ def undo(
     force: bool = False,
     pace: Pace = USUAL,
     at: Observer = unobserved,
-) -> Outcome:
+) -> RdsOutcome:
     """Undo the latest change of this instance or cluster.
 
     Refused, with the names, when one of its parameters has been changed or another group attached

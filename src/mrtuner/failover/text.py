@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.failover.predict.cases import Case, Prediction, Situation, said
+from mrtuner.failover.predict.cases import Case, Prediction, Situation, pretty_span
 from mrtuner.tables import aligned, bulleted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def prediction(
         )
     for case in cases:
         yield ""
-        yield f"{case.case.words}: {said(case.span)}"
+        yield f"{case.case.words}: {pretty_span(case.span)}"
         yield from _items("-", case.steps)
         yield from _items("!", case.traps)
 
@@ -62,13 +62,18 @@ def _title(situation: Situation) -> str:
 
 
 def _cells(case: Prediction, back: bool) -> tuple[str, ...]:
-    return (case.case.words, said(case.span), *((_seen(case),) if back else ()), case.decided_by)
+    return (
+        case.case.words,
+        pretty_span(case.span),
+        *((_seen(case),) if back else ()),
+        case.decided_by,
+    )
 
 
 def _seen(case: Prediction) -> str:
     """When it notices the server's return; "-" if that does not apply."""
     if case.noticed is not None:
-        return said(case.noticed)
+        return pretty_span(case.noticed)
     return "never" if case.case is Case.FLIGHT and case.span is None else "-"
 
 
@@ -97,7 +102,7 @@ def audit(done: Audit) -> Iterator[str]:
 
 
 def _audited(one: Audited) -> tuple[str, ...]:
-    hangs = tuple(said(case.span) for case in one.cases) or ("not readable", "not readable")
+    hangs = tuple(pretty_span(case.span) for case in one.cases) or ("not readable", "not readable")
     return (_owner(one), f"{one.connection.local} - {one.connection.peer}", *hangs)
 
 

@@ -1,4 +1,4 @@
-"""The plans that are held against a kernel."""
+"""The trials whose hangs are compared with a kernel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mrtuner.failover.predict.timer_trace import (
     Unacknowledged,
     Waiting,
 )
-from mrtuner.failover.selftest.cases import SHORT, WHOLE, Plan, plan
+from mrtuner.failover.selftest.cases import SHORT, WHOLE, SelftestTrial, trial
 
-EVERY = [each for batch in (SHORT, *WHOLE) for each in batch.plans]
+EVERY = [each for batch in (SHORT, *WHOLE) for each in batch.trials]
 
 
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: f"{one.case}-{one.setting}")
-def test_a_plan_survives_its_way_to_the_stage(one: Plan) -> None:
-    assert plan(json.loads(json.dumps(one.to_dict()))) == one
+def test_a_trial_survives_its_way_to_the_stage(one: SelftestTrial) -> None:
+    assert trial(json.loads(json.dumps(one.to_dict()))) == one
 
 
 def test_the_whole_grid_has_every_setting_measured_for_the_reference() -> None:
     """Nine of case 1, fourteen of case 2, six of case 3; no two alike."""
-    grid = [each for batch in WHOLE for each in batch.plans]
+    grid = [each for batch in WHOLE for each in batch.trials]
     assert [sum(each.case == case for each in grid) for case in (1, 2, 3)] == [9, 14, 6]
     assert len({(each.case, each.setting) for each in grid}) == 29
 
@@ -41,8 +41,8 @@ def test_no_hang_is_longer_than_its_batch_waits() -> None:
 def test_keepalive_is_of_no_account_while_data_is_unacknowledged() -> None:
     keepalive = Keepalive(idle=5, interval=2, count=3)
     kernel, path = Kernel(), Path()
-    two = Plan(case=2, setting="x", keepalive=keepalive).trace(kernel, path)
-    three = Plan(case=3, setting="x", keepalive=keepalive).trace(kernel, path)
+    two = SelftestTrial(case=2, setting="x", keepalive=keepalive).trace(kernel, path)
+    three = SelftestTrial(case=3, setting="x", keepalive=keepalive).trace(kernel, path)
     assert isinstance(two, Unacknowledged)
     assert isinstance(three, Waiting)
-    assert isinstance(Plan(case=1, setting="x").trace(kernel, path), Connecting)
+    assert isinstance(SelftestTrial(case=1, setting="x").trace(kernel, path), Connecting)

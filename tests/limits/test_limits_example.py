@@ -1,16 +1,16 @@
-"""The story of the field notes comes out of the metrics alone."""
+"""The finding of the field notes comes out of the metrics alone."""
 
 from __future__ import annotations
 
 import pytest
 
-from mrtuner.limits import Kind, Limits, Resource, limits
-from mrtuner.limits.example import CLASS, STORAGE, as_csv, example, story
+from mrtuner.limits import CeilingKind, Limits, Resource, limits
+from mrtuner.limits.example import CLASS, STORAGE, as_csv, example, simulated_week
 
 
 @pytest.fixture(scope="module")
 def told() -> Limits:
-    return limits(story(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"])
+    return limits(simulated_week(), class_name=CLASS, storage=STORAGE, what_if=["db.r5.4xlarge"])
 
 
 def test_nothing_on_the_usual_dashboard_is_above_70_per_cent(told: Limits) -> None:
@@ -27,7 +27,7 @@ def test_the_days_are_at_213_and_the_nights_at_443(told: Limits) -> None:
 def test_both_are_limits_of_before_december_2019_and_confirmed(told: Limits) -> None:
     for one, nominal in zip(told.pegged, (212.5e6, 437.5e6), strict=True):
         assert one.ceiling is not None
-        assert (one.ceiling.kind, one.ceiling.value) == (Kind.FORMER, nominal)
+        assert (one.ceiling.kind, one.ceiling.value) == (CeilingKind.FORMER, nominal)
         assert one.confirmed
 
 
@@ -75,7 +75,7 @@ def test_hidden_demand_lies_between_what_was_served_and_what_the_queue_allows(
 
 
 def test_without_the_metrics_of_the_queue_the_known_limits_are_still_found() -> None:
-    whole = story()
+    whole = simulated_week()
     few = {name: whole.metrics[name] for name in ("ReadThroughput", "WriteThroughput")}
     bare = limits(
         type(whole)(start=whole.start, step=whole.step, metrics=few),
@@ -87,10 +87,10 @@ def test_without_the_metrics_of_the_queue_the_known_limits_are_still_found() -> 
 
 
 def test_on_a_class_that_never_had_them_the_levels_are_unknown_ceilings() -> None:
-    found = limits(story(), class_name="db.r6g.4xlarge", storage=STORAGE)
+    found = limits(simulated_week(), class_name="db.r6g.4xlarge", storage=STORAGE)
     assert [one.ceiling for one in found.pegged] == [None, None]
     assert "another guest on the same host" in " ".join(found.advice)
 
 
 def test_the_shipped_example_is_the_story() -> None:
-    assert example() == as_csv(story())
+    assert example() == as_csv(simulated_week())
