@@ -61,11 +61,11 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     help="Unit of throughput in the file, if not B/s: kB/s, KiB/s, MB/s or MiB/s.",
 )
 @options.html_option("Write an HTML page with the ceilings drawn through the series.")
-@click.option(
-    "--watch", type=options.Duration(), metavar="TIME",
-    help="Watch a server for this long, one point per second, such as 10m.  [default: report its "
+@options.time_option(
+    "--watch",
+    "Watch a server for this long, one point per second, such as 10m.  [default: report its "
     "ceilings only]",
-)  # fmt: skip
+)
 @options.check_option("a limit was reached")
 @click.option(
     "--example",

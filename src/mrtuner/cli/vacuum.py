@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "json", "sql", "conf")
 
 _dsn = click.argument("dsn", type=targets.Server(), shell_complete=offer_verbs)
-_watch = click.option(
-    "--watch", type=options.Duration(), metavar="TIME",
-    help="Measure rates for this long, such as 15m.  [default: since the last reset]",
-)  # fmt: skip
+_watch = options.time_option(
+    "--watch", "Measure rates for this long, such as 15m.  [default: since the last reset]"
+)
 _sample = click.option(
     "--sample", multiple=True, metavar="TABLE",
     help="Table whose rows are compared before and after, to find values rewritten unchanged.",

@@ -21,33 +21,24 @@ if TYPE_CHECKING:
     "--sysctl", metavar="FILE", default="local", show_default=True,
     help="File with the client machine's settings, as printed by sysctl -a.",
 )  # fmt: skip
-@click.option(
-    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
-)
+@options.time_option("--rtt", "Round-trip time to the server.")
 @click.option(
     "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
 )
 @click.option(
     "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
 )
-@click.option(
-    "--user-timeout", type=options.Duration(), metavar="TIME",
-    help="A TCP_USER_TIMEOUT that is not set in the connection string.",
-)  # fmt: skip
-@click.option(
-    "--read-timeout", type=options.Duration(), metavar="TIME",
-    help="The client's own limit on waiting for an answer, such as pgjdbc's socketTimeout.",
-)  # fmt: skip
-@click.option(
-    "--dns-ttl",
-    type=options.Duration(),
-    metavar="TIME",
-    help="Time to live of the server's DNS name.",
+@options.time_option(
+    "--user-timeout", "A TCP_USER_TIMEOUT that is not set in the connection string."
 )
-@click.option(
-    "--away", type=options.Duration(), metavar="TIME",
-    help="Also predict when the client notices that the address answers again after this long.",
-)  # fmt: skip
+@options.time_option(
+    "--read-timeout",
+    "The client's own limit on waiting for an answer, such as pgjdbc's socketTimeout.",
+)
+@options.time_option("--dns-ttl", "Time to live of the server's DNS name.")
+@options.time_option(
+    "--away", "Also predict when the client notices that the address answers again after this long."
+)
 @options.json_option
 def command(
     dsn: str | None,

@@ -16,14 +16,12 @@ from mrtuner.cli.failover import machine
     metavar="STACK",
     help="Client stack to write settings for, such as psycopg, pgjdbc or pgbouncer.",
 )
-@click.option(
-    "--within", type=options.Duration(), required=True, metavar="TIME",
-    help="Longest hang allowed in every case that settings can bound.",
-)  # fmt: skip
-@click.option(
-    "--longest-query", type=options.Duration(), metavar="TIME",
-    help="Longest query that may run; needed to limit the wait for answers.",
-)  # fmt: skip
+@options.time_option(
+    "--within", "Longest hang allowed in every case that settings can bound.", required=True
+)
+@options.time_option(
+    "--longest-query", "Longest query that may run; needed to limit the wait for answers."
+)
 @click.option(
     "--hosts", type=click.IntRange(1), default=1, show_default=True,
     help="Number of addresses in the connection string.",
@@ -32,9 +30,7 @@ from mrtuner.cli.failover import machine
     "--sysctl", metavar="FILE", default="local", show_default=True,
     help="File with the client machine's settings, as printed by sysctl -a.",
 )  # fmt: skip
-@click.option(
-    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
-)
+@options.time_option("--rtt", "Round-trip time to the server.")
 @click.option(
     "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
 )

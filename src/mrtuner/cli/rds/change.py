@@ -59,13 +59,8 @@ dsn_option = click.option(
     callback=named,
     help="Connect with DSN and compare the server's settings; it must lead to the instance.",
 )
-poll_option = click.option(
-    "--poll",
-    type=options.Duration(),
-    default="1s",
-    metavar="TIME",
-    show_default=True,
-    help="Time between the first two polls of AWS; later ones are less frequent.",
+poll_option = options.time_option(
+    "--poll", "Time between the first two polls of AWS; later ones are less frequent.", default="1s"
 )
 
 

@@ -48,10 +48,7 @@ _QUEUED: Final = 1800.0
     metavar="TAG",
     help="Instances with the same value of this tag take turns, like those of a cluster.",
 )
-@click.option(
-    "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
-    help="Minimum time between two windows of one group.",
-)  # fmt: skip
+@options.time_option("--gap", "Minimum time between two windows of one group.", default="30min")
 @options.check_option("something is pending or windows are too close together")
 @change.account_options
 @options.json_option
@@ -164,19 +161,14 @@ def _lines(
     help="Number of rehearsals.",
 )
 @options.every_option
-@click.option(
-    "--give-up", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
-    help="Time after which a probe counts as failed.",
-)  # fmt: skip
+@options.time_option("--give-up", "Time after which a probe counts as failed.", default="10s")
 @options.steady_option
-@click.option(
-    "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
-)  # fmt: skip
-@click.option(
-    "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
-    help="Pause between two rehearsals.",
-)  # fmt: skip
+@options.time_option(
+    "--start-timeout",
+    "Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
+    name="quiet",
+)
+@options.time_option("--between", "Pause between two rehearsals.", default="2min")
 @click.option("--no-write", is_flag=True, help="Probe with reads only, as for replicas.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
 @change.account_options
