@@ -108,7 +108,7 @@ group_options = stacked(
         "--family", "family_name", required=True, metavar="FAMILY",
         help="Parameter group family, such as postgres17 or aurora-postgresql16.",
     ),
-    declared_option("workload"),
+    declared_option("workload", default="mixed"),
     declared_option("connections"),
     declared_option("disk", "storage", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",
@@ -173,6 +173,8 @@ journal_option = click.option(
 )
 
 
+#: What a command takes that changes something and can take it back.
+change_options = stacked(journal_option, yes_option, json_option)
 every_option = time_option("--every", "Time between two probes of one kind.", default="0.2s")
 steady_option = time_option(
     "--steady",

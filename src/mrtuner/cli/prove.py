@@ -100,9 +100,7 @@ class Target:
 @options.machine_options
 @change.restart_option
 @options.html_option("Write the report as one HTML page.")
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 @click.pass_context
 def command(
     ctx: click.Context,

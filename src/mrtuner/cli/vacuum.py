@@ -101,9 +101,7 @@ def command(
 @click.argument("dsn", type=targets.Server())
 @_watch
 @_sample
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def apply(
     dsn: str,
     watch: float | None,
@@ -130,9 +128,7 @@ def apply(
 
 @command.verb("undo")
 @click.argument("dsn", type=targets.Server())
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
     """Undo the last mrtuner vacuum apply, without measuring.
 

@@ -5,11 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.cli import terminal
+import click
+
+from mrtuner.cli import options, terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.kernel import Kernel
+
+kernel_options = options.stacked(
+    click.option(
+        "--sysctl", metavar="FILE", default="local", show_default=True,
+        help="File with the client machine's settings, as printed by sysctl -a.",
+    ),
+    options.time_option("--rtt", "Round-trip time to the server."),
+    click.option(
+        "--kernel", metavar="VERSION",
+        help="Kernel version of that machine (uname -r), with --sysctl.",
+    ),
+    click.option(
+        "--hz", type=int, metavar="N",
+        help="Kernel ticks per second of that machine, with --sysctl.",
+    ),
+)  # fmt: skip
 
 
 def kernel(source: str, release: str | None, hz: int | None) -> Kernel:

@@ -17,17 +17,7 @@ if TYPE_CHECKING:
 @options.command("predict")
 @click.argument("dsn", type=targets.Server(), required=False)
 @click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
-@click.option(
-    "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="File with the client machine's settings, as printed by sysctl -a.",
-)  # fmt: skip
-@options.time_option("--rtt", "Round-trip time to the server.")
-@click.option(
-    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
-)
-@click.option(
-    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
-)
+@machine.kernel_options
 @options.time_option(
     "--user-timeout", "A TCP_USER_TIMEOUT that is not set in the connection string."
 )

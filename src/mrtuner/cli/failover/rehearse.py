@@ -137,11 +137,12 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
 
 def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
     """Planned here, so production and what cannot fail over are refused before anything else."""
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet.rehearsal import Reboot, plan
 
     if not instance:
         raise UsageError("the instance is missing", "Use --trigger rds:INSTANCE.")
-    aws, _account = change.connected(given["region"], given["profile"])
+    aws = client("rds", given["account"])
     return Reboot(aws, plan(aws, instance, failover=True))
 
 

@@ -26,17 +26,7 @@ from mrtuner.cli.failover import machine
     "--hosts", type=click.IntRange(1), default=1, show_default=True,
     help="Number of addresses in the connection string.",
 )  # fmt: skip
-@click.option(
-    "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="File with the client machine's settings, as printed by sysctl -a.",
-)  # fmt: skip
-@options.time_option("--rtt", "Round-trip time to the server.")
-@click.option(
-    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
-)
-@click.option(
-    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
-)
+@machine.kernel_options
 @options.json_option
 def command(
     stack: str,

@@ -16,6 +16,7 @@ from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.rds.fleet.maintenance import Upkeep
     from mrtuner.rds.fleet.rehearsal import Patience, Plan, Run
     from mrtuner.rds.fleet.stagger import Place
@@ -62,8 +63,7 @@ def command(
     tag: str | None,
     gap: float,
     check: bool,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     as_json: bool,
 ) -> None:
     """Show pending maintenance of instances, when it happens, and how it affects clients.
@@ -75,14 +75,14 @@ def command(
       rdstune maintenance --all --stagger-by app     so that one app's instances take turns
       rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
     """
-    from mrtuner.aws.session import Account, client
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet.maintenance import survey
     from mrtuner.rds.fleet.windows import zone_named
 
     if bool(instances) is everything:
         raise UsageError("give either instances or --all", "Name some instances, or use --all.")
     zone, now = zone_named(timezone), datetime.now(UTC)
-    found = survey(client("rds", Account(region, profile)), instances, now=now)
+    found = survey(client("rds", account), instances, now=now)
     calendar = _calendar(found, tag)
     minutes = round(gap / 60)
     if as_json:
@@ -181,8 +181,7 @@ def rehearse(
     instance: str,
     dsn: str,
     html: Path | None,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     yes: bool,
     as_json: bool,
     **rest: Any,
@@ -200,12 +199,12 @@ def rehearse(
     connections and over one that stays open. Writes go to a temporary schema, which is dropped at
     the end. An instance tagged as production is refused.
     """
-    from mrtuner.aws.session import Account, client
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet import rehearsal
 
     options.warn_of_password(dsn)
     needs.first("boto3", page=html)
-    aws = client("rds", Account(region, profile))
+    aws = client("rds", account)
     drawn = rehearsal.plan(
         aws, instance,
         failover=rest["failover"], action=rest["action"], times=rest["times"],
