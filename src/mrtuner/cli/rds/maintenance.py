@@ -275,10 +275,6 @@ def _told(aws: Any, drawn: Plan, runs: Sequence[Run], cautions: Sequence[str]) -
 def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.rds_rehearsal import lines, page
 
-    if as_json:
-        terminal.document(told)
-    else:
-        for line in lines(told):
-            terminal.print_line(line)
+    terminal.answer(told, lines(told), as_json)
     if html is not None:
         terminal.save_and_tell(html, page(told))
