@@ -63,9 +63,7 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 @options.share_option("--delta", "Smallest difference that matters.", default="3%")
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier run.")
 @running.output_option
-@options.server_bin_option
-@running.force_option
-@options.json_option
+@running.server_options
 @click.pass_context
 def command(
     ctx: click.Context,
