@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +15,7 @@ from mrtuner.errors import MrTunerError
 if TYPE_CHECKING:
     from mrtuner.failover.predict.kernel import Kernel
 
-kernel_options = options.stacked(
+_options = options.stacked(
     click.option(
         "--sysctl", metavar="FILE", default="local", show_default=True,
         help="File with the client machine's settings, as printed by sysctl -a.",
@@ -30,8 +32,17 @@ kernel_options = options.stacked(
 )  # fmt: skip
 
 
-def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
-    """The client machine's kernel."""
+def kernel_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is said of the client machine, which reaches the command as its `kernel` and `rtt`."""
+
+    @wraps(function)
+    def with_kernel(*, sysctl: str, kernel: str | None, hz: int | None, **rest: Any) -> Any:
+        return function(kernel=_kernel(sysctl, kernel, hz), **rest)
+
+    return _options(with_kernel)
+
+
+def _kernel(source: str, release: str | None, hz: int | None) -> Kernel:
     from mrtuner.failover.predict.kernel import ASSUMED_HZ, from_text, local
 
     if source == "local":

@@ -11,6 +11,7 @@ from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
+    from mrtuner.failover.predict.kernel import Kernel
     from mrtuner.failover.predict.timer_trace import Path
 
 
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
 def command(
     dsn: str | None,
     client: str | None,
-    sysctl: str,
+    kernel: Kernel,
     rtt: float | None,
-    kernel: str | None,
-    hz: int | None,
     as_json: bool,
     **limits: float | None,
 ) -> None:
@@ -59,9 +58,8 @@ def command(
 
     options.warn_of_password(dsn)
     away = limits.pop("away")
-    here = machine.kernel(sysctl, kernel, hz)
     who, way, between = _client(client, dsn, rtt)
-    situation = Situation(kernel=here, client=_limited(who, limits), path=way, away=away)
+    situation = Situation(kernel=kernel, client=_limited(who, limits), path=way, away=away)
     cases = predicted(situation)
     if as_json:
         from mrtuner.failover.predict.document import predict_document

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.failover import machine
+
+if TYPE_CHECKING:
+    from mrtuner.failover.predict.kernel import Kernel
 
 
 @options.command("settings")
@@ -33,10 +38,8 @@ def command(
     within: float,
     longest_query: float | None,
     hosts: int,
-    sysctl: str,
+    kernel: Kernel,
     rtt: float | None,
-    kernel: str | None,
-    hz: int | None,
     as_json: bool,
 ) -> None:
     """Write settings for a client stack that bound a hang, and show what they cost.
@@ -56,8 +59,8 @@ def command(
     from mrtuner.failover.predict.timer_trace import Path
     from mrtuner.failover.settings.advice import settings as chosen
 
-    here, way = machine.kernel(sysctl, kernel, hz), Path() if rtt is None else Path(rtt=rtt)
-    made = chosen(stack, within, here, way, hosts=hosts, longest_query=longest_query)
+    way = Path() if rtt is None else Path(rtt=rtt)
+    made = chosen(stack, within, kernel, way, hosts=hosts, longest_query=longest_query)
     if as_json:
         from mrtuner.failover.settings.document import settings_document
 
