@@ -218,6 +218,7 @@ def page(answer: Limits, told: Mapping[str, Any]) -> str:
         forecasts=[forecast_words(one) for one in told["forecasts"]],
         steady=[steady_words(one) for one in told["steady"]],
         days=_DAYS if _long(told) else (),
+        hours=[f"#{hour}" for hour in range(24)],
     )
 
 
