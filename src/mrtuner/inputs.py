@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 from mrtuner.errors import BadValue
-from mrtuner.units import Bytes, MiB, parse_bytes, parse_duration, parse_share, pretty_bytes
+from mrtuner.units import (
+    Bytes,
+    MiB,
+    parse_bytes,
+    parse_duration,
+    parse_share,
+    pretty_bytes,
+    pretty_duration,
+)
 
 #: The major versions that MrTuner knows.
 MAJORS: Final = (13, 14, 15, 16, 17, 18, 19)
@@ -185,11 +194,17 @@ class Version(Count):
 class Time(Input):
     """Seconds, or a text such as 60s or 1.5min."""
 
+    most: float = inf
     metavar: str = "TIME"
 
-    def check(self, _name: str, value: Any, /) -> float:
+    def check(self, name: str, value: Any, /) -> float:
         """Return seconds."""
-        return parse_duration(value)
+        seconds = parse_duration(value)
+        if seconds > self.most:
+            raise BadValue(
+                f"{name} {value!r} is too long", f"Give at most {pretty_duration(self.most)}."
+            )
+        return seconds
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema: seconds, or text."""

@@ -216,7 +216,7 @@ def test_a_command_gets_the_server_and_no_password_on_its_command_line(
     )
     driver = CommandDriver(wanted, Cell("own", 7, 4), 2)
     dsn = f"{cluster.dsn(tcp=True)} password='kept to itself'"
-    run, log = driver.run(dsn, 3, seed=1)
+    run, log = driver.run(dsn, 3, 1)
     assert (run.tps, run.transactions, run.per_second) == (5.0, 15, ())
     assert log.times.total == 0
 
@@ -227,7 +227,7 @@ def test_a_command_that_fails_is_quoted(cluster: Cluster) -> None:
         Cell("own", 1, 1), 1,
     )  # fmt: skip
     with pytest.raises(MrTunerError, match="sh failed: ERROR: no such luck"):
-        driver.run(cluster.dsn(), 1, seed=1)
+        driver.run(cluster.dsn(), 1, 1)
 
 
 def test_a_program_that_is_not_there_is_found_before_a_server_runs(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
         (["--example", "--json"], "--example prints CSV"),
         (["db", "--since", "soon"], "'soon' is not a time"),
         (["db", "--watch", "10m"], "--watch is for a server outside RDS"),
-        (["local", "--watch", "soon"], "'soon' is not a duration"),
+        (["local", "--watch", "soon"], "cannot read 'soon' as a duration"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_two_lines(arguments: list[str], message: str) -> None:

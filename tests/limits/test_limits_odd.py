@@ -50,4 +50,4 @@ def test_odd_metrics_are_answered(seed: int) -> None:
     assert json.dumps(found.to_dict(), allow_nan=False)
     assert list(lines(found.to_dict()))
     if seed % 10 == 0:
-        assert "</html>" in page(found)
+        assert "</html>" in page(found, found.to_dict())

@@ -53,7 +53,8 @@ def _group() -> str:
 
 
 def _limits() -> str:
-    return limits_page.page(limits(simulated_week(), class_name=CLASS, storage=STORAGE))
+    found = limits(simulated_week(), class_name=CLASS, storage=STORAGE)
+    return limits_page.page(found, found.to_dict())
 
 
 def _vacuum() -> str:

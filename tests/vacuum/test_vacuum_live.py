@@ -156,7 +156,9 @@ def test_a_table_that_is_truncated_and_reloaded_is_not_append_only(
     (hint,) = (text for text in one.hints if "load" in text)
     assert "VACUUM (ANALYZE)" in hint
     counted(cluster.dsn(), *reload, "ANALYZE staging")
-    assert report(vacuum(cluster.dsn()), "staging").kind is TableKind.RELOADED  # since the reset, too
+    assert (
+        report(vacuum(cluster.dsn()), "staging").kind is TableKind.RELOADED
+    )  # since the reset, too
 
 
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL log", "CLUSTER log USING log_pkey"])

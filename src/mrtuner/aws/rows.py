@@ -181,7 +181,7 @@ def instance_row(row: Mapping[str, Any]) -> Instance:
         backup_window=row.get("PreferredBackupWindow"),
         backup_retention=int(row.get("BackupRetentionPeriod") or 0),
         pending=row.get("PendingModifiedValues") or {},
-        tags=_tags(row.get("TagList", ())),
+        tags=tags_of(row.get("TagList", ())),
     )
 
 
@@ -191,7 +191,8 @@ def _group_use(row: Mapping[str, Any]) -> GroupUse:
     )
 
 
-def _tags(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def tags_of(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Read a TagList."""
     return {row["Key"]: row.get("Value", "") for row in rows}
 
 
@@ -211,7 +212,7 @@ def cluster_row(row: Mapping[str, Any]) -> Cluster:
         port=row.get("Port"),
         maintenance_window=row.get("PreferredMaintenanceWindow"),
         pending=row.get("PendingModifiedValues") or {},
-        tags=_tags(row.get("TagList", ())),
+        tags=tags_of(row.get("TagList", ())),
     )
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from mrtuner.aws.calls import call, pages
+from mrtuner.aws.rows import tags_of
 
 SnapshotType = Literal["automated", "manual"]
 
@@ -112,5 +113,5 @@ def _row(row: Mapping[str, Any]) -> Snapshot:
         encrypted=bool(row.get("Encrypted")),
         progress=int(row.get("PercentProgress") or 0),
         source_region=row.get("SourceRegion"),
-        tags={tag["Key"]: tag.get("Value", "") for tag in row.get("TagList", ())},
+        tags=tags_of(row.get("TagList", ())),
     )

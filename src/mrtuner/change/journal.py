@@ -23,7 +23,6 @@ from mrtuner.errors import ApplyError, Refused, UsageError
 
 if TYPE_CHECKING:
     import sqlite3
-    from types import TracebackType
 
 #: Version 2 no longer stores the text of postgresql.auto.conf, which may contain a password.
 #: Version 3 has documents.
@@ -106,12 +105,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def begin(self, change: Change) -> Change:

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     help="Apply what an earlier mrtuner tune wrote (conf or JSON), not fresh advice.",
 )
 @options.plans_option
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def command(
     dsn: str,
     restart: str,

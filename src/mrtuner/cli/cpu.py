@@ -72,10 +72,10 @@ def command(
     needs.first(page=html)
     with terminal.sigterm_as_interrupt():
         told = _measured(mode or ("integer" if dsn is None else "sql"), dsn, cpus, yes, rest)
-    _tell(told, as_json)
-    if html is not None:
-        from mrtuner.present.cpu import page
+    from mrtuner.present.cpu import lines, page
 
+    terminal.answer(told, lines(told), as_json)
+    if html is not None:
         terminal.save_and_tell(html, page(told))
 
 
@@ -136,13 +136,3 @@ def _announce(setup: Setup, plan: TrialPlan) -> None:
         f"{plan.mode} work, 1 to {plan.counts[-1]} workers, {plan.repeats} times each: "
         f"about {length}"
     )
-
-
-def _tell(told: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        terminal.document(told)
-        return
-    from mrtuner.present.cpu import lines
-
-    for line in lines(told):
-        terminal.print_line(line)

@@ -61,11 +61,11 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     help="Unit of throughput in the file, if not B/s: kB/s, KiB/s, MB/s or MiB/s.",
 )
 @options.html_option("Write an HTML page with the ceilings drawn through the series.")
-@click.option(
-    "--watch", type=options.Duration(), metavar="TIME",
-    help="Watch a server for this long, one point per second, such as 10m.  [default: report its "
+@options.time_option(
+    "--watch",
+    "Watch a server for this long, one point per second, such as 10m.  [default: report its "
     "ceilings only]",
-)  # fmt: skip
+)
 @options.check_option("a limit was reached")
 @click.option(
     "--example",
@@ -165,11 +165,7 @@ def _tell_fleet(
             "--html is for a single instance", "Leave out --html, or name one instance."
         )
     told = limits_sources.fleet(names, given)
-    if as_json:
-        terminal.document(told)
-    else:
-        for line in lines(told):
-            terminal.print_line(line)
+    terminal.answer(told, lines(told), as_json)
     if told["failures"]:
         ctx.exit(exit_codes.FAILED)
     if check and any(one["pegged"] for one in told["instances"]):
@@ -179,14 +175,10 @@ def _tell_fleet(
 def _tell(found: Limits, html: Path | None, as_json: bool) -> None:
     from mrtuner.present.limits import lines, page
 
-    if html is not None:
-        terminal.save_and_tell(html, page(found))
     told = found.to_dict()
-    if as_json:
-        terminal.document(told)
-    else:
-        for line in lines(told):
-            terminal.print_line(line)
+    if html is not None:
+        terminal.save_and_tell(html, page(found, told))
+    terminal.answer(told, lines(told), as_json)
 
 
 def _example(as_json: bool) -> None:

@@ -11,51 +11,15 @@ import click
 from mrtuner.cli.group import Command
 from mrtuner.cli.terminal import print_note
 from mrtuner.errors import UsageError
-from mrtuner.inputs import MACHINE, Choice, Input, Switch
+from mrtuner.inputs import MACHINE, Choice, Input, Share, Switch, Time
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A part of one: ``0.9``, ``90%``."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The share as a number; a value without a % sign is taken as it stands."""
-        from mrtuner.errors import BadValue
-        from mrtuner.units import parse_share
-
-        try:
-            return parse_share(str(value))
-        except BadValue as error:
-            self.fail(f"{error.message} such as 3% or 0.03", param, ctx)
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Seconds: ``30s``, ``5min``, ``15m``, ``1h``; a bare number is seconds; below a week."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The duration in seconds, above zero."""
-        from mrtuner.errors import BadValue
-        from mrtuner.units import parse_duration
-
-        try:
-            seconds = parse_duration(value)
-        except BadValue:
-            seconds = 0.0
-        if not 0 < seconds < 86_400 * 7:
-            self.fail(f"{str(value)!r} is not a duration such as 30s or 5min", param, ctx)
-        return seconds
+#: Of what a command may be told to wait or to watch [s]: a week.
+_LONGEST: Final = 7 * 86_400.0
 
 
 class Declared(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -107,6 +71,27 @@ def declared_option(
     return click.option(flag, name or argument, **kind, **({"help": _help(declared)} | more))
 
 
+def time_option(
+    flag: str, text: str, *, name: str | None = None, **more: Any
+) -> Callable[[Function], Function]:
+    """The option for a length of time; `text` is its help, and a default is shown."""
+    return _typed_option(flag, Time(help=text, most=_LONGEST), name, more)
+
+
+def share_option(flag: str, text: str, **more: Any) -> Callable[[Function], Function]:
+    """The option for a part of one, likewise."""
+    return _typed_option(flag, Share(help=text, least=0), None, more)
+
+
+def _typed_option(
+    flag: str, declared: Input, name: str | None, more: dict[str, Any]
+) -> Callable[[Function], Function]:
+    return click.option(
+        *filter(None, (flag, name)), type=Declared(flag, declared), metavar=declared.metavar,
+        help=declared.help, show_default="default" in more, **more,
+    )  # fmt: skip
+
+
 def _help(declared: Input) -> str:
     words = f": one of {', '.join(declared.words)}" if isinstance(declared, Choice) else ""
     default = f"  [default: {declared.default}]" if declared.default else ""
@@ -123,7 +108,7 @@ group_options = stacked(
         "--family", "family_name", required=True, metavar="FAMILY",
         help="Parameter group family, such as postgres17 or aurora-postgresql16.",
     ),
-    declared_option("workload"),
+    declared_option("workload", default="mixed"),
     declared_option("connections"),
     declared_option("disk", "storage", help="Size of the volume.  [default: 100GB]"),
     click.option("--smallest", metavar="CLASS",
@@ -188,14 +173,14 @@ journal_option = click.option(
 )
 
 
-every_option = click.option(
-    "--every", type=Duration(), default="0.2s", show_default=True, metavar="TIME",
-    help="Time between two probes of one kind.",
-)  # fmt: skip
-steady_option = click.option(
-    "--steady", type=Duration(), default="5s", show_default=True, metavar="TIME",
-    help="How long all probes must succeed before it begins and before it counts as over.",
-)  # fmt: skip
+#: What a command takes that changes something and can take it back.
+change_options = stacked(journal_option, yes_option, json_option)
+every_option = time_option("--every", "Time between two probes of one kind.", default="0.2s")
+steady_option = time_option(
+    "--steady",
+    "How long all probes must succeed before it begins and before it counts as over.",
+    default="5s",
+)
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:

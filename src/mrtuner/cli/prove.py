@@ -92,10 +92,7 @@ class MeasuredServer:
     "--calibrate", type=int, default=3, show_default=True,
     help="Number of further pairs that measure the same settings twice.",
 )  # fmt: skip
-@click.option(
-    "--delta", type=options.Share(), default="3%", show_default=True, metavar="SHARE",
-    help="Smallest difference that matters.",
-)  # fmt: skip
+@options.share_option("--delta", "Smallest difference that matters.", default="3%")
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier proof.")
 @click.option(
     "--database", default="mrtuner_proof", show_default=True, help="Name of the temporary database."
@@ -103,9 +100,7 @@ class MeasuredServer:
 @options.machine_options
 @change.restart_option
 @options.html_option("Write the report as one HTML page.")
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 @click.pass_context
 def command(
     ctx: click.Context,

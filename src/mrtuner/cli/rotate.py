@@ -24,13 +24,12 @@ _SHARED: Final = (
         "--role", "group", required=True, metavar="ROLE",
         help="Role that owns everything; its two login roles take turns.",
     ),
-    click.option(
-        "--wait", type=options.Duration(), default="10min", show_default=True, metavar="TIME",
-        help="Longest wait for sessions of the old role to end.",
+    options.time_option(
+        "--wait", "Longest wait for sessions of the old role to end.", default="10min"
     ),
-    click.option(
-        "--idle", "quiet", type=options.Duration(), default="1min", show_default=True,
-        metavar="TIME", help="Time without a session of the old role before it is disabled.",
+    options.time_option(
+        "--idle", "Time without a session of the old role before it is disabled.", name="quiet",
+        default="1min",
     ),
     click.option(
         "--replica", "replicas", multiple=True, metavar="DSN",

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
@@ -57,6 +57,15 @@ def print_error(message: str, hint: str | None) -> None:
 def document(data: Document | dict[str, Any]) -> None:
     """One JSON document on stdout."""
     click.echo(as_json(data), nl=False)
+
+
+def answer(told: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
+    """What a command has to say, on stdout: its document, or the lines that tell of it."""
+    if as_json:
+        document(told)
+    else:
+        for text in lines:
+            print_line(text)
 
 
 def as_json(data: Document | dict[str, Any]) -> str:

@@ -25,11 +25,8 @@ FORMATS: Final = ("text", "json", *NAMES)
 @options.format_option(FORMATS, "  [default: text]")
 @options.json_option
 @click.option("--all", "everything", is_flag=True, help="Also list settings that need no change.")
-@click.option(
-    "--watch",
-    type=options.Duration(),
-    metavar="TIME",
-    help="Sample a running server's counters for this long, under load, such as 30s.",
+@options.time_option(
+    "--watch", "Sample a running server's counters for this long, under load, such as 30s."
 )
 @options.plans_option
 @options.check_option("there is something to change")

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 @change.restart_option
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
 @click.option("--proof", is_flag=True, help="Remove only what a killed proof left behind.")
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def command(
     dsn: str,
     restart: str,

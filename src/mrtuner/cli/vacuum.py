@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "json", "sql", "conf")
 
 _dsn = click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
-_watch = click.option(
-    "--watch", type=options.Duration(), metavar="TIME",
-    help="Measure rates for this long, such as 15m.  [default: since the last reset]",
-)  # fmt: skip
+_watch = options.time_option(
+    "--watch", "Measure rates for this long, such as 15m.  [default: since the last reset]"
+)
 _sample = click.option(
     "--sample", multiple=True, metavar="TABLE",
     help="Table whose rows are compared before and after, to find values rewritten unchanged.",
@@ -90,8 +89,12 @@ def command(
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
         found, cut_short = watch_progress.watched(dsn, watch, sample)
-    terminal.deliver(_written(found, form, top), output)
-    _save(found, html)
+    told = found.to_dict()
+    terminal.deliver(_written(found, told, form, top), output)
+    if html is not None:
+        from mrtuner.present.vacuum import page
+
+        terminal.save_and_tell(html, page(told))
     if cut_short:
         ctx.exit(cut_short)
     if check and found.to_do:
@@ -102,9 +105,7 @@ def command(
 @click.argument("dsn", type=targets.ServerArgument())
 @_watch
 @_sample
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def apply(
     dsn: str,
     watch: float | None,
@@ -131,9 +132,7 @@ def apply(
 
 @command.verb("undo")
 @click.argument("dsn", type=targets.ServerArgument())
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
     """Undo the last mrtuner vacuum apply, without measuring.
 
@@ -162,17 +161,9 @@ def _consent(tables: tuple[str, ...], yes: bool) -> None:
         terminal.confirm("Read them?", yes=yes)
 
 
-def _save(found: Vacuum, html: Path | None) -> None:
-    if html is not None:
-        from mrtuner.present.vacuum import page
-
-        terminal.save_and_tell(html, page(found.to_dict()))
-
-
-def _written(found: Vacuum, form: str, top: int) -> str:
+def _written(found: Vacuum, told: dict[str, Any], form: str, top: int) -> str:
     if form in {"sql", "conf"}:
         return found.as_sql() if form == "sql" else found.as_conf()
-    told = found.to_dict()
     if form == "json":
         return terminal.as_json(told)
     from mrtuner.vacuum.text import lines

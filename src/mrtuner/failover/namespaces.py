@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from mrtuner.errors import MissingPart
@@ -77,12 +76,7 @@ class Network(AbstractContextManager["Network"]):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def silence(self) -> None:
@@ -123,12 +117,7 @@ class Peer(AbstractContextManager["Peer"]):
             time.sleep(0.005)
         return self._process.pid
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.terminate()

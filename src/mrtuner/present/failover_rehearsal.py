@@ -7,7 +7,6 @@ JSON. There, times are seconds since the probes began; here, since the failover 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -21,20 +20,11 @@ from mrtuner.present.rehearsal import (
     in_order,
     met,
     moment_line,
-    pictures,
+    shown,
 )
 from mrtuner.tables import bulleted
 
 __all__ = ["lines", "moments", "page"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One path to the server, ready for the page."""
-
-    way: Mapping[str, Any]
-    moments: tuple[Moment, ...]
-    pictures: tuple[str, ...]
 
 
 @charts.for_every_screen()
@@ -43,10 +33,7 @@ def page(told: Mapping[str, Any]) -> str:
 
     Raises MissingPart without jinja2 or matplotlib.
     """
-    ways = [
-        Shown(way=way, moments=moments(way), pictures=tuple(pictures(way, way["way"])))
-        for way in told["ways"]
-    ]
+    ways = [shown(way, moments(way), way["way"]) for way in told["ways"]]
     template = environment().get_template("failover.html")
     return template.render(
         told=told,

@@ -203,10 +203,12 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
 
 
 @charts.for_every_screen()
-def page(answer: Limits) -> str:
-    """Return the answer as an HTML page with its chart; MissingPart without jinja2, matplotlib."""
+def page(answer: Limits, told: Mapping[str, Any]) -> str:
+    """Return the answer, whose document is `told`, as an HTML page with its chart.
+
+    Raises MissingPart without jinja2 or matplotlib.
+    """
     template = environment().get_template("limits.html")
-    told = answer.to_dict()
     return template.render(
         told=told,
         picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
@@ -217,6 +219,7 @@ def page(answer: Limits) -> str:
         forecasts=[forecast_words(one) for one in told["forecasts"]],
         steady=[steady_words(one) for one in told["steady"]],
         days=_DAYS if _long(told) else (),
+        hours=[f"#{hour}" for hour in range(24)],
     )
 
 

@@ -7,7 +7,6 @@ There, times are seconds since the probes began; here, since the request to RDS.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mrtuner.errors import BadValue
@@ -20,18 +19,9 @@ from mrtuner.present.rehearsal import (
     in_order,
     met,
     moment_line,
-    pictures,
+    shown,
 )
 from mrtuner.tables import bulleted
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One run, ready for the page."""
-
-    run: Mapping[str, Any]
-    moments: tuple[Moment, ...]
-    pictures: tuple[str, ...]
 
 
 @charts.for_every_screen()
@@ -41,7 +31,7 @@ def page(told: Mapping[str, Any]) -> str:
     Raises BadValue for data of another schema, MissingPart without jinja2 or matplotlib.
     """
     _check(told)
-    runs = [_shown(run, number) for number, run in enumerate(told["runs"], 1)]
+    runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told["runs"], 1)]
     template = environment().get_template("rehearsal.html")
     return template.render(told=told, runs=runs, names=NAMES, palette=charts.PALETTE)
 
@@ -61,6 +51,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check(told: Mapping[str, Any]) -> None:
+    """Look at the schema only: docs/rehearsal.json is older than the last fields of its parts."""
     from mrtuner.documents import tag
     from mrtuner.rds.fleet.document import RehearsalDocument
 
@@ -85,7 +76,3 @@ def _reported(mark: Mapping[str, Any]) -> str:
     if mark["origin"] == "status":
         return f"status {mark['text']}"
     return f"event: {mark['text']}{'' if mark['by_aws_clock'] else ' (time when it was read)'}"
-
-
-def _shown(run: Mapping[str, Any], number: int) -> Shown:
-    return Shown(run=run, moments=moments(run), pictures=tuple(pictures(run, str(number))))

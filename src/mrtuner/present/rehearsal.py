@@ -39,6 +39,20 @@ class Moment:
     mark: int | None = None  # its number in the chart
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run, ready for a page."""
+
+    run: Mapping[str, Any]
+    moments: tuple[Moment, ...]
+    pictures: tuple[str, ...]
+
+
+def shown(run: Mapping[str, Any], moments: tuple[Moment, ...], name: str) -> Shown:
+    """Return a run with its charts; `name` tells them apart on the page."""
+    return Shown(run, moments, tuple(pictures(run, name)))
+
+
 def moment_line(moment: Moment) -> str:
     """Return the event for a terminal."""
     return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from math import ceil
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 
 from mrtuner.errors import MrTunerError
@@ -110,12 +109,7 @@ class Probes:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._halt()
         with suppress(MrTunerError):
             self.book.drop()

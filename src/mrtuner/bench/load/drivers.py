@@ -42,8 +42,11 @@ _HINT: Final = "Run it yourself with the same arguments and check its output."
 class Driver(Protocol):
     """What puts one cell's load on a server."""
 
-    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
-        """Run for so long; MrTunerError with the program's own words when it dies."""
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1, /) -> tuple[Run, Logged]:
+        """Run for so long; MrTunerError with the program's own words when it dies.
+
+        `sampling` is the share of transactions in pgbench's log.
+        """
 
     def check(self) -> None:
         """Find, without a server, what can be found so."""
@@ -63,7 +66,7 @@ class PgbenchDriver:
     def check(self) -> None:
         check_syntax(self.options, program=self.program)
 
-    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1.0) -> tuple[Run, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1) -> tuple[Run, Logged]:
         load = replace(self.load, seconds=seconds)
         return run_logged(
             dsn, load, self.options, seed=seed, sampling=sampling, program=self.program
@@ -85,13 +88,7 @@ class CommandDriver:
         """Its program is there."""
         _require(shlex.split(self.command.run)[0])
 
-    def run(
-        self,
-        dsn: str,
-        seconds: int,
-        seed: int,
-        sampling: float = 1.0,  # noqa: ARG002 - of pgbench's log
-    ) -> tuple[Run, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
         known = _known(self.cell, self.threads) | {"seconds": seconds, "seed": seed}
         printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + _PATIENCE_S)
         tps = throughput(self.command, printed)
@@ -123,13 +120,7 @@ class SysbenchDriver:
                 "Check the workload's sysbench.",
             )
 
-    def run(
-        self,
-        dsn: str,
-        seconds: int,
-        seed: int,
-        sampling: float = 1.0,  # noqa: ARG002 - of pgbench's log
-    ) -> tuple[Run, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[Run, Logged]:
         options = [
             *(f"--threads={self.cell.clients}", f"--time={seconds}", "--events=0"),
             *(f"--rand-seed={max(1, seed)}", "--report-interval=1", "--histogram=on"),

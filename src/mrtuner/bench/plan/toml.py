@@ -13,7 +13,7 @@ from typing import Any, Final
 from mrtuner.bench.load.programs import Command, Sysbench
 from mrtuner.bench.plan.model import APART, Plan, Script, Variant, Workload
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.units import parse_bytes
+from mrtuner.units import parse_bytes, parse_share
 
 _PLAN: Final = frozenset({
     "name", "scales", "clients", "rates", "blocks", "calibrate", "seconds", "warmup", "threads",
@@ -267,10 +267,9 @@ def _typed(value: Any, kind: type, key: str) -> Any:
 
 
 def _share(value: object, key: str) -> float:
-    text = str(value).strip()
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
+        return parse_share(str(value))
+    except BadValue:
         raise BadValue(f"{key} = {value!r} is not a share", 'Write "3%" or 0.03.') from None
 
 

@@ -228,28 +228,15 @@ def _denied(conn: Connection, names: Sequence[str]) -> list[str]:
 
 def in_force(conn: Connection, names: Sequence[str]) -> dict[str, InForce]:
     """The values in force for new sessions, by name. `conn` must be a new session."""
-    with translated():
-        rows = conn.execute(
+    from psycopg.rows import class_row
+
+    with translated(), conn.cursor(row_factory=class_row(InForce)) as cursor:
+        rows = cursor.execute(
             "SELECT name, setting, unit, vartype, context, boot_val, source, sourcefile,"
             " pending_restart FROM pg_settings WHERE name = ANY(%s)",
             (list(names),),
         ).fetchall()
-    return {row[0]: _in_force(row) for row in rows}
-
-
-def _in_force(row: tuple[str, ...]) -> InForce:
-    name, setting, unit, vartype, context, boot_val, source, sourcefile, pending = row
-    return InForce(
-        name=name,
-        setting=setting,
-        unit=unit,
-        vartype=vartype,
-        context=context,
-        boot_val=boot_val,
-        source=source,
-        sourcefile=sourcefile,
-        pending_restart=bool(pending),
-    )
+    return {row.name: row for row in rows}
 
 
 def file_lines(conn: Connection) -> tuple[FileSetting, ...] | None:

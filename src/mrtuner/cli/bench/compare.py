@@ -60,15 +60,10 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
     "--calibrate", type=int, default=0, show_default=True,
     help="Number of further pairs that measure A twice.",
 )  # fmt: skip
-@click.option(
-    "--delta", type=options.Share(), default="3%", show_default=True, metavar="SHARE",
-    help="Smallest difference that matters.",
-)  # fmt: skip
+@options.share_option("--delta", "Smallest difference that matters.", default="3%")
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier run.")
 @running.output_option
-@options.server_bin_option
-@running.force_option
-@options.json_option
+@running.server_options
 @click.pass_context
 def command(
     ctx: click.Context,

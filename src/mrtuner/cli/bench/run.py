@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--warmup", type=int, help="Warm-up before each run in seconds, instead of the plan's."
 )
-@options.server_bin_option
-@running.force_option
-@options.json_option
+@running.server_options
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, needs, progress, proving, terminal
+from mrtuner.cli import exit_codes, needs, options, progress, proving, terminal
 from mrtuner.errors import interrupted
 from mrtuner.wording import plural
 
@@ -20,8 +20,12 @@ output_option = click.option(
     "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Directory of the record.  [default: bench-NAME-TIME]",
 )  # fmt: skip
-force_option = click.option(
-    "--force", is_flag=True, help="Measure even on a busy machine; the record will mention it."
+server_options = options.stacked(
+    options.server_bin_option,
+    click.option(
+        "--force", is_flag=True, help="Measure even on a busy machine; the record will mention it."
+    ),
+    options.json_option,
 )
 
 

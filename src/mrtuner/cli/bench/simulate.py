@@ -18,18 +18,13 @@ if TYPE_CHECKING:
     "--pairs", default="3,5,7,10,20", show_default=True, metavar="N,N…",
     help="Number of runs of each variant.",
 )  # fmt: skip
-@click.option(
-    "--noise", type=options.Share(), default="2%", show_default=True, metavar="SHARE",
-    help="Standard deviation of a single run.",
-)  # fmt: skip
-@click.option(
-    "--drift", type=options.Share(), default="5%", show_default=True, metavar="SHARE",
-    help="Standard deviation of the machine's drift from run to run.",
-)  # fmt: skip
-@click.option(
-    "--effect", type=options.Share(), default="0%", show_default=True, metavar="SHARE",
-    help="Difference to simulate, to see how often it is detected.",
-)  # fmt: skip
+@options.share_option("--noise", "Standard deviation of a single run.", default="2%")
+@options.share_option(
+    "--drift", "Standard deviation of the machine's drift from run to run.", default="5%"
+)
+@options.share_option(
+    "--effect", "Difference to simulate, to see how often it is detected.", default="0%"
+)
 @click.option(
     "--repeats", type=int, default=1500, show_default=True, help="Number of simulated benchmarks."
 )

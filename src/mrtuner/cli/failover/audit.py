@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     "--port", type=click.IntRange(1, 65535), metavar="PORT",
     help="Audit every connection from this machine to this port.",
 )  # fmt: skip
-@click.option(
-    "--within", type=options.Duration(), default="60s", show_default=True, metavar="TIME",
-    help="Report connections that may hang longer than this.",
-)  # fmt: skip
+@options.time_option(
+    "--within", "Report connections that may hang longer than this.", default="60s"
+)
 @options.check_option("a connection may hang longer, or backends without clients are never ended")
 @options.json_option
 @click.pass_context

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     help="Run this scenario; may be repeated.  [default: stay open for commands]",
 )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="List the scenarios and what breaks in each.")
-@click.option(
-    "--within", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
-    help="Configure the clients as `settings --within` advises.",
-)  # fmt: skip
+@options.time_option(
+    "--within", "Configure the clients as `settings --within` advises.", default="10s"
+)
 @click.option(
     "--client", metavar="PARAMETERS",
     help="Configure the clients with these libpq parameters, such as 'connect_timeout=3'.",
@@ -37,14 +36,10 @@ if TYPE_CHECKING:
     "--sysctl", "sysctls", multiple=True, metavar="NAME=VALUE",
     help="Kernel setting of the clients' network, such as tcp_retries2=5; may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--dns-ttl", type=options.Duration(), default="5s", show_default=True, metavar="TIME",
-    help="Time to live of the DNS name that points to the primary.",
-)  # fmt: skip
-@click.option(
-    "--watch", type=options.Duration(), default="3min", show_default=True, metavar="TIME",
-    help="Longest wait for a hang to end.",
-)  # fmt: skip
+@options.time_option(
+    "--dns-ttl", "Time to live of the DNS name that points to the primary.", default="5s"
+)
+@options.time_option("--watch", "Longest wait for a hang to end.", default="3min")
 @options.html_option("Write all charts and figures as one HTML page.")
 @options.server_bin_option
 @options.json_option

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mrtuner.cli import terminal
+import click
+
+from mrtuner.cli import options, terminal
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.kernel import Kernel
 
+_options = options.stacked(
+    click.option(
+        "--sysctl", metavar="FILE", default="local", show_default=True,
+        help="File with the client machine's settings, as printed by sysctl -a.",
+    ),
+    options.time_option("--rtt", "Round-trip time to the server."),
+    click.option(
+        "--kernel", metavar="VERSION",
+        help="Kernel version of that machine (uname -r), with --sysctl.",
+    ),
+    click.option(
+        "--hz", type=int, metavar="N",
+        help="Kernel ticks per second of that machine, with --sysctl.",
+    ),
+)  # fmt: skip
 
-def kernel(source: str, release: str | None, hz: int | None) -> Kernel:
-    """The client machine's kernel."""
+
+def kernel_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is said of the client machine, which reaches the command as its `kernel` and `rtt`."""
+
+    @wraps(function)
+    def with_kernel(*, sysctl: str, kernel: str | None, hz: int | None, **rest: Any) -> Any:
+        return function(kernel=_kernel(sysctl, kernel, hz), **rest)
+
+    return _options(with_kernel)
+
+
+def _kernel(source: str, release: str | None, hz: int | None) -> Kernel:
     from mrtuner.failover.predict.kernel import ASSUMED_HZ, from_text, local
 
     if source == "local":

@@ -11,51 +11,31 @@ from mrtuner.cli.failover import machine
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
+    from mrtuner.failover.predict.kernel import Kernel
     from mrtuner.failover.predict.timer_trace import Path
 
 
 @options.command("predict")
 @click.argument("dsn", type=targets.ServerArgument(), required=False)
 @click.option("--client", metavar="NAME", help="Driver or pooler of the client.  [default: libpq]")
-@click.option(
-    "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="File with the client machine's settings, as printed by sysctl -a.",
-)  # fmt: skip
-@click.option(
-    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
+@machine.kernel_options
+@options.time_option(
+    "--user-timeout", "A TCP_USER_TIMEOUT that is not set in the connection string."
 )
-@click.option(
-    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
+@options.time_option(
+    "--read-timeout",
+    "The client's own limit on waiting for an answer, such as pgjdbc's socketTimeout.",
 )
-@click.option(
-    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
+@options.time_option("--dns-ttl", "Time to live of the server's DNS name.")
+@options.time_option(
+    "--away", "Also predict when the client notices that the address answers again after this long."
 )
-@click.option(
-    "--user-timeout", type=options.Duration(), metavar="TIME",
-    help="A TCP_USER_TIMEOUT that is not set in the connection string.",
-)  # fmt: skip
-@click.option(
-    "--read-timeout", type=options.Duration(), metavar="TIME",
-    help="The client's own limit on waiting for an answer, such as pgjdbc's socketTimeout.",
-)  # fmt: skip
-@click.option(
-    "--dns-ttl",
-    type=options.Duration(),
-    metavar="TIME",
-    help="Time to live of the server's DNS name.",
-)
-@click.option(
-    "--away", type=options.Duration(), metavar="TIME",
-    help="Also predict when the client notices that the address answers again after this long.",
-)  # fmt: skip
 @options.json_option
 def command(
     dsn: str | None,
     client: str | None,
-    sysctl: str,
+    kernel: Kernel,
     rtt: float | None,
-    kernel: str | None,
-    hz: int | None,
     as_json: bool,
     **limits: float | None,
 ) -> None:
@@ -78,9 +58,8 @@ def command(
 
     options.warn_of_password(dsn)
     away = limits.pop("away")
-    here = machine.kernel(sysctl, kernel, hz)
     who, way, between = _client(client, dsn, rtt)
-    situation = Situation(kernel=here, client=_limited(who, limits), path=way, away=away)
+    situation = Situation(kernel=kernel, client=_limited(who, limits), path=way, away=away)
     cases = predicted(situation)
     if as_json:
         from mrtuner.failover.predict.document import predict_document

@@ -32,30 +32,26 @@ _PATIENT: Final = 30.0
     "--trigger", "what", required=True, metavar="WHAT",
     help="What triggers the failover: rds:INSTANCE, patroni:URL, manual, or a command.",
 )  # fmt: skip
-@click.option(
-    "--within", type=options.Duration(), metavar="TIME",
-    help="Longest acceptable wait of a client for an answer or an error.",
-)  # fmt: skip
+@options.time_option("--within", "Longest acceptable wait of a client for an answer or an error.")
 @click.option("--through", metavar="DSN", help="Probe through this pooler or proxy as well.")
 @click.option(
     "--connections", type=click.IntRange(1, 500), default=10, show_default=True, metavar="N",
     help="Connections held open by each kind of probe, and limit on new ones at a time.",
 )  # fmt: skip
 @options.every_option
-@click.option(
-    "--give-up", type=options.Duration(), metavar="TIME",
-    help="Time after which a probe counts as failed.  [default: twice --within, else 30s]",
-)  # fmt: skip
+@options.time_option(
+    "--give-up", "Time after which a probe counts as failed.  [default: twice --within, else 30s]"
+)
 @options.steady_option
-@click.option(
-    "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if nothing has happened after this long.  [default: 2min; with --trigger manual: "
+@options.time_option(
+    "--start-timeout",
+    "Stop if nothing has happened after this long.  [default: 2min; with --trigger manual: "
     "--timeout]",
-)  # fmt: skip
-@click.option(
-    "--timeout", "whole", type=options.Duration(), default="10min", show_default=True,
-    metavar="TIME", help="Stop after this long, whatever happens.",
-)  # fmt: skip
+    name="quiet",
+)
+@options.time_option(
+    "--timeout", "Stop after this long, whatever happens.", name="whole", default="10min"
+)
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
 @options.check_option("a client waited longer than --within, or an acknowledged write was lost")
@@ -141,11 +137,12 @@ def _trigger(what: str, given: Mapping[str, Any], stack: ExitStack) -> Trigger:
 
 def _rds(instance: str, given: Mapping[str, Any]) -> Trigger:
     """Planned here, so production and what cannot fail over are refused before anything else."""
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet.rehearsal import Reboot, plan
 
     if not instance:
         raise UsageError("the instance is missing", "Use --trigger rds:INSTANCE.")
-    aws, _account = change.connected(given["region"], given["profile"])
+    aws = client("rds", given["account"])
     return Reboot(aws, plan(aws, instance, failover=True))
 
 
@@ -249,10 +246,6 @@ def _judged(ways: Mapping[str, ClientPath], runs: Sequence[Any]) -> list[Rehears
 def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.failover_rehearsal import lines, page
 
-    if as_json:
-        terminal.document(told)
-    else:
-        for line in lines(told):
-            terminal.print_line(line)
+    terminal.answer(told, lines(told), as_json)
     if html is not None:
         terminal.save_and_tell(html, page(told))

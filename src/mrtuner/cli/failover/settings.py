@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from mrtuner.cli import options, terminal
 from mrtuner.cli.failover import machine
+
+if TYPE_CHECKING:
+    from mrtuner.failover.predict.kernel import Kernel
 
 
 @options.command("settings")
@@ -16,41 +21,25 @@ from mrtuner.cli.failover import machine
     metavar="STACK",
     help="Client stack to write settings for, such as psycopg, pgjdbc or pgbouncer.",
 )
-@click.option(
-    "--within", type=options.Duration(), required=True, metavar="TIME",
-    help="Longest hang allowed in every case that settings can bound.",
-)  # fmt: skip
-@click.option(
-    "--longest-query", type=options.Duration(), metavar="TIME",
-    help="Longest query that may run; needed to limit the wait for answers.",
-)  # fmt: skip
+@options.time_option(
+    "--within", "Longest hang allowed in every case that settings can bound.", required=True
+)
+@options.time_option(
+    "--longest-query", "Longest query that may run; needed to limit the wait for answers."
+)
 @click.option(
     "--hosts", type=click.IntRange(1), default=1, show_default=True,
     help="Number of addresses in the connection string.",
 )  # fmt: skip
-@click.option(
-    "--sysctl", metavar="FILE", default="local", show_default=True,
-    help="File with the client machine's settings, as printed by sysctl -a.",
-)  # fmt: skip
-@click.option(
-    "--rtt", type=options.Duration(), metavar="TIME", help="Round-trip time to the server."
-)
-@click.option(
-    "--kernel", metavar="VERSION", help="Kernel version of that machine (uname -r), with --sysctl."
-)
-@click.option(
-    "--hz", type=int, metavar="N", help="Kernel ticks per second of that machine, with --sysctl."
-)
+@machine.kernel_options
 @options.json_option
 def command(
     stack: str,
     within: float,
     longest_query: float | None,
     hosts: int,
-    sysctl: str,
+    kernel: Kernel,
     rtt: float | None,
-    kernel: str | None,
-    hz: int | None,
     as_json: bool,
 ) -> None:
     """Write settings for a client stack that bound a hang, and show what they cost.
@@ -70,8 +59,8 @@ def command(
     from mrtuner.failover.predict.timer_trace import Path
     from mrtuner.failover.settings.advice import settings as chosen
 
-    here, way = machine.kernel(sysctl, kernel, hz), Path() if rtt is None else Path(rtt=rtt)
-    made = chosen(stack, within, here, way, hosts=hosts, longest_query=longest_query)
+    way = Path() if rtt is None else Path(rtt=rtt)
+    made = chosen(stack, within, kernel, way, hosts=hosts, longest_query=longest_query)
     if as_json:
         from mrtuner.failover.settings.document import settings_document
 

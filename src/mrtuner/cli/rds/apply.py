@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 @change.dsn_option
 @change.poll_option
 @change.account_options
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def command(
     instance: str,
     group: str | None,
@@ -54,8 +52,7 @@ def command(
     source: Path | None,
     dsn: str | None,
     poll: float,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -74,10 +71,11 @@ def command(
     before it is made; the next run finishes or reverts an interrupted change, and rdstune undo
     restores exactly what was there. For an instance of a cluster, the cluster's group is changed.
     """
+    from mrtuner.aws import session
     from mrtuner.change.journal import Journal
 
     options.warn_of_password(dsn)
-    client, account = change.connected(region, profile)
+    client = session.client("rds", account)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         change.prove(client, instance, dsn)
         recovered = change.clean_up(client, instance, book, reboot, poll)
@@ -87,7 +85,7 @@ def command(
         _agree(prepared.plan, reboot, shared=shared, yes=yes)
         outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not yes)
     lines = _compared(client, prepared, dsn, outcome, poll)
-    undo = change.undo_command(instance, region, profile, reboot, journal)
+    undo = change.undo_command(instance, account, reboot, journal)
     undo = undo if outcome.result == "applied" else ""
     if as_json:
         from mrtuner.rds.live.document import apply_document

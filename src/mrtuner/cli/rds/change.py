@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-account_options = options.stacked(
+_account_options = options.stacked(
     click.option(
         "--region",
         metavar="REGION",
@@ -33,6 +34,20 @@ account_options = options.stacked(
     ),
     click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]"),
 )
+
+
+def account_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--region and --profile, which reach the command as one `account`."""
+
+    @wraps(function)
+    def with_account(*args: Any, region: str | None, profile: str | None, **rest: Any) -> Any:
+        from mrtuner.aws.session import Account
+
+        return function(*args, account=Account(region=region, profile=profile), **rest)
+
+    return _account_options(with_account)
+
+
 reboot_option = click.option(
     "--reboot",
     type=click.Choice(["never", "window", "now"]),
@@ -59,22 +74,9 @@ dsn_option = click.option(
     callback=named,
     help="Connect with DSN and compare the server's settings; it must lead to the instance.",
 )
-poll_option = click.option(
-    "--poll",
-    type=options.Duration(),
-    default="1s",
-    metavar="TIME",
-    show_default=True,
-    help="Time between the first two polls of AWS; later ones are less frequent.",
+poll_option = options.time_option(
+    "--poll", "Time between the first two polls of AWS; later ones are less frequent.", default="1s"
 )
-
-
-def connected(region: str | None, profile: str | None) -> tuple[Any, Account]:
-    """A client of RDS, and the account that it speaks for."""
-    from mrtuner.aws.session import Account, client
-
-    account = Account(region=region, profile=profile)
-    return client("rds", account), account
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +183,10 @@ _HOW: Final = {
 }
 
 
-def undo_command(
-    instance: str, region: str | None, profile: str | None, reboot: Reboot, journal: Path | None
-) -> str:
+def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:
     """How to take a change back."""
     return change.command_line(
-        ["rdstune", "undo", instance], journal, region=region, profile=profile,
+        ["rdstune", "undo", instance], journal,
+        region=account.region, profile=account.profile,
         reboot=None if reboot == "never" else reboot,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.cli.rds import change
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.rds.live.compare import ParameterLine
     from mrtuner.rds.live.diff import Diff
 
@@ -37,8 +38,7 @@ def command(
     connections: int | None,
     everything: bool,
     check: bool,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     as_json: bool,
 ) -> None:
     """Compare an instance's parameter group with its server and with our advice.
@@ -53,7 +53,7 @@ def command(
     ranges; with --dsn, the memory is derived from the server's settings.
     """
     options.warn_of_password(dsn)
-    found, notes = _compared(instance, against, dsn, workload, connections, region, profile)
+    found, notes = _compared(instance, against, dsn, workload, connections, account)
     if as_json:
         from mrtuner.rds.live.document import diff_document
 
@@ -71,13 +71,13 @@ def _compared(
     dsn: str | None,
     workload: str,
     connections: int | None,
-    region: str | None,
-    profile: str | None,
+    account: Account,
 ) -> tuple[Diff, tuple[str, ...]]:
+    from mrtuner.aws import session
     from mrtuner.rds.group.advice import advise
     from mrtuner.rds.live.diff import diff
 
-    client, account = change.connected(region, profile)
+    client = session.client("rds", account)
     target = change.prove(client, instance, dsn, down=False)
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
     found = diff(

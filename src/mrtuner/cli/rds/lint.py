@@ -16,6 +16,7 @@ from mrtuner.errors import UsageError
 from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.present.text import Look
     from mrtuner.rds.group.read import WrittenGroup
     from mrtuner.rds.lint.check import Finding
@@ -49,8 +50,7 @@ def command(
     smallest: str | None,
     cluster: bool,
     check: bool,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     as_json: bool,
 ) -> None:
     """Look for mistakes in a parameter group: units, formulas, bounds, methods, memory.
@@ -69,9 +69,7 @@ def command(
     an error or a warning, for use in a pipeline.
     """
     groups = [
-        group
-        for target in targets
-        for group in _groups(target, cluster=cluster, region=region, profile=profile)
+        group for target in targets for group in _groups(target, cluster=cluster, account=account)
     ]
     found = [(group, _findings(group, family, class_names, smallest)) for group in groups]
     if as_json:
@@ -84,9 +82,8 @@ def command(
         ctx.exit(exit_codes.FOUND)
 
 
-def _groups(
-    target: str, *, cluster: bool, region: str | None, profile: str | None
-) -> Sequence[WrittenGroup]:
+def _groups(target: str, *, cluster: bool, account: Account) -> Sequence[WrittenGroup]:
+    from mrtuner.aws.session import client
     from mrtuner.files import read_stream
     from mrtuner.rds.group import read
 
@@ -95,8 +92,7 @@ def _groups(
         return read.read_text(text, suffix=_suffix(text), source="standard input")
     if read.is_file(target):
         return read.read(Path(target))
-    client, _ = change.connected(region, profile)
-    return [read.read_live(client, target, cluster=cluster)]
+    return [read.read_live(client("rds", account), target, cluster=cluster)]
 
 
 def _suffix(text: str) -> str:

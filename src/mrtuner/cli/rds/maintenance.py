@@ -16,6 +16,7 @@ from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.rds.fleet.maintenance import Upkeep
     from mrtuner.rds.fleet.rehearsal import Patience, RehearsalPlan, Run
     from mrtuner.rds.fleet.stagger import Place
@@ -48,10 +49,7 @@ _QUEUED: Final = 1800.0
     metavar="TAG",
     help="Instances with the same value of this tag take turns, like those of a cluster.",
 )
-@click.option(
-    "--gap", type=options.Duration(), default="30min", show_default=True, metavar="TIME",
-    help="Minimum time between two windows of one group.",
-)  # fmt: skip
+@options.time_option("--gap", "Minimum time between two windows of one group.", default="30min")
 @options.check_option("something is pending or windows are too close together")
 @change.account_options
 @options.json_option
@@ -65,8 +63,7 @@ def command(
     tag: str | None,
     gap: float,
     check: bool,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     as_json: bool,
 ) -> None:
     """Show pending maintenance of instances, when it happens, and how it affects clients.
@@ -78,14 +75,14 @@ def command(
       rdstune maintenance --all --stagger-by app     so that one app's instances take turns
       rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
     """
-    from mrtuner.aws.session import Account, client
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet.maintenance import survey
     from mrtuner.rds.fleet.windows import zone_named
 
     if bool(instances) is everything:
         raise UsageError("give either instances or --all", "Name some instances, or use --all.")
     zone, now = zone_named(timezone), datetime.now(UTC)
-    found = survey(client("rds", Account(region, profile)), instances, now=now)
+    found = survey(client("rds", account), instances, now=now)
     calendar = _calendar(found, tag)
     minutes = round(gap / 60)
     if as_json:
@@ -164,19 +161,14 @@ def _lines(
     help="Number of rehearsals.",
 )
 @options.every_option
-@click.option(
-    "--give-up", type=options.Duration(), default="10s", show_default=True, metavar="TIME",
-    help="Time after which a probe counts as failed.",
-)  # fmt: skip
+@options.time_option("--give-up", "Time after which a probe counts as failed.", default="10s")
 @options.steady_option
-@click.option(
-    "--start-timeout", "quiet", type=options.Duration(), metavar="TIME",
-    help="Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
-)  # fmt: skip
-@click.option(
-    "--between", type=options.Duration(), default="2min", show_default=True, metavar="TIME",
-    help="Pause between two rehearsals.",
-)  # fmt: skip
+@options.time_option(
+    "--start-timeout",
+    "Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
+    name="quiet",
+)
+@options.time_option("--between", "Pause between two rehearsals.", default="2min")
 @click.option("--no-write", is_flag=True, help="Probe with reads only, as for replicas.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
 @change.account_options
@@ -189,8 +181,7 @@ def rehearse(
     instance: str,
     dsn: str,
     html: Path | None,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     yes: bool,
     as_json: bool,
     **rest: Any,
@@ -208,12 +199,12 @@ def rehearse(
     connections and over one that stays open. Writes go to a temporary schema, which is dropped at
     the end. An instance tagged as production is refused.
     """
-    from mrtuner.aws.session import Account, client
+    from mrtuner.aws.session import client
     from mrtuner.rds.fleet import rehearsal
 
     options.warn_of_password(dsn)
     needs.first("boto3", page=html)
-    aws = client("rds", Account(region, profile))
+    aws = client("rds", account)
     drawn = rehearsal.plan(
         aws, instance,
         failover=rest["failover"], action=rest["action"], times=rest["times"],
@@ -286,10 +277,6 @@ def _told(
 def _show(told: dict[str, Any], as_json: bool, html: Path | None) -> None:
     from mrtuner.present.rds_rehearsal import lines, page
 
-    if as_json:
-        terminal.document(told)
-    else:
-        for line in lines(told):
-            terminal.print_line(line)
+    terminal.answer(told, lines(told), as_json)
     if html is not None:
         terminal.save_and_tell(html, page(told))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,7 +14,6 @@ from mrtuner.wording import first_few
 if TYPE_CHECKING:
     from mrtuner.formats.groups import GroupLine
     from mrtuner.rds.group.derive import Design
-    from mrtuner.units import Bytes
 
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
 
@@ -32,17 +31,12 @@ FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "js
 @options.output_option
 def command(
     form: str | None,
-    family_name: str,
-    class_name: str,
-    workload: str | None,
-    connections: int | None,
-    storage: Bytes | None,
-    smallest: str | None,
     name: str | None,
     description: str | None,
     cluster: bool | None,
     as_json: bool,
     output: Path | None,
+    **wanted: Any,
 ) -> None:
     """Write the group of `rdstune show` as Terraform, CloudFormation, CDK, Pulumi or AWS CLI calls.
 
@@ -63,15 +57,8 @@ def command(
     form = options.one_format(form, as_json, default="")
     if not form:
         raise UsageError("no format is given", f"Use --format {FORMATS[0]}, for example.")
-    made = design(
-        family_name=family_name,
-        class_name=class_name,
-        workload=workload or "mixed",
-        connections=connections,
-        storage=storage,
-        smallest=smallest,
-    )
-    name = name or f"mrtuner-{family_name}"
+    made = design(**wanted)
+    name = name or f"mrtuner-{made.family.name}"
     cluster = made.question.aurora if cluster is None else cluster
     terminal.deliver(_written(made, form, name, description or _asked(made), cluster), output)
 

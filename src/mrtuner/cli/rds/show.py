@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,6 @@ from mrtuner.cli import exit_codes, options, terminal
 if TYPE_CHECKING:
     from mrtuner.rds.group.derive import Design
     from mrtuner.rds.group.sizes import Size
-    from mrtuner.units import Bytes
 
 
 @options.command("show")
@@ -26,16 +25,11 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     /,
-    family_name: str,
-    class_name: str,
-    workload: str | None,
-    connections: int | None,
-    storage: Bytes | None,
-    smallest: str | None,
     all_classes: bool,
     html: Path | None,
     check: bool,
     as_json: bool,
+    **wanted: Any,
 ) -> None:
     """Show the parameter group for a class: formulas and their values.
 
@@ -52,14 +46,7 @@ def command(
     from mrtuner.rds.group.derive import design
     from mrtuner.rds.group.sizes import on_class, sizes
 
-    made = design(
-        family_name=family_name,
-        class_name=class_name,
-        workload=workload or "mixed",
-        connections=connections,
-        storage=storage,
-        smallest=smallest,
-    )
+    made = design(**wanted)
     here = on_class(made.values, made.question, made.instance_class)
     everywhere = sizes(made.values, made.question)
     if html is not None:

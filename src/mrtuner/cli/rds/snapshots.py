@@ -51,10 +51,7 @@ def command() -> None:
 @click.option(
     "--wait/--no-wait", default=True, help="Wait until the copies are complete.  [default: wait]"
 )
-@click.option(
-    "--poll", type=options.Duration(), default="30s", metavar="TIME", show_default=True,
-    help="Time between two checks of the copies.",
-)  # fmt: skip
+@options.time_option("--poll", "Time between two checks of the copies.", default="30s")
 @click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context

@@ -14,6 +14,7 @@ from mrtuner.cli.rds import change
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
+    from mrtuner.aws.session import Account
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.rds.live.apply import RdsOutcome, Reboot
@@ -25,16 +26,13 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Overwrite parameters that were changed since.")
 @change.poll_option
 @change.account_options
-@options.journal_option
-@options.yes_option
-@options.json_option
+@options.change_options
 def command(
     instance: str,
     reboot: Reboot,
     force: bool,
     poll: float,
-    region: str | None,
-    profile: str | None,
+    account: Account,
     journal: Path | None,
     yes: bool,
     as_json: bool,
@@ -52,9 +50,10 @@ def command(
     first; if it is reverted, there is nothing more to undo. rdstune diff --dsn shows what the
     server runs afterwards.
     """
+    from mrtuner.aws import session
     from mrtuner.change.journal import Journal
 
-    client, _ = change.connected(region, profile)
+    client = session.client("rds", account)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         recovered = change.clean_up(client, instance, book, reboot, poll)
         if recovered is not None and recovered.change_is_undone:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from mrtuner import errors
@@ -99,12 +98,7 @@ class Session(AbstractContextManager["Session"]):
         )  # fmt: skip
         self._say(request.to_json())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()  # --kill-child then ends the first process, and with it all others
         self._process.communicate()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Final
 
 from mrtuner.errors import UsageError
@@ -37,13 +36,8 @@ class Lab(AbstractContextManager["Lab"]):
         mount_over("/etc/nsswitch.conf", _NSSWITCH)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._site.__exit__(kind, error, trace)
+    def __exit__(self, *failure: object) -> None:
+        self._site.__exit__(*failure)
 
     def _serve(self, machines: Mapping[str, LabMachine]) -> Mapping[str, LabServer]:
         servers = pair(machines["a"], machines["b"], self._binaries)

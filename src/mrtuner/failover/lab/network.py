@@ -17,7 +17,6 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final
 
 from mrtuner.errors import MissingPart
@@ -121,12 +120,7 @@ class Site(AbstractContextManager["Site"]):
         self.move_address(self.machines[self._names[0]])
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for machine in self.machines.values():
             machine.signal(signal.SIGKILL)
         self._stack.close()

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from mrtuner.errors import MrTunerError, UsageError
@@ -85,12 +84,7 @@ class Lab:
     def __enter__(self) -> Lab:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

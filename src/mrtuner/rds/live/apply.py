@@ -19,24 +19,14 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Entry, GroupChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
-from mrtuner.rds.live.plan import LeftAlone, ParameterStep, RdsPlan, make, user_values
+from mrtuner.rds.live.plan import ParameterStep, RdsPlan, make, user_values
 from mrtuner.rds.live.repair import refuse_other_group
 from mrtuner.rds.live.replica_minimums import refuse_floors
 from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
-__all__ = [
-    "LeftAlone",
-    "Pace",
-    "ParameterStep",
-    "RdsOutcome",
-    "RdsPlan",
-    "Reboot",
-    "apply",
-    "make",
-    "recover",
-]
+__all__ = ["Pace", "ParameterStep", "RdsOutcome", "RdsPlan", "Reboot", "apply", "make", "recover"]
 
 #: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.catalog.families import FamilyParameter
+from mrtuner.change.settings.plan import LeftAlone
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError, is_formula, parse
 from mrtuner.rds.live.target import Target, users
@@ -57,15 +58,6 @@ class ParameterStep:
     def method(self) -> ApplyMethod:
         """immediate where RDS accepts it, else at the next reboot."""
         return "pending-reboot" if self.static else "immediate"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftAlone:
-    """A wanted setting that is not written, and why."""
-
-    name: str
-    value: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
