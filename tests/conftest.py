@@ -11,7 +11,10 @@ from typing import Any, Protocol
 import pytest
 
 import leftovers
-from labs import _lab, lab, server_lab  # noqa: F401 - fixtures for every test
+from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for every test
+from mrtuner.change.journal import Journal
+from mrtuner.errors import MissingPart
+from mrtuner.failover.namespaces import require
 from mrtuner.postgres.cluster import Cluster, scratch_directory
 from servers import GRID, MAJORS, at_hand, binaries
 
@@ -91,6 +94,22 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def pytest_report_header() -> str:
     found = at_hand()
     return "PostgreSQL: " + (", ".join(found.values()) or "none yet; servers are fetched on demand")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """An empty journal of changes."""
+    with Journal(tmp_path) as journal:
+        yield journal
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """Tests that use it are skipped where the kernel allows no namespaces, with the reason."""
+    try:
+        require()
+    except MissingPart as missing:
+        pytest.skip(missing.message)
 
 
 @pytest.fixture(scope="session")

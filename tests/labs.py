@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,14 @@ def lab(_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     _lead_to(_lab, monkeypatch)
     yield _lab
     _lab.reset()
+
+
+@pytest.fixture
+def client(lab: Lab) -> Any:
+    """A client of RDS in that lab."""
+    from mrtuner.aws.session import client
+
+    return client("rds")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mrtuner.change.journal import Journal, JournalError, journal_directory
-from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.record import Change, Entry, GroupChange, State
 from mrtuner.errors import Refused, UsageError
 
 CHANGE = Change(
@@ -30,6 +30,27 @@ CHANGE = Change(
     file="/data/postgresql.auto.conf",
     local=True,
 )
+OF_A_GROUP = Change(
+    server="arn:aws:rds:eu-west-1:123456789012:db:db1",
+    address="eu-west-1/db1",
+    method="parameter group",
+    entries=(
+        Entry(name="work_mem", before=None, after="8192", restart=False, in_force=""),
+        Entry(name="max_connections", before="100", after=None, restart=True, in_force="100"),
+    ),
+    restarts=True,
+    group=GroupChange(
+        region="eu-west-1",
+        scope="db",
+        identifier="db1",
+        name="shop",
+        family="postgres17",
+        attached_before="default.postgres17",
+        attached_after="shop",
+        creates=True,
+        reboots=("db2", "db1"),
+    ),
+)
 
 
 @pytest.fixture
@@ -38,13 +59,24 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def test_a_change_comes_back_from_the_disk_as_it_was_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [CHANGE, OF_A_GROUP], ids=["settings", "group"])
+def test_a_change_comes_back_from_the_disk_as_it_was_written(
+    change: Change, tmp_path: Path
+) -> None:
     with Journal(tmp_path) as journal:
-        begun = journal.begin(CHANGE)
+        begun = journal.begin(change)
     with Journal(tmp_path) as journal:
-        found = journal.unfinished(CHANGE.server)
+        found = journal.unfinished(change.server)
     assert found == begun
-    assert found == replace(CHANGE, id=1, began=begun.began)
+    assert found == replace(change, id=1, began=begun.began)
+
+
+def test_attaching_is_a_state_of_an_unfinished_change(journal: Journal) -> None:
+    change = journal.begin(OF_A_GROUP)
+    journal.note(change, State.ATTACHING, "attach group shop")
+    found = journal.unfinished(change.server)
+    assert found is not None
+    assert found.state is State.ATTACHING
 
 
 def test_steps_are_kept_in_their_order(journal: Journal) -> None:

@@ -38,7 +38,7 @@ settings = { work_mem = "5MB" }
 
 def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+        [*PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -7,35 +7,17 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from test_cli_bench import PROGRAM, QUICK, bench
 
 from mrtuner.bench.record.archive import load
 from servers import binaries
 
 pytestmark = pytest.mark.timed
 
-PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "bench"]
-PLAN = """
-scales = [1]
-clients = [1]
-blocks = 1
-seconds = 1
-warmup = 0
-steal_limit = 1
-foreign_limit = 1
-[[workload]]
-name = "w"
-scripts = ["w.sql"]
-[[variant]]
-name = "a"
-[[variant]]
-name = "b"
-settings = { work_mem = "5MB" }
-"""
 #: Ends the postmaster, our backend's parent, where work_mem is not the default.
 DEADLY = r"""
 SELECT setting <> '4096' AS odd FROM pg_settings WHERE name = 'work_mem' \gset
@@ -46,16 +28,10 @@ SELECT pg_sleep(5);
 """
 
 
-def bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=300
-    )
-
-
 def test_an_interrupted_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
     """The server of one variant dies in every run: rejected, and the other is measured."""
     binaries(18)
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(QUICK)
     (tmp_path / "w.sql").write_text(DEADLY)
     errors = tmp_path / "stderr"
     with errors.open("w") as said:

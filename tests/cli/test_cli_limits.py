@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rds_flows import new_slow_instance
 
-from mrtuner.aws.session import client
 from mrtuner.cli import main
 from mrtuner.limits.example import as_csv, simulated_week
 from mrtuner.rds.lab import Lab
@@ -71,25 +70,8 @@ def test_an_instance_is_looked_up_with_its_class_storage_and_metrics(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MRTUNER_CACHE_DIR", str(tmp_path))
-    rds: Any = client("rds")
-    rds.create_db_instance(
-        DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
-        AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
-        MasterUserPassword="correct-horse",
-    )  # fmt: skip
-    told, minutes = simulated_week(), 175
-    began = datetime.now(UTC) - timedelta(minutes=minutes)
-    for name in ("ReadThroughput", "WriteThroughput"):
-        points = [
-            {
-                "MetricName": name,
-                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "slow"}],
-                "Timestamp": began + timedelta(minutes=minute),
-                "Value": float(told.metrics[name][8 * 60 + minute]),
-            }
-            for minute in range(minutes)
-        ]
-        client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=points)
+    began = datetime.now(UTC) - timedelta(minutes=175)
+    new_slow_instance(began, 175, ("ReadThroughput", "WriteThroughput"), first=8 * 60)
     done = run("slow", "--since", "3h", "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rds_flows import new_group
 
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
@@ -171,15 +172,17 @@ def test_a_shared_group_needs_more_than_yes(
     assert run("apply", "db1", "--from", file, "--yes", "--shared").exit_code == 0
 
 
-def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run: Run) -> None:
-    """Seven tenths of memory as shared_buffers held with 20 connections; with 800 it does not."""
-    rds.create_group(client, "shop", "postgres17", "by somebody")
-    theirs = {"shared_buffers": "{DBInstanceClassMemory*7/81920}", "max_connections": "20"}
-    rds.modify_group(
-        client, "shop", [(name, value, "pending-reboot") for name, value in theirs.items()]
-    )
+def attach_large_buffers(client: Any, lab: Lab) -> None:
+    """Somebody's group: seven tenths of memory as shared_buffers, which hold 20 connections."""
+    buffers = "{DBInstanceClassMemory*7/81920}"
+    new_group(client, shared_buffers=buffers, max_connections="20")
     rds.attach_group(client, "db1", "shop")
     lab.settle()
+
+
+def test_what_somebody_set_must_fit_beside_our_advice(client: Any, lab: Lab, run: Run) -> None:
+    """Seven tenths of memory as shared_buffers held with 20 connections; with 800 it does not."""
+    attach_large_buffers(client, lab)
     result = run("apply", "db1", "--workload", "oltp", "--connections", "800", "--yes")
     assert result.exit_code == 4
     assert "with all values of the group, the worst case takes" in result.stderr
@@ -204,13 +207,7 @@ def test_a_group_made_from_one_that_does_not_fit_is_refused_by_what_was_carried_
     client: Any, lab: Lab, run: Run
 ) -> None:
     """As above: {M*7/81920} held with 20 connections only."""
-    rds.create_group(client, "shop", "postgres17", "by somebody")
-    theirs = {"shared_buffers": "{DBInstanceClassMemory*7/81920}", "max_connections": "20"}
-    rds.modify_group(
-        client, "shop", [(name, value, "pending-reboot") for name, value in theirs.items()]
-    )
-    rds.attach_group(client, "db1", "shop")
-    lab.settle()
+    attach_large_buffers(client, lab)
     words = ("--workload", "oltp", "--connections", "800", "--group", "fresh", "--yes")
     result = run("apply", "db1", *words)
     assert result.exit_code == 4

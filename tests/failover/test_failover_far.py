@@ -16,8 +16,6 @@ from typing import Any
 import failover_far
 import pytest
 
-from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import require
 from mrtuner.failover.predict.cases import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.kernel import Kernel, local
@@ -45,11 +43,7 @@ FLIGHT: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _namespaces() -> None:
-    try:
-        require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
+def _tun(namespaces: None) -> None:
     if not File("/dev/net/tun").exists():
         pytest.skip("there is no /dev/net/tun here")
 

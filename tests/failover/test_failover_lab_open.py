@@ -16,21 +16,11 @@ from typing import Any
 
 import pytest
 
-from mrtuner.errors import MissingPart
 from mrtuner.failover.lab.network import enter
-from mrtuner.failover.namespaces import require
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("namespaces")]
 
 PROGRAM = [sys.executable, "-c", "from mrtuner.cli import main; main()", "failover", "lab"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _namespaces() -> None:
-    try:
-        require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
 
 
 @contextmanager

@@ -14,19 +14,10 @@ from pathlib import Path
 import pytest
 
 from json_schemas import assert_valid
-from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import enter, python, require
+from mrtuner.failover.namespaces import enter, python
 from mrtuner.failover.predict.cases import SLACK
 
-pytestmark = pytest.mark.timed
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _namespaces() -> None:
-    try:
-        require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
+pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("namespaces")]
 
 
 def test_predicted_hangs_are_those_of_this_kernel() -> None:

@@ -8,17 +8,10 @@ import sys
 
 import pytest
 
-from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import require
-
 pytestmark = [pytest.mark.timed, pytest.mark.slow]
 
 
-def test_every_setting_hangs_as_long_as_predicted() -> None:
-    try:
-        require()
-    except MissingPart as missing:
-        pytest.skip(missing.message)
+def test_every_setting_hangs_as_long_as_predicted(namespaces: None) -> None:
     script = "from mrtuner.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, "failover", "self-test", "--whole", "--json"],

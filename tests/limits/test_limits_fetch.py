@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
+from rds_flows import new_slow_instance
 
 from mrtuner.aws.cloudwatch import Wanted, metric_data, period_for
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import UsageError
 from mrtuner.limits import limits
-from mrtuner.limits.example import simulated_week
 from mrtuner.limits.fetch import fetch
 from mrtuner.rds.lab import Lab
 
@@ -33,32 +32,9 @@ def midnight() -> datetime:
 @pytest.fixture
 def watched(lab: Lab, midnight: datetime) -> Lab:
     """An r5.2xlarge with some hours of the example in CloudWatch."""
-    rds: Any = client("rds")
-    rds.create_db_instance(
-        DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
-        AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
-        MasterUserPassword="correct-horse",
-    )  # fmt: skip
-    told = simulated_week()
-    began = midnight - SIDE
-    for name in NAMES:
-        data = [
-            {
-                "MetricName": name,
-                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "slow"}],
-                "Timestamp": began + timedelta(minutes=minute),
-                "Value": float(told.metrics[name][FROM + minute]),
-            }
-            for minute in range(POINTS)
-        ]
-        for batch in _in(data, 1000):
-            client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=batch)
+    new_slow_instance(midnight - SIDE, POINTS, NAMES, FROM)
     lab.forget_calls()
     return lab
-
-
-def _in(items: list[Any], size: int) -> list[list[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def asked(lab: Lab) -> list[str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Scope
+from mrtuner.aws.session import client as aws_client
+from mrtuner.limits.example import simulated_week
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.plan import user_values
 from mrtuner.rds.live.wait import Pace
@@ -103,6 +107,29 @@ def new_instance(
     client.create_db_instance(DBInstanceIdentifier=identifier, **{**given, **more})
     lab.settle()
     running(client, identifier)
+
+
+def new_slow_instance(began: datetime, minutes: int, names: Sequence[str], first: int) -> None:
+    """The db.r5.2xlarge `slow`, with the example's metrics of some minutes in CloudWatch."""
+    aws_client("rds").create_db_instance(
+        DBInstanceIdentifier="slow", DBInstanceClass="db.r5.2xlarge", Engine="postgres",
+        AllocatedStorage=1000, StorageType="io1", Iops=30000, MasterUsername="me",
+        MasterUserPassword="correct-horse",
+    )  # fmt: skip
+    told = simulated_week()
+    for name in names:
+        points = [
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "slow"}],
+                "Timestamp": began + timedelta(minutes=minute),
+                "Value": float(told.metrics[name][first + minute]),
+            }
+            for minute in range(minutes)
+        ]
+        for start in range(0, minutes, 1000):
+            batch = points[start : start + 1000]
+            aws_client("cloudwatch").put_metric_data(Namespace="AWS/RDS", MetricData=batch)
 
 
 def running(client: Any, identifier: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, valu
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
@@ -22,17 +19,6 @@ from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.apply import RdsOutcome, RdsPlan, Reboot, apply, make, recover
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
-
-
-@pytest.fixture
-def client(lab: Lab) -> Any:
-    return aws_client("rds")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal(tmp_path) as journal:
-        yield journal
 
 
 def planned(client: Any, settings: tuple[Wanted, ...] = FEW, group: str | None = None) -> RdsPlan:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,24 +9,12 @@ from rds_flows import PACE, new_group, new_instance, values, wanted
 
 from mrtuner.aws import rds
 from mrtuner.aws.rds import Scope
-from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.live.apply import RdsOutcome, Reboot, apply, make
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
-
-
-@pytest.fixture
-def client(lab: Lab) -> Any:
-    return aws_client("rds")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal(tmp_path) as journal:
-        yield journal
 
 
 @pytest.fixture

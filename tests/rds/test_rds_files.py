@@ -8,14 +8,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rds_flows import new_group
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import LARGEST, read_stream
 from mrtuner.formats.groups import GroupLine, render_group
 from mrtuner.rds.group.read import Entry, WrittenGroup, is_file, read, read_live, read_text
-from mrtuner.rds.lab import Lab
 from mrtuner.rds.lint.check import lint
 
 TERRAFORM = """\
@@ -352,24 +353,9 @@ def test_a_name_is_a_file_by_its_ending_or_by_being_there(tmp_path: Path) -> Non
     assert not is_file("default.postgres17")
 
 
-def test_a_group_in_aws_gives_what_somebody_set_there(lab: Lab) -> None:
-    from mrtuner.aws.session import client
-
-    rds = client("rds")
-    rds.create_db_parameter_group(
-        DBParameterGroupName="app", DBParameterGroupFamily="postgres17", Description="x"
-    )
-    rds.modify_db_parameter_group(
-        DBParameterGroupName="app",
-        Parameters=[
-            {
-                "ParameterName": "shared_buffers",
-                "ParameterValue": "{DBInstanceClassMemory/32768}",
-                "ApplyMethod": "pending-reboot",
-            }
-        ],
-    )
-    group = read_live(rds, "app")
+def test_a_group_in_aws_gives_what_somebody_set_there(client: Any) -> None:
+    new_group(client, "app", shared_buffers="{DBInstanceClassMemory/32768}")
+    group = read_live(client, "app")
     assert (group.name, group.family, group.source) == ("app", "postgres17", "group app")
     [entry] = group.entries
     assert (entry.name, entry.value) == ("shared_buffers", "{DBInstanceClassMemory/32768}")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrtuner.aws import rds
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
@@ -21,7 +23,6 @@ from mrtuner.cli import rdstune
 from mrtuner.formats.groups import GroupLine, render_group
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.read import Entry, WrittenGroup, read_live, read_text
-from mrtuner.rds.lab import Lab
 from mrtuner.rds.lint.check import Finding, Severity, lint
 from mrtuner.rds.lint.suggestions import mended
 
@@ -438,24 +439,11 @@ def test_what_we_design_and_render_has_nothing_to_mend(
     assert not [finding for finding in findings if finding.to_be_mended]
 
 
-def test_a_group_in_aws_is_linted_by_its_name(lab: Lab) -> None:
-    from mrtuner.aws.session import client
-
-    rds = client("rds")
-    rds.create_db_parameter_group(
-        DBParameterGroupName="app", DBParameterGroupFamily="postgres17", Description="x"
-    )
-    rds.modify_db_parameter_group(
-        DBParameterGroupName="app",
-        Parameters=[
-            {
-                "ParameterName": "effective_cache_size",
-                "ParameterValue": "{DBInstanceClassMemory*3/4096}",
-                "ApplyMethod": "immediate",
-            }
-        ],
-    )
-    [finding] = lint(read_live(rds, "app"))
+def test_a_group_in_aws_is_linted_by_its_name(client: Any) -> None:
+    rds.create_group(client, "app", "postgres17", "x")
+    asked = "{DBInstanceClassMemory*3/4096}"
+    rds.modify_group(client, "app", [("effective_cache_size", asked, "immediate")])
+    [finding] = lint(read_live(client, "app"))
     assert finding.location == "group app"
     # 8192 * 3 / 4096
     assert finding.what == "{DBInstanceClassMemory*3/4096} asks for 6.0 times the memory"

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from rds_flows import PACE, new_group, new_instance, values, wanted
 
 from mrtuner.aws import rds
-from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.families import family
 from mrtuner.change.journal import Journal
@@ -23,11 +22,6 @@ from mrtuner.rds.live.repair import culprits
 from mrtuner.rds.live.target import read_target
 
 ALL_OF_IT = "{DBInstanceClassMemory/8192}"
-
-
-@pytest.fixture
-def client(lab: Lab) -> Any:
-    return aws_client("rds")
 
 
 def broken(client: Any, lab: Lab, **more: str) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, values, wanted
 
 from mrtuner.aws import rds
-from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused, UsageError
 from mrtuner.rds.lab import Lab
@@ -18,17 +15,6 @@ from mrtuner.rds.live.apply import Reboot, apply, make
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
-
-
-@pytest.fixture
-def client(lab: Lab) -> Any:
-    return aws_client("rds")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal(tmp_path) as journal:
-        yield journal
 
 
 def put(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from mrtuner import rotate as face
 from mrtuner.postgres.cluster import Cluster, scratch_directory
@@ -42,6 +44,29 @@ def login(secret: Path) -> str:
     names = {"host": "host", "port": "port", "dbname": "dbname", "user": "username"}
     parts = {**{key: found[name] for key, name in names.items()}, "password": found["password"]}
     return " ".join(f"{key}='{value}'" for key, value in parts.items())
+
+
+class Applications:
+    """Threads that do their `work` until the block ends; it looks at `over`."""
+
+    def __init__(self, number: int) -> None:
+        self.over = threading.Event()
+        self.failures: list[str] = []
+        self.threads = [threading.Thread(target=self.work, args=(n,)) for n in range(number)]
+
+    def work(self, number: int) -> None:
+        """What one of them does."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
 
 
 def rotate(

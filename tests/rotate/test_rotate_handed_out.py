@@ -11,14 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
 import pytest
-from rotating import ADMIN, admin, login, may_login, rotate, running, unused
+from rotating import ADMIN, Applications, admin, login, may_login, rotate, running, unused
 
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -49,22 +48,20 @@ def server() -> Iterator[Cluster]:
         yield cluster
 
 
-class Shop:
+class Shop(Applications):
     """An application with a group of its own, and the command that rotates its password."""
 
     def __init__(self, server: Cluster, place: Path) -> None:
+        super().__init__(4)
         self.server, self.group = server, unused("shop")
         self.secret, self.mode, self.state = place / "secret", place / "mode", place / "state"
         self.put = place / "put"
         self.put.write_text(PUT)
         self.put.chmod(0o755)
         rotate(admin(server), self.group, self.secret, state=place / "earlier")
-        self.over = threading.Event()
-        self.failures: list[str] = []
         self.logins = 0
-        self.threads = [threading.Thread(target=self.work) for _ in range(4)]
 
-    def work(self) -> None:
+    def work(self, _number: int) -> None:
         while not self.over.wait(0.1):  # each login costs a CPU some milliseconds
             try:
                 psycopg.connect(login(self.secret)).close()
@@ -72,16 +69,6 @@ class Shop:
                 self.failures.append(str(error))
             else:
                 self.logins += 1
-
-    def __enter__(self) -> Shop:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
 
     def rotate(self, mode: str, *more: str, to: str | None = None) -> tuple[int, str]:
         """The exit code and everything that was said."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from rotating import admin, login, rotate, running
+from rotating import Applications, admin, login, rotate, running
 
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import Patience
@@ -29,25 +28,13 @@ def server() -> Iterator[Cluster]:
         yield cluster
 
 
-class Clients:
+class Clients(Applications):
     """Applications that read their secret, log in, write one row, and leave; again and again."""
 
     def __init__(self, secret: Path) -> None:
+        super().__init__(CLIENTS)
         self.secret = secret
-        self.over = threading.Event()
-        self.failures: list[str] = []
         self.acknowledged: list[tuple[int, int]] = []
-        self.threads = [threading.Thread(target=self.work, args=(n,)) for n in range(CLIENTS)]
-
-    def __enter__(self) -> Clients:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
 
     def work(self, client: int) -> None:
         number = 0

@@ -224,12 +224,16 @@ def reached(cluster: Cluster, values: tuple[str, ...]) -> bool:
         return False
 
 
+def kill_with_the_server_down(server: Cluster, state: Path) -> None:
+    command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
+    assert run(Task("apply", server.dsn(), state, command, killed_at=0))
+    until(lambda: not server.running())
+
+
 def test_killed_with_the_server_down_it_is_brought_back_with_its_old_settings(
     server: Cluster, tmp_path: Path
 ) -> None:
-    command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
-    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
-    until(lambda: not server.running())
+    kill_with_the_server_down(server, tmp_path)
     with Journal(tmp_path) as journal:
         outcome = recover(server.dsn(), journal, restart=Restart(run=pg_ctl(server, "restart")))
     assert outcome is not None
@@ -240,9 +244,7 @@ def test_killed_with_the_server_down_it_is_brought_back_with_its_old_settings(
 def test_without_consent_a_server_that_is_down_gets_its_old_file_and_is_not_started(
     server: Cluster, tmp_path: Path
 ) -> None:
-    command = f"kill -9 $PPID; {pg_ctl(server, 'stop')}"
-    assert run(Task("apply", server.dsn(), tmp_path, command, killed_at=0))
-    until(lambda: not server.running())
+    kill_with_the_server_down(server, tmp_path)
     with Journal(tmp_path) as journal:
         with pytest.raises(ApplyError, match="its old settings are back in") as down:
             recover(server.dsn(), journal, restart=Restart(patience=1))

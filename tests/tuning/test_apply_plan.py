@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from test_tune_gather import QUIET
 
 from mrtuner.change.settings.plan import Wanted, plan
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import elements, entries, same_value, with_entries, with_unit
-from mrtuner.postgres.model import Activity, Origin, Override, Platform, Server, Setting
+from mrtuner.postgres.model import Origin, Override, Platform, Server, Setting
 from mrtuner.units import Bytes
 
 
@@ -68,21 +69,7 @@ SERVER = Server(
     relations=(),
     extensions=(),
     available_extensions=frozenset(),
-    activity=Activity(
-        window=1.0,
-        wal_bytes=None,
-        checkpoints_timed=None,
-        checkpoints_requested=None,
-        temp_files=None,
-        temp_bytes=None,
-        dead_rows=None,
-        live_rows=None,
-        blocks_read=None,
-        blocks_hit=None,
-        commits=None,
-        backend_writes=None,
-        clean_stops=None,
-    ),
+    activity=QUIET,
     data_directory="/data",
     local_pid=None,
     superuser=True,

@@ -7,30 +7,17 @@ that docs/comparison.md tells of.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from test_tune_rules import machine
 
-import mrtuner
 from mrtuner.errors import BadValue, DoesNotFit
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 GIB = 1024**3
-
-
-def machine(**changes: Any) -> Tuning:
-    """A 32 GB machine of 8 CPUs, with changes."""
-    base: dict[str, Any] = {
-        "memory": "32GB",
-        "cpus": 8,
-        "storage": "ssd",
-        "workload": "oltp",
-        "connections": 200,
-        "postgres": 18,
-    }
-    return mrtuner.tune(**(base | changes))
 
 
 def names(tuning: Tuning) -> set[str]:

@@ -27,6 +27,7 @@ USUAL: dict[str, Any] = {
 
 
 def machine(**changes: Any) -> Tuning:
+    """The usual machine, with changes."""
     return mrtuner.tune(**(USUAL | changes))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,12 +33,6 @@ def dsn(embedded: Cluster) -> Iterator[str]:
     sql(where, f'CREATE TABLE "odd name" (id int, note text) WITH ({SCALE} = 0.3)')
     yield where
     sql(embedded.dsn(), "DROP DATABASE altered WITH (FORCE)")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal(tmp_path) as book:
-        yield book
 
 
 def advised(**values: str) -> Vacuum:
