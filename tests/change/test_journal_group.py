@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +40,32 @@ def test_a_change_of_a_group_comes_back_from_the_disk_as_it_was_written(tmp_path
         found = journal.unfinished(CHANGE.server)
     assert found == begun
     assert found == replace(CHANGE, id=1, began=begun.began)
+
+
+def test_an_accepted_reboot_is_recorded_by_its_instance_not_by_the_words_of_the_step(
+    tmp_path: Path,
+) -> None:
+    with Journal(tmp_path) as journal:
+        change = journal.begin(CHANGE)
+        journal.note(change, State.RESTARTING, "db2 is rebooting")
+        assert journal.rebooted(change) == frozenset()
+        journal.note(change, State.RESTARTING, "whatever is said of it", rebooting="db2")
+    with Journal(tmp_path) as journal:
+        assert journal.rebooted(change) == {"db2"}
+
+
+def test_a_journal_that_did_not_record_reboots_yet_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Schema 3 had no column for them."""
+    with Journal(tmp_path) as journal:
+        change = journal.begin(CHANGE)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as db:
+        db.execute("ALTER TABLE step DROP COLUMN rebooting")
+        db.execute("PRAGMA user_version = 3")
+        db.commit()
+    with Journal(tmp_path) as journal:
+        assert journal.steps(change) == ("planned",)
+        journal.note(change, State.RESTARTING, "db1 is rebooting", rebooting="db1")
+        assert journal.rebooted(change) == {"db1"}
 
 
 def test_attaching_is_a_state_of_an_unfinished_change(tmp_path: Path) -> None:

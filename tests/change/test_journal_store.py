@@ -151,6 +151,7 @@ def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Pat
     db = sqlite3.connect(tmp_path / "journal.sqlite3")
     db.execute("UPDATE change SET contents = json_set(contents, '$.text_before', ?)", (secret,))
     db.execute("DROP TABLE document")
+    db.execute("ALTER TABLE step DROP COLUMN rebooting")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
