@@ -51,6 +51,8 @@ def test_a_memory_is_bytes_or_a_size() -> None:
         assert found["pretty"] == "11.2 GB"
         assert found["bytes"] == 1474560 * 8192
         assert found["memory"]["measured"] is True
+    shown = evaluate(*CACHE, "--memory", "15GB").stdout.splitlines()
+    assert [line.split()[0] for line in shown[1:]] == ["value", "memory"]
 
 
 def test_bytes_meant_as_pages_end_with_3_and_the_formula_to_write() -> None:

@@ -231,7 +231,7 @@ def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield "between", f"{found.low} and {found.high}{_sizes(found)}, depending on the memory"
     if found.machine.memory and ("Memory" in found.formula or found.problems):
         yield "memory", f"{found.machine.memory}{_on(found.machine)}"
-        if found.machine.memory.source != "as given":
+        if not found.machine.memory.given:
             yield "from", found.machine.memory.source
     for problem in found.problems:
         yield "problem", problem.text
