@@ -149,6 +149,14 @@ class Replica:
     conn: Connection
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A step that has begun, and when."""
+
+    step: Step
+    at: str  # ISO 8601, UTC
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
     """One rotation as recorded in the journal."""
@@ -161,7 +169,7 @@ class Rotation:
     to: str  # the store, as named
     began: str
     step: Step = Step.PLANNED
-    steps: tuple[str, ...] = ()  # when each began
+    steps: tuple[Begun, ...] = ()
     seen: bool = False  # someone logged in as `new`; not required with a readable store
 
     @property
@@ -171,8 +179,8 @@ class Rotation:
 
     def reached(self, step: Step) -> bool:
         """Whether a step ever began."""
-        return any(taken.endswith(f" {step}") for taken in self.steps)
+        return any(begun.step is step for begun in self.steps)
 
     def at(self, step: Step, when: str) -> Rotation:
         """Return the rotation at the next step."""
-        return replace(self, step=step, steps=(*self.steps, f"{when} {step}"))
+        return replace(self, step=step, steps=(*self.steps, Begun(step, when)))
