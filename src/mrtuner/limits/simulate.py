@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.series import Series
 from mrtuner.limits.truth import Limiter
 from mrtuner.stats.plateaus import numpy
 
@@ -89,11 +87,6 @@ def simulate(
         for value in np.unique(levels[place])
     )  # fmt: skip
     return Simulated(metrics=metrics, limiters=limiters)
-
-
-def series(simulated: Simulated, start: datetime) -> Series:
-    """The metrics as a series of minutes."""
-    return Series(start=start, step=60, metrics=simulated.metrics)
 
 
 _BALANCE: Final = {
