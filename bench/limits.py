@@ -25,7 +25,8 @@ from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account
 from mrtuner.limits import limits
 from mrtuner.limits.fleet import fleet
-from mrtuner.limits.generate import Case, case
+from mrtuner.limits.generate import case
+from mrtuner.limits.truth import Case
 
 DAYS = 14
 #: Different cases; a fleet repeats them.

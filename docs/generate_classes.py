@@ -29,7 +29,7 @@ that MrTuner knows. For any other give `--memory` and `--vcpus` to `rdstune eval
 
 - **Memory** is the machine's. **DBInstanceClassMemory** is what formulas see: AWS does not
   publish it, so it is [estimated](../concepts/formulas-and-units.md), with bounds. Above
-  {largest} that is an extrapolation; `rdstune evaluate --dsn` reads it off an instance.
+  {largest} that is an extrapolation; `rdstune evaluate --connect` reads it off an instance.
 - **EBS** limits are Mbit/s and operations a second, reads and writes together. Where there are
   two figures, the first is for good, and the second for as long as credits last: 30 minutes a
   day at least. Aurora does not store on EBS: for it they say nothing.

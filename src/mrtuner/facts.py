@@ -18,8 +18,14 @@ class Fact(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A fact that could not be read, why, and the option to supply it (``--memory``)."""
+    """A fact that could not be read, why, and the option that supplies it, or another way to it."""
 
     name: str
     why: str
-    supply: str | None = None
+    option: str | None = None  # --memory
+    hint: str | None = None  # a sentence
+
+    @property
+    def supply(self) -> str | None:
+        """How to supply it: the option, or a sentence."""
+        return self.option or self.hint

@@ -236,6 +236,14 @@ def test_evidence_says_what_was_seen_and_what_was_not() -> None:
     assert guessed.inferred
 
 
+def test_a_list_that_only_postgresql_itself_shows_is_guessed() -> None:
+    """RDS 17 was not seen; what 14 listed of synchronous_commit is known, its new enums are not."""
+    found = family("postgres17").parameters
+    assert not found["synchronous_commit"].values_guessed
+    assert found["wal_compression"].values_guessed
+    assert found["debug_parallel_query"].values_guessed
+
+
 def evidence_tags() -> Iterator[str]:
     for name in families():
         for parameter in family(name).parameters.values():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,6 +185,7 @@ def test_texts_of_files_that_an_older_journal_kept_are_overwritten(tmp_path: Pat
     db = sqlite3.connect(tmp_path / "journal.sqlite3")
     db.execute("UPDATE change SET contents = json_set(contents, '$.text_before', ?)", (secret,))
     db.execute("DROP TABLE document")
+    db.execute("ALTER TABLE step DROP COLUMN rebooting")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
@@ -226,3 +229,29 @@ def test_the_directory_comes_from_the_caller_then_the_environment(
     monkeypatch.setenv("XDG_STATE_HOME", "/home/me/state")
     if sys.platform == "linux":
         assert journal_directory() == Path("/home/me/state/mrtuner")
+
+
+def test_an_accepted_reboot_is_recorded_by_its_instance_not_by_the_words_of_the_step(
+    tmp_path: Path,
+) -> None:
+    with Journal(tmp_path) as journal:
+        change = journal.begin(OF_A_GROUP)
+        journal.note(change, State.RESTARTING, "db2 is rebooting")
+        assert journal.rebooted(change) == frozenset()
+        journal.note(change, State.RESTARTING, "whatever is said of it", rebooting="db2")
+    with Journal(tmp_path) as journal:
+        assert journal.rebooted(change) == {"db2"}
+
+
+def test_a_journal_that_did_not_record_reboots_yet_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Schema 3 had no column for them."""
+    with Journal(tmp_path) as journal:
+        change = journal.begin(OF_A_GROUP)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as db:
+        db.execute("ALTER TABLE step DROP COLUMN rebooting")
+        db.execute("PRAGMA user_version = 3")
+        db.commit()
+    with Journal(tmp_path) as journal:
+        assert journal.steps(change) == ("planned",)
+        journal.note(change, State.RESTARTING, "db1 is rebooting", rebooting="db1")
+        assert journal.rebooted(change) == {"db1"}

@@ -31,7 +31,7 @@ NOBODY = "postgresql://nobody@127.0.0.1:9/none"
         ["limits", NOBODY, "--watch", "10m", "--html"],
         ["failover", "rehearse", NOBODY, "--trigger", "true", "--yes", "--html"],
         ["failover", "lab", "--scenario", "crash", "--html"],
-        ["rds", "maintenance", "rehearse", "shop", "--dsn", NOBODY, "--yes", "--html"],
+        ["rds", "maintenance", "rehearse", "shop", "--connect", NOBODY, "--yes", "--html"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )

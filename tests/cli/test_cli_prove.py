@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from click.testing import CliRunner
 
 from conftest import NewCluster
+from mrtuner import tune
 from mrtuner.cli import main
+from mrtuner.cli.proof_loads import Wish, ask
 from mrtuner.cli.proving import minutes
 from servers import sql
 
@@ -29,6 +32,27 @@ def as_it_was(dsn: str) -> bool:
     databases = [name for (name,) in sql(dsn, "SELECT datname FROM pg_database")]
     cost = sql(dsn, "SHOW random_page_cost")[0][0]
     return cost == "4" and sorted(databases) == ["postgres", "template0", "template1"]
+
+
+def load(**said: Any) -> Wish:
+    """TPC-B with nothing said of its size."""
+    asked: dict[str, Any] = {
+        "builtin": "tpcb", "scripts": (), "statements": None, "statements_from": None,
+        "here": False, "writes": False, "rate": None, "scale": None, "clients": None,
+        "seconds": None, "warmup": 0, "blocks": 1, "calibrate": 0, "delta": 0.03, "seed": 1,
+        "database": "mrtuner_proof",
+    }  # fmt: skip
+    return Wish(**{**asked, **said})
+
+
+def test_only_what_was_chosen_has_a_reason_in_the_report() -> None:
+    machine = tune(memory="16GB", cpus=4, data="3GB")
+    assert ask(load(), machine, "").conditions == (
+        "scale 204: as much data as the server has (3 GB)",
+        "16 sessions: four per CPU",
+        "60 s per run: it writes",
+    )
+    assert ask(load(scale=10, seconds=5), machine, "").conditions == ("16 sessions: four per CPU",)
 
 
 def test_a_proof_measures_both_sides_and_puts_everything_back(

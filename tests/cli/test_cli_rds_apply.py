@@ -112,13 +112,13 @@ def test_with_a_dsn_every_advised_value_is_found_in_force_on_a_real_server(
             DBInstanceIdentifier="db1", WaiterConfig={"Delay": 1}
         )
         words = ["apply", "db1", "--connections", "30", "--reboot", "now", "--yes", "--json"]
-        words += ["--dsn", lab.dsn("db1"), "--journal", str(tmp_path), "--poll", "0.05"]
+        words += ["--connect", lab.dsn("db1"), "--journal", str(tmp_path), "--poll", "0.05"]
         result = CliRunner().invoke(rdstune, words, prog_name="rdstune")
         assert result.exit_code == 0, result.stderr
         document = json.loads(result.stdout)
         assert len(document["server"]) == len(document["plan"]["steps"]) > 10
         aside = lab.aside("db1")
-        words = ["diff", "db1", "--connections", "30", "--json", "--dsn", lab.dsn("db1")]
+        words = ["diff", "db1", "--connections", "30", "--json", "--connect", lab.dsn("db1")]
         after = json.loads(CliRunner().invoke(rdstune, words, prog_name="rdstune").stdout)
     steps = {step["name"]: step for step in document["plan"]["steps"]}
     low, _, high = steps["effective_cache_size"]["gives"].partition(" to ")
@@ -328,6 +328,6 @@ def test_a_check_ends_with_three_when_there_is_something_to_do(client: Any, run:
 
 
 def test_the_password_of_a_dsn_is_never_repeated(client: Any, run: Run) -> None:
-    result = run("diff", "db1", "--dsn", "postgresql://me:sesame@127.0.0.1:1/app")
+    result = run("diff", "db1", "--connect", "postgresql://me:sesame@127.0.0.1:1/app")
     assert result.exit_code == 1
     assert "sesame" not in result.output

@@ -51,6 +51,8 @@ def test_a_memory_is_bytes_or_a_size() -> None:
         assert found["pretty"] == "11.2 GB"
         assert found["bytes"] == 1474560 * 8192
         assert found["memory"]["measured"] is True
+    shown = evaluate(*CACHE, "--memory", "15GB").stdout.splitlines()
+    assert [line.split()[0] for line in shown[1:]] == ["value", "memory"]
 
 
 def test_bytes_meant_as_pages_end_with_3_and_the_formula_to_write() -> None:
@@ -108,8 +110,8 @@ def test_processors_and_storage_can_be_given() -> None:
         (["200", "--all-classes", "--class", "db.t3.micro"], "--all-classes and --class cannot"),
         (["200", "--all-classes", "--vcpus", "2"], "--all-classes and --vcpus cannot"),
         (
-            ["200", "--dsn", "host=x", "--memory", "1GB"],
-            "--memory and --dsn cannot be used together",
+            ["200", "--connect", "host=x", "--memory", "1GB"],
+            "--memory and --connect cannot be used together",
         ),
         (["200", "--parameter", "work_mem", "--pg", "12"], "PostgreSQL 12 is not supported"),
         (
@@ -145,7 +147,7 @@ def test_a_running_instance_tells_its_memory(new_cluster: NewCluster) -> None:
     settings = {"shared_buffers": 32768, "effective_cache_size": 65536, "max_connections": 112}
     cluster = new_cluster(17, settings)
     found = document("{DBInstanceClassMemory/16384}", "--parameter", "work_mem",
-                     "--dsn", cluster.dsn())  # fmt: skip
+                     "--connect", cluster.dsn())  # fmt: skip
     assert found["value"] == 65536
     assert found["memory"]["measured"] is True
     assert "rds.*" in found["notes"][0]

@@ -145,7 +145,7 @@ def test_help_shows_both_ways() -> None:
 def test_production_is_refused_with_4_even_with_yes(lab: Lab) -> None:
     make(lab, "shop", Tags=[{"Key": "Environment", "Value": "Production"}])
     lab.forget_calls()
-    done = run("rehearse", "shop", "--dsn", "host=127.0.0.1 port=1", "--yes")
+    done = run("rehearse", "shop", "--connect", "host=127.0.0.1 port=1", "--yes")
     assert done.exit_code == 4
     assert "Environment=Production" in done.stderr
     assert ("rds", "RebootDBInstance") not in lab.calls
@@ -154,7 +154,7 @@ def test_production_is_refused_with_4_even_with_yes(lab: Lab) -> None:
 def test_without_yes_and_without_a_terminal_it_is_refused_with_4(lab: Lab) -> None:
     make(lab, "shop")
     lab.forget_calls()
-    done = run("rehearse", "shop", "--dsn", "host=127.0.0.1 port=1")
+    done = run("rehearse", "shop", "--connect", "host=127.0.0.1 port=1")
     assert done.exit_code == 4
     assert "planned: reboot" in done.stderr
     assert "--yes" in done.stderr
@@ -164,7 +164,7 @@ def test_without_yes_and_without_a_terminal_it_is_refused_with_4(lab: Lab) -> No
 def test_a_rehearsal_leaves_its_report_and_its_document(server_lab: Lab, tmp_path: Path) -> None:
     page = tmp_path / "rehearsal.html"
     make(server_lab, "shop", DBName="shop")
-    asked = ("rehearse", "shop", "--dsn", server_lab.dsn("shop"), "--yes", "--json")
+    asked = ("rehearse", "shop", "--connect", server_lab.dsn("shop"), "--yes", "--json")
     done = run(*asked, *QUICKLY, "--html", str(page))
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)

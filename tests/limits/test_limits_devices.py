@@ -232,6 +232,16 @@ def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:
     assert rates(watched, before, read(watched), 1.0)["CPUUtilization"] == pytest.approx(80)
 
 
+def test_what_is_free_on_the_machine_says_nothing_where_a_group_has_less(unified: Path) -> None:
+    write(unified, "/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 250 kB\n")
+    watched = watched_host(Tree(unified, 4711), DATA)
+    assert read(watched).available == 256_000
+    write(unified, "/sys/fs/cgroup/db.slice/memory.max", "512000\n")
+    limited = watched_host(Tree(unified, 4711), DATA)
+    assert [one.value for one in limited.ceilings if one.resource is Resource.MEMORY] == [512_000]
+    assert read(limited).available is None
+
+
 def test_where_the_data_lie_on_no_device_that_is_said(tmp_path: Path) -> None:
     mounted(tmp_path, "0:50 / /data rw - nfs4 far:/data rw")
     found = watched_host(Tree(tmp_path, 4711), DATA)

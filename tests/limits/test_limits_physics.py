@@ -21,13 +21,12 @@ from mrtuner.limits.accuracy import (
     measure,
     report,
 )
-from mrtuner.limits.generate import Case
 from mrtuner.limits.lab.hardware import hidden, limits_of
 from mrtuner.limits.lab.observed import held, longest, observe
 from mrtuner.limits.lab.physics import STEP, Limit, Run, levels, run, wait_for
 from mrtuner.limits.lab.scenarios import KINDS, QUIET, minutes, scenario
 from mrtuner.limits.lab.workload import Disk, Job, Stream, paced
-from mrtuner.limits.simulate import Limiter
+from mrtuner.limits.truth import Case, Limiter
 
 HOUR = 3600 // STEP
 DISK = Disk(base=0.001, single=100e6)

@@ -72,6 +72,13 @@ def test_p99_is_shown_also_where_it_got_worse() -> None:
     assert said.rows[0].p99 == "4 ms → 0.4 s"
 
 
+def test_without_latencies_the_page_shows_none() -> None:
+    series = a_series(a_load("volume", 1.5, times=(Histogram(()), QUICK)))
+    assert answer(series).rows[0].p99 is None
+    assert "99th percentile" not in text(series)
+    assert '<td data-label="p99" class="nothing">–</td>' in page(data.tuning(), series.to_dict())
+
+
 def test_parts_are_shown_with_what_they_lost_and_without_a_verdict() -> None:
     series = a_series(a_load("reports", 1.2, parts={"sorts": (90.0, 100.0), "joins": (80.0, 40.0)}))
     assert "reports, part by part: medians, no verdicts" in text(series).lower()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mrtuner.facts import Missing
 from mrtuner.present.text import Look, entries, screen, sections
 from mrtuner.tuning import tune
 
@@ -34,6 +37,23 @@ def test_what_is_unknown_names_the_flag_that_would_tell() -> None:
     lines = list(screen(tune(cpus=4, postgres=18), Look()))
     unknown = lines[lines.index("unknown") :]
     assert any(line.startswith("  shared_buffers: needs --memory") for line in unknown)
+
+
+def test_a_gap_names_its_option_or_what_else_to_do() -> None:
+    gaps = (
+        Missing("cpus", "no quota is visible", "--cpus"),
+        Missing("sourcefile", "hidden from this role", hint="Connect as a superuser."),
+        Missing("kernel", "/proc cannot be read"),
+    )
+    tuning = replace(tune(cpus=4, postgres=18), missing=gaps, given=())
+    lines = list(screen(tuning, Look()))
+    assert "  cpus: no quota is visible (give --cpus)" in lines
+    assert "  sourcefile: hidden from this role. Connect as a superuser." in lines
+    assert "  kernel: /proc cannot be read" in lines
+    told = {one["name"]: one for one in tuning.to_dict()["missing"]}
+    assert (told["cpus"]["option"], told["cpus"]["supply"]) == ("--cpus", "--cpus")
+    assert told["sourcefile"]["option"] is None
+    assert told["sourcefile"]["supply"] == "Connect as a superuser."
 
 
 def test_bars_are_as_long_as_their_share_of_the_ceiling() -> None:

@@ -13,6 +13,7 @@ from rds_flows import FEW, MANY, PACE, everything, new_group, new_instance, valu
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, GroupChange
 from mrtuner.cli import rdstune
 from mrtuner.errors import ApplyError, BadValue, Refused
 from mrtuner.rds.lab import Lab
@@ -412,6 +413,30 @@ def test_a_group_of_ours_taken_up_by_somebody_else_meanwhile_is_not_deleted(
         apply(client, planned(client), journal, pace=PACE, at=at)
     assert everything(client)["attached"] == {"db1": "default.postgres17", "db2": "mrtuner-db1"}
     assert [one.state for one in journal.changes()] == ["reverted"]
+
+
+def test_a_group_of_our_name_that_somebody_else_made_is_not_deleted(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """Killed before the call that creates it; its description tells whose it is."""
+    new_instance(client, lab)
+    new_group(client, "shop")
+    target = read_target(client, "db1")
+    journal.begin(
+        Change(
+            server=target.arn, address="us-east-1/db1", method="parameter group", entries=(),
+            restarts=False,
+            group=GroupChange(
+                region="us-east-1", scope="db", identifier="db1", name="shop",
+                family="postgres17", attached_before=target.group, attached_after="shop",
+                creates=True, description="MrTuner for db1, 2026-01-01T00:00:00+00:00",
+            ),
+        )
+    )  # fmt: skip
+    found = recover(client, "db1", journal, pace=PACE)
+    assert found is not None
+    assert found.result == "reverted"
+    assert everything(client) == {"groups": {"shop": {}}, "attached": {"db1": target.group}}
 
 
 def test_throttling_slows_an_apply_down_and_does_not_stop_it(

@@ -117,7 +117,7 @@ def two(server_lab: Lab) -> Lab:
 
 
 def run(tmp_path: Path, command: str, dsn: str, *more: str) -> Result:
-    words = [command, "staging", "--dsn", dsn, "--connections", "30", *more]
+    words = [command, "staging", "--connect", dsn, "--connections", "30", *more]
     words += ["--journal", str(tmp_path), "--poll", "0.05"] if command == "apply" else []
     return CliRunner().invoke(rdstune, words, prog_name="rdstune")
 

@@ -245,9 +245,9 @@ def test_a_rehearsal_calls_exactly_what_its_policy_allows(server_lab: Lab) -> No
     make_instance(server_lab, "shop", EngineVersion="18", DBName="shop")
     server_lab.add_maintenance("shop", "system-update", region=HERE)
     server_lab.forget_calls()
-    for more in ((), ("--apply", "system-update")):
+    for more in ((), ("--action", "system-update")):
         run(
-            "maintenance", "rehearse", "shop", "--dsn", server_lab.dsn("shop", HERE), "--yes",
+            "maintenance", "rehearse", "shop", "--connect", server_lab.dsn("shop", HERE), "--yes",
             "--region", HERE, "--steady", "0.5s", "--start-timeout", "5s", "--every", "0.1s", *more,
         )  # fmt: skip
     assert seen(server_lab) == called("maintenance rehearse") - {"rds:DescribeDBClusters"}
@@ -257,7 +257,7 @@ def test_a_rehearsal_asks_for_the_cluster_of_a_member(lab: Lab) -> None:
     """And is refused, because nobody has agreed."""
     make_cluster(lab)
     lab.forget_calls()
-    refused = ("maintenance", "rehearse", "orders-1", "--dsn", "host=nowhere", "--region", HERE)
+    refused = ("maintenance", "rehearse", "orders-1", "--connect", "host=nowhere", "--region", HERE)
     run(*refused, ends=4)
     assert "rds:DescribeDBClusters" in seen(lab)
     assert seen(lab) < called("maintenance rehearse")

@@ -45,12 +45,9 @@ class FamilyParameter:
     allowed: str | None  # AllowedValues in AWS's spelling; None: anything, or unknown
     default: str | None  # ParameterValue of the default group; None: the engine's own, or unknown
     level: Literal["cluster", "instance"] = "instance"  # cluster: only in DB cluster groups
-    evidence: str  # tags in families.json's "sources"; starts with inferred or guessed if so
-
-    @property
-    def inferred(self) -> bool:
-        """Whether this family itself was not seen, only another major or none at all."""
-        return self.evidence.startswith(("inferred", "guessed"))
+    evidence: str  # for people: tags in families.json's "sources"
+    inferred: bool = False  # this family itself was not seen, only another major or none at all
+    values_guessed: bool = False  # RDS may not have built what `allowed` lists
 
     @property
     def is_formula_allowed(self) -> bool:
@@ -218,10 +215,35 @@ def _parameter(name: str, span: Mapping[str, Any], engine: str, major: int) -> F
         default=span.get("default"),
         level=span.get("level", "instance"),
         evidence=_evidence(span["source"], span.get("seen"), engine, major),
+        inferred=not _is_seen(span.get("seen"), major),
+        values_guessed=span.get("seen") is None or _source_of_values(span["source"]) in _GUESSES,
     )
+
+
+def _is_seen(seen: int | Literal[True] | None, major: int) -> bool:
+    return seen is True or seen == major
 
 
 def _evidence(source: str, seen: int | Literal[True] | None, engine: str, major: int) -> str:
     if seen is None:
         return f"guessed from {source}"
-    return source if seen is True or seen == major else f"inferred from {engine}{seen}: {source}"
+    return source if _is_seen(seen, major) else f"inferred from {engine}{seen}: {source}"
+
+
+#: Tags of sources that do not show what RDS accepts.
+_GUESSES: Final = frozenset({"guessed", "pg_settings"})
+
+
+def _source_of_values(source: str) -> str:
+    """Return the tag of what `allowed` rests on.
+
+    A source is a tag for the whole row, then a field and its tag where that has another.
+
+    >>> _source_of_values("copy postgres14; apply pg_settings")
+    'copy postgres14'
+    >>> _source_of_values("copy postgres14; apply UG; type pg_settings")
+    'pg_settings'
+    """
+    whole, *others = source.split("; ")
+    by_field = dict(other.partition(":")[0].split(" ", 1) for other in others)
+    return by_field.get("allowed", by_field.get("type", whole))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 #: Version 2 no longer stores the text of postgresql.auto.conf, which may contain a password.
-#: Version 3 has documents.
-SCHEMA_VERSION: Final = 3
+#: Version 3 has documents. Version 4 names the instance whose reboot a step has found accepted.
+SCHEMA_VERSION: Final = 4
 
 _DOCUMENT: Final = """
 CREATE TABLE document (
@@ -54,6 +54,7 @@ CREATE TABLE step (
     at     TEXT NOT NULL,
     state  TEXT NOT NULL,
     step   TEXT NOT NULL,
+    rebooting TEXT, -- RDS: the instance whose reboot was accepted
     PRIMARY KEY (change, number)
 );
 """
@@ -63,8 +64,10 @@ UPDATE change SET contents = json_set(contents, '$.text_before', NULL)
 WHERE json_extract(contents, '$.method') = 'alter system'
 """
 
+_REBOOTING: Final = "ALTER TABLE step ADD COLUMN rebooting TEXT"
+
 #: What brings a journal to the next version.
-_UPGRADES: Final = {1: _WITHOUT_TEXTS, 2: _DOCUMENT}
+_UPGRADES: Final = {1: _WITHOUT_TEXTS, 2: _DOCUMENT, 3: _REBOOTING}
 
 _UNFINISHED: Final = "state NOT IN ('verified', 'reverted')"
 
@@ -121,11 +124,16 @@ class Journal:
             _add_step(db, number or 0, State.PLANNED, "planned")
         return replace(change, id=number or 0)
 
-    def note(self, change: Change, state: State, step: str) -> Change:
-        """Record that a step is about to be taken or, for a finished state, that it was taken."""
+    def note(
+        self, change: Change, state: State, step: str, *, rebooting: str | None = None
+    ) -> Change:
+        """Record that a step is about to be taken or, for a finished state, that it was taken.
+
+        `rebooting`: the instance whose reboot RDS has just accepted.
+        """
         with self._transaction() as db:
             db.execute("UPDATE change SET state = ? WHERE id = ?", (state, change.id))
-            _add_step(db, change.id, state, step)
+            _add_step(db, change.id, state, step, rebooting)
             if state is State.VERIFIED and change.undoes is not None:
                 db.execute(
                     "UPDATE change SET state = ? WHERE id = ?", (State.REVERTED, change.undoes)
@@ -159,6 +167,15 @@ class Journal:
                 "SELECT step FROM step WHERE change = ? ORDER BY number", (change.id,)
             ).fetchall()
         return tuple(row["step"] for row in rows)
+
+    def rebooted(self, change: Change) -> frozenset[str]:
+        """The instances whose reboot RDS has accepted for a change."""
+        with self._translated():
+            rows = self._db.execute(
+                "SELECT rebooting FROM step WHERE change = ? AND rebooting IS NOT NULL",
+                (change.id,),
+            ).fetchall()
+        return frozenset(row["rebooting"] for row in rows)
 
     def keep(self, name: str, contents: Mapping[str, Any]) -> None:
         """Write down, under its name, how far something has come that is no list of entries.
@@ -284,10 +301,13 @@ def _ensure_schema(db: sqlite3.Connection, path: Path) -> None:
     db.execute("COMMIT")
 
 
-def _add_step(db: sqlite3.Connection, change: int, state: State, step: str) -> None:
+def _add_step(
+    db: sqlite3.Connection, change: int, state: State, step: str, rebooting: str | None = None
+) -> None:
     db.execute(
-        "INSERT INTO step SELECT ?1, count(*) + 1, ?2, ?3, ?4 FROM step WHERE change = ?1",
-        (change, _now(), state, step),
+        "INSERT INTO step (change, number, at, state, step, rebooting)"
+        " SELECT ?1, count(*) + 1, ?2, ?3, ?4, ?5 FROM step WHERE change = ?1",
+        (change, _now(), state, step, rebooting),
     )
 
 

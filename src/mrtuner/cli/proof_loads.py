@@ -156,7 +156,7 @@ def _script(path: Path) -> Script:
 
 
 def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
-    """What was said, and for the rest what fits the machine."""
+    """What was said, and for the rest what fits the machine, with its reason."""
     from mrtuner.bench.plan.sizing import size_for
 
     situation, host = tuning.situation, tuning.host
@@ -172,7 +172,9 @@ def _size(wish: Wish, tuning: Tuning, *, reads_only: bool) -> Size:
         for name in ("scale", "clients", "seconds")
         if (value := getattr(wish, name)) is not None
     }
-    return replace(chosen, **said, why=() if len(said) == 3 else chosen.why)
+    needless = {*said, "scale"} if wish.here else set(said)  # data of one's own have no scale
+    why = {name: text for name, text in chosen.why.items() if name not in needless}
+    return replace(chosen, **said, why=why)
 
 
 def _plan(wish: Wish, workload: Workload, size: Size) -> Plan:
@@ -230,10 +232,8 @@ def _left_out(found: Replay) -> Iterator[LeftOut]:
 
 
 def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
-    if not wish.here:
-        yield from size.why
-    else:
-        yield from (text for text in size.why if not text.startswith("scale"))
+    yield from size.why.values()
+    if wish.here:
         yield (
             "run on your own data"
             + ("" if wish.writes else ", in read-only sessions")

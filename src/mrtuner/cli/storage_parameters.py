@@ -128,7 +128,9 @@ def _text(value: str | None) -> str:
 
 
 def _number(entries: Sequence[Entry]) -> str:
-    tables = len({one.name.rpartition(" ")[0] for one in entries})
+    from mrtuner.vacuum.apply import table_of
+
+    tables = len({table_of(one) for one in entries})
     return f"{plural(len(entries), 'parameter')} of {plural(tables, 'table')}"
 
 

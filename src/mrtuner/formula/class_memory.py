@@ -41,6 +41,7 @@ class Estimate:
     source: str
     measured: bool  # read from this very instance, not inferred from similar ones
     extrapolated: bool = False  # beyond the largest class with a known value
+    given: bool = False  # by the user, neither estimated nor measured
     notes: tuple[str, ...] = ()  # contradicting evidence, or reasons not to trust it
 
     def __str__(self) -> str:
@@ -130,7 +131,9 @@ def class_memory(cls: InstanceClass, engine: str = POSTGRES) -> Estimate:
 
 def given(memory: Bytes) -> Estimate:
     """Return an estimate for a DBInstanceClassMemory given by the user."""
-    return Estimate(value=memory, low=memory, high=memory, source="as given", measured=True)
+    return Estimate(
+        value=memory, low=memory, high=memory, source="as given", measured=True, given=True
+    )
 
 
 def _nitro(total: Bytes) -> Estimate:

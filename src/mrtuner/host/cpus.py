@@ -31,7 +31,7 @@ def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
     """
     may_run_on, unclear = _allowed(tree)
     above = lineage(tree, "cpu")
-    found = [*_missing(above), *_quotas(tree, above.groups)]
+    found = [*_missing(above), *(quota for _, quota in _quotas(tree, above.groups))]
     quotas = [each for each in found if isinstance(each, Fact)]
     notes = (*unclear, *(each for each in found if isinstance(each, Missing)))
     if may_run_on is None:
@@ -138,12 +138,14 @@ def _missing(above: Lineage) -> Iterator[Missing]:
         yield Missing("cpus", f"{why}: a quota would not be seen", "--cpus")
 
 
-def _quotas(tree: Tree, groups: Iterable[ControlGroup]) -> Iterator[Fact[Fraction] | Missing]:
+def _quotas(
+    tree: Tree, groups: Iterable[ControlGroup]
+) -> Iterator[tuple[ControlGroup, Fact[Fraction] | Missing]]:
     """The CPU time, in CPUs, that each group may use in a period."""
     for group in groups:
         quota = _quota_v1(tree, group) if group.version == 1 else _quota_v2(tree, group)
         if quota is not None:
-            yield quota
+            yield group, quota
 
 
 def _quota_v2(tree: Tree, group: ControlGroup) -> Fact[Fraction] | Missing | None:
@@ -189,6 +191,7 @@ class Bound:
 
     by: Literal["online", "cpuset", "affinity", "quota"]
     limit: Fact[CpuSet] | Fact[Fraction]
+    group: ControlGroup | None = None  # the one that has the quota
 
 
 def bounds(tree: Tree) -> tuple[Bound, ...]:
@@ -199,8 +202,8 @@ def bounds(tree: Tree) -> tuple[Bound, ...]:
         ("cpuset", cpuset if isinstance(cpuset, Fact) else None),
         ("affinity", _affinity(tree)),
     )
-    quotas = [each for each in _quotas(tree, lineage(tree, "cpu").groups) if isinstance(each, Fact)]
+    quotas = _quotas(tree, lineage(tree, "cpu").groups)
     return (
         *(Bound(by, limit) for by, limit in sets if limit is not None),
-        *(Bound("quota", limit) for limit in quotas),
+        *(Bound("quota", limit, group) for group, limit in quotas if isinstance(limit, Fact)),
     )

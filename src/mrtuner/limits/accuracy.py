@@ -19,8 +19,8 @@ from typing import Final, Literal, Protocol
 
 from mrtuner.limits.ceilings import CeilingKind, ceilings
 from mrtuner.limits.findings import Pegged, find
-from mrtuner.limits.generate import Case, case
-from mrtuner.limits.simulate import Limiter
+from mrtuner.limits.generate import case
+from mrtuner.limits.truth import Case, Limiter
 
 NEAR = 0.03
 #: Classes of time at a limit: lower bound [h], and name.

@@ -7,7 +7,7 @@ that no table lists, and metrics that were not collected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,8 @@ from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
 from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import PARTS, Cap, Demand, Limiter, Manner, simulate
+from mrtuner.limits.simulate import PARTS, Cap, Demand, Manner, simulate
+from mrtuner.limits.truth import Case, Limiter
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB
 
@@ -34,19 +35,6 @@ WORTH_A_WORD: Final = 6
 KINDS: Final = ("calm", "even job", "sine", "near", "spikes", "pegged", "former", "unknown")
 #: In half of the cases there is nothing to find.
 _WEIGHTS: Final = (0.1, 0.1, 0.1, 0.1, 0.1, 0.3, 0.08, 0.12)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One instance over some days, and the truth about it."""
-
-    seed: int
-    kind: str  # one of KINDS
-    instance: InstanceClass
-    volume: Volume
-    series: Series
-    truths: tuple[Limiter, ...]  # should be found
-    hints: tuple[Limiter, ...]  # too short to be required; no mistake if reported
 
 
 def case(seed: int, *, days: int = 4) -> Case:

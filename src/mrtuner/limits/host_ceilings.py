@@ -21,6 +21,7 @@ from mrtuner.host.cpus import bounds
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
+from mrtuner.units import KiB
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
 _NANOSECONDS: Final = 1e9
@@ -193,18 +194,15 @@ def _target(tree: Tree, path: str) -> str | None:
 def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
     """The usable CPUs, the group whose quota binds, and 100 % of them as a ceiling."""
     whole = float(os.cpu_count() or 1)
-    quotas = {
-        one.limit.source: float(one.limit.value)
+    quotas = [
+        (float(one.limit.value), one)
         for one in bounds(tree)
         if isinstance(one.limit.value, Fraction)
-    }
-    source = min(quotas, key=lambda each: quotas[each], default=None)
-    if source is None or quotas[source] >= whole:
+    ]
+    quota, bound = min(quotas, key=lambda each: each[0], default=(whole, None))
+    if bound is None or quota >= whole:
         return whole, None, _all_of(f"{whole:.0f} CPUs of the machine", "by definition")
-    files = ("cpu.max", "cpu.cfs_quota_us")
-    groups = lineage(tree, "cpu").groups
-    group = next(one for one in groups if source in map(one.source, files))
-    return quotas[source], group, _all_of(f"a quota of {quotas[source]:.3g} CPUs", source)
+    return quota, bound.group, _all_of(f"a quota of {quota:.3g} CPUs", bound.limit.source)
 
 
 def _all_of(note: str, source: str) -> Ceiling:
@@ -263,9 +261,10 @@ def _pairs(text: str) -> Mapping[str, int]:
 
 
 def _available(of: WatchedHost) -> int | None:
-    """Available memory of the whole machine, so only if the machine's memory is the limit."""
+    """Available memory of the whole machine, so only if no control group allows less."""
     limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
-    free = memory.meminfo(of.tree).get("MemAvailable")
-    if limit is None or free is None or "meminfo" not in limit.source:
+    known = memory.meminfo(of.tree)
+    total, free = known.get("MemTotal"), known.get("MemAvailable")
+    if limit is None or total is None or free is None or limit.value < total * KiB:
         return None
-    return free * 1024
+    return free * KiB

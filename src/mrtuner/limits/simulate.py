@@ -3,21 +3,22 @@
 Every minute is divided into parts, since demand varies within it while CloudWatch shows its
 average. Demand above a ceiling waits: throughput is cut off, the queue fills, operations take
 longer. Burst limits apply while their bucket has credits; unused baseline refills it.
+
+The laboratory (`lab`) simulates the same in another way, on purpose: see `truth.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.series import Series
+from mrtuner.limits.truth import Limiter
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Mask, Values
+    from mrtuner.stats.plateaus import Values
 
 PARTS: Final = 6  # per minute
 #: At a ceiling an operation takes at least this many times as long, however few sessions wait.
@@ -55,16 +56,6 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limiter:
-    """The minutes in which one cap, at one level, held everything down."""
-
-    resource: Resource
-    part: str
-    level: float
-    minutes: Mask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
     """Metrics as CloudWatch would show them, and the truth behind them."""
 
@@ -96,11 +87,6 @@ def simulate(
         for value in np.unique(levels[place])
     )  # fmt: skip
     return Simulated(metrics=metrics, limiters=limiters)
-
-
-def series(simulated: Simulated, start: datetime) -> Series:
-    """The metrics as a series of minutes."""
-    return Series(start=start, step=60, metrics=simulated.metrics)
 
 
 _BALANCE: Final = {

@@ -125,7 +125,7 @@ class _Reader:
         return self.rows(name)[0]
 
     def rows_if_allowed(
-        self, name: str, fact: str, supply: str | None = None, *, first: str | None = None
+        self, name: str, fact: str, hint: str | None = None, *, first: str | None = None
     ) -> list[Row]:
         """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
 
@@ -142,7 +142,7 @@ class _Reader:
                     self.rows(first)
                 return self.rows(name)
         except errors.InsufficientPrivilege as error:
-            self.lacks(fact, _reason(error), supply)
+            self.lacks(fact, _reason(error), hint)
         except (errors.LockNotAvailable, errors.QueryCanceled) as error:
             self.lacks(fact, _reason(error), "Run again when the server is less busy.")
         except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
@@ -151,8 +151,8 @@ class _Reader:
             self.lacks(fact, _reason(error))
         return []
 
-    def lacks(self, fact: str, why: str, supply: str | None = None) -> None:
-        self.missing.append(Missing(fact, why, supply))
+    def lacks(self, fact: str, why: str, hint: str | None = None) -> None:
+        self.missing.append(Missing(fact, why, hint=hint))
 
 
 def _reason(error: Exception) -> str:

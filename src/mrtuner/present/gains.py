@@ -27,8 +27,8 @@ class GainRow:
     verdict: Verdict
     gain: str  # × 2.31, or p99 × 0.015
     interval: str  # 1.94 to 2.86
-    pause: str  # 11 s → 0.1 s: with the defaults, with ours
-    p99: str  # 41 ms → 54 ms
+    pause: str | None  # 11 s → 0.1 s: with the defaults, with ours; None: not measured
+    p99: str | None  # 41 ms → 54 ms
     bound: str  # CPU: 97% of 2 busy
     bound_short: str  # CPU
     parts: str  # sorts × 1.04, hash joins × 1.45; empty for a load of one piece
@@ -70,7 +70,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
     yield ""
     header = ("load", "verdict", "ratio", "95 % interval", "longest pause", "limited by")
     rows = [
-        (row.title, str(row.verdict), row.gain, row.interval, row.pause, row.bound_short)
+        (row.title, str(row.verdict), row.gain, row.interval, row.pause or "–", row.bound_short)
         for row in said.rows
     ]
     yield from table(header, rows, look)
@@ -78,7 +78,7 @@ def screen(series: Series, look: Look) -> Iterator[str]:
         if row.parts:
             yield from heading(f"{row.title}, part by part: medians, no verdicts", look)
             yield from paragraph(row.parts, look)
-    tails = [f"{row.title} {row.p99}" for row in said.rows if row.p99 != "–"]
+    tails = [f"{row.title} {row.p99}" for row in said.rows if row.p99 is not None]
     if tails:
         yield from heading("99th percentile of latency, better or worse", look)
         yield from paragraph("; ".join(tails), look)
@@ -127,7 +127,7 @@ def _short(one: LoadFinding) -> str:
     """Return, say, ``small volume 1.6 times as fast, longest pause …``."""
     if one.rated:
         a, b = _p99s(one)
-        text = f"{one.title} {one.verdict.measure} {b} instead of {a}"
+        text = f"{one.title} {one.verdict.measure} {b or '–'} instead of {a or '–'}"
     else:
         text = f"{one.title} {_times(one.verdict.comparison.ratio)} as fast"
     return f"{text}, {_pause_words(one)}" if _pauses_apart(one) else text
@@ -187,7 +187,7 @@ def _row(one: LoadFinding) -> GainRow:
         gain = f"× {_figures(seen.ratio)}"
     return GainRow(
         title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
-        pause=_pauses(one), p99="–" if "–" in (a, b) else f"{a} → {b}", bound=_bounds(one),
+        pause=_pauses(one), p99=f"{a} → {b}" if a and b else None, bound=_bounds(one),
         bound_short=_bounds_short(one),
         parts=", ".join(f"{name} × {_figures(ratio)}" for name, ratio in one.parts),
         notes=tuple(_notes(one)),
@@ -223,17 +223,15 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f} times" if 1.15 <= ratio < 10 else f"{_figures(ratio)} times"
 
 
-def _p99s(one: LoadFinding) -> tuple[str, str]:
+def _p99s(one: LoadFinding) -> tuple[str | None, str | None]:
     """Return for both sides the percentile that judges the load, else p99."""
     share = 0.5 if one.verdict.measure == "median latency" else 0.99
     a, b = (_time(side.times.percentile(share)) for side in (one.a, one.b))
     return a, b
 
 
-def _time(microseconds: int | None) -> str:
-    if microseconds is None:
-        return "–"
-    return _seconds(microseconds / 1e6)
+def _time(microseconds: int | None) -> str | None:
+    return None if microseconds is None else _seconds(microseconds / 1e6)
 
 
 def _seconds(seconds: float) -> str:
@@ -243,9 +241,9 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
 
 
-def _pauses(one: LoadFinding) -> str:
+def _pauses(one: LoadFinding) -> str | None:
     if one.pauses is None:
-        return "–"
+        return None
     a, b = one.pauses
     return f"{_seconds(a)} → {_seconds(b)}"
 

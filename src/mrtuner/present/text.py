@@ -186,8 +186,7 @@ def _unknown(tuning: Tuning, look: Look) -> Iterator[str]:
 
 def _gap(gap: Missing) -> str:
     """Return what is missing, why, and the option or advice that helps."""
-    supply = gap.supply or ""
-    remedy = f" (give {supply})" if supply.startswith("--") else f". {supply}" if supply else ""
+    remedy = f" (give {gap.option})" if gap.option else f". {gap.hint}" if gap.hint else ""
     return f"{gap.name}: {gap.why}{remedy}"
 
 

@@ -8,6 +8,13 @@ from mrtuner.documents import Doc, Document, Struct
 from mrtuner.rotate.model import RotationStep
 
 
+class BegunStep(Struct):
+    """A step that has begun."""
+
+    step: Annotated[RotationStep, Doc("its name")]
+    at: Annotated[str, Doc("when, ISO 8601")]
+
+
 class RotationState(Struct):
     """One rotation."""
 
@@ -19,7 +26,7 @@ class RotationState(Struct):
     to: Annotated[str, Doc("the store, as named")]
     began: Annotated[str, Doc("when, ISO 8601")]
     step: Annotated[RotationStep, Doc("the last step begun; it is recorded before it is taken")]
-    steps: Annotated[list[str], Doc("each step begun, with its time")]
+    steps: Annotated[list[BegunStep], Doc("each step begun, in order")]
     seen: Annotated[
         bool,
         Doc("whether a session of the new role was seen, if the store cannot be read back"),

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mrtuner import files
 from mrtuner.change.journal import Journal, unusable
-from mrtuner.rotate.model import RoleGroup, Rotation, RotationStep
+from mrtuner.rotate.model import Begun, RoleGroup, Rotation, RotationStep
 
 #: For files that contain a secret, or refer to one.
 OWNER_ONLY: Final = 0o600
@@ -77,5 +77,6 @@ def _name(server: str, address: str, group: str) -> str:
 
 
 def _rotation(contents: dict[str, Any]) -> Rotation:
-    step, steps = RotationStep(contents.pop("step")), tuple(contents.pop("steps"))
+    step = RotationStep(contents.pop("step"))
+    steps = tuple(Begun(RotationStep(one["step"]), one["at"]) for one in contents.pop("steps"))
     return Rotation(**contents, step=step, steps=steps)

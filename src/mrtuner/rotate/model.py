@@ -150,6 +150,14 @@ class Replica:
     conn: Connection
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A step that has begun, and when."""
+
+    step: RotationStep
+    at: str  # ISO 8601, UTC
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
     """One rotation as recorded in the journal."""
@@ -162,7 +170,7 @@ class Rotation:
     to: str  # the store, as named
     began: str
     step: RotationStep = RotationStep.PLANNED
-    steps: tuple[str, ...] = ()  # when each began
+    steps: tuple[Begun, ...] = ()
     seen: bool = False  # someone logged in as `new`; not required with a readable store
 
     @property
@@ -172,8 +180,8 @@ class Rotation:
 
     def reached(self, step: RotationStep) -> bool:
         """Whether a step ever began."""
-        return any(taken.endswith(f" {step}") for taken in self.steps)
+        return any(begun.step is step for begun in self.steps)
 
     def at(self, step: RotationStep, when: str) -> Rotation:
         """Return the rotation at the next step."""
-        return replace(self, step=step, steps=(*self.steps, f"{when} {step}"))
+        return replace(self, step=step, steps=(*self.steps, Begun(step, when)))

@@ -95,7 +95,8 @@ class MissingFact(Struct):
 
     name: Annotated[str, Doc("the fact")]
     why: Annotated[str, Doc("why it could not be read")]
-    supply: Annotated[str | None, Doc("the option that supplies it")]
+    supply: Annotated[str | None, Doc("how to supply it: the option, a sentence, or null")]
+    option: Annotated[str | None, Doc("the option that supplies it, or null")] = None
 
 
 class Setting(Struct):

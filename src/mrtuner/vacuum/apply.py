@@ -213,7 +213,7 @@ class _StorageParameters(Transaction):
 
         try:
             with self.conn.transaction():
-                for relation, of_table in groupby(entries, key=_relation):
+                for relation, of_table in groupby(entries, key=table_of):
                     self._tell(f"alter {relation}")
                     for statement in _statements(tuple(of_table)):
                         self.conn.execute(statement.encode())
@@ -236,7 +236,7 @@ def _refused(error: psycopg.Error) -> ApplyError:
 
 def _statements(entries: Sequence[Entry]) -> Iterator[str]:
     """SET for parameters with a value, RESET for those that become unset; for one table."""
-    relation = _relation(entries[0])
+    relation = table_of(entries[0])
     put = [f"{_split(one.name)[1]} = {one.after}" for one in entries if one.after is not None]
     drop = [_split(one.name)[1] for one in entries if one.after is None]
     if put:
@@ -281,14 +281,15 @@ def _options(given: Sequence[str] | None) -> Mapping[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in given or ())}
 
 
+def table_of(entry: Entry) -> str:
+    """Return the table whose parameter an entry is, quoted as in SQL."""
+    return _split(entry.name)[0]
+
+
 def _split(name: str) -> tuple[str, str]:
     """Split into quoted table and parameter; a parameter's name contains no space."""
     relation, _, parameter = name.rpartition(" ")
     return relation, parameter
-
-
-def _relation(entry: Entry) -> str:
-    return _split(entry.name)[0]
 
 
 def _names(entries: Sequence[Entry]) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class _Reader:
         try:
             return self.rows(name)
         except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
-            self.missing[fact] = Missing(fact, str(error).partition("\n")[0], _SEE_STATS)
+            self.missing[fact] = Missing(fact, str(error).partition("\n")[0], hint=_SEE_STATS)
             return []
 
     def look(self) -> Look:
@@ -185,16 +185,17 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
     """Report what cannot be known here, so that it does not pass for nothing."""
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
-        yield Missing("the rest of the watch", why, "The server may have restarted; run again.")
+        hint = "The server may have restarted; run again."
+        yield Missing("the rest of the watch", why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
-        yield Missing("rates", why, "Turn track_counts on.")
+        yield Missing("rates", why, hint="Turn track_counts on.")
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
-        yield Missing("rates", why, "Connect to the primary.")
+        yield Missing("rates", why, hint="Connect to the primary.")
     if not sight["sees_all"]:
         why = "the role may not see other roles' snapshots, on this server or its standbys"
-        yield Missing("what holds back dead rows", why, _SEE_STATS)
+        yield Missing("what holds back dead rows", why, hint=_SEE_STATS)
 
 
 def _chunk(reader: _Reader) -> int:

@@ -5,6 +5,7 @@ Chosen by the machine and by the data that its server holds, so that what binds 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,12 +27,12 @@ _WRITING_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What was chosen, and why."""
+    """What was chosen, and the reason for each by its name: scale, clients, seconds."""
 
     scale: int
     clients: int
     seconds: int
-    why: tuple[str, ...]
+    why: Mapping[str, str]
 
 
 def size_for(
@@ -66,9 +67,9 @@ def size_for(
     seconds = _READING_S if reads_only else _WRITING_S
     return Size(
         scale, clients, seconds,
-        (
-            f"scale {scale}: {why}",
-            f"{clients} sessions: four per CPU",
-            f"{seconds} s per run: " + ("it only reads" if reads_only else "it writes"),
-        ),
+        {
+            "scale": f"scale {scale}: {why}",
+            "clients": f"{clients} sessions: four per CPU",
+            "seconds": f"{seconds} s per run: " + ("it only reads" if reads_only else "it writes"),
+        },
     )  # fmt: skip

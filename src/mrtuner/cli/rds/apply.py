@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
     help="Apply the group in this file (JSON, Terraform, CloudFormation), instead of our advice.",
 )  # fmt: skip
-@change.dsn_option
+@change.compare_option
 @change.poll_option
 @change.account_options
 @options.change_options
@@ -64,7 +64,7 @@ def command(
       rdstune apply my-instance
       rdstune apply my-instance --workload oltp --connections 200 --reboot now
       rdstune apply my-instance --group shop-postgres17 --yes
-      rdstune apply my-instance --from group.tf --dsn postgresql://me@my-instance/app
+      rdstune apply my-instance --from group.tf --connect postgresql://me@my-instance/app
 
     The plan is shown first. A default group is never changed: a new group is created for the
     instance and attached, and its values wait for a reboot. Every call is recorded in a journal

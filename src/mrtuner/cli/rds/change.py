@@ -60,7 +60,7 @@ connections_option = options.declared_option("connections")
 
 
 def named(_context: click.Context, _option: click.Parameter, dsn: str | None) -> str | None:
-    """A connection string that says something: `--dsn "$UNSET"` must not mean this machine."""
+    """A connection string that says something: `--connect "$UNSET"` must not mean this machine."""
     if dsn is not None:
         from mrtuner.rds.live.identity import require_named
 
@@ -68,12 +68,15 @@ def named(_context: click.Context, _option: click.Parameter, dsn: str | None) ->
     return dsn
 
 
-dsn_option = click.option(
-    "--dsn",
-    metavar="DSN",
-    callback=named,
-    help="Connect with DSN and compare the server's settings; it must lead to the instance.",
-)
+def connect_option(why: str, **more: Any) -> Callable[[Function], Function]:
+    """--connect DSN, by which a command about an instance reaches its server too."""
+    return click.option(
+        "--connect", "dsn", metavar="DSN", callback=named,
+        help=f"Connect to the instance's server with DSN, {why}.", **more,
+    )  # fmt: skip
+
+
+compare_option = connect_option("to compare its settings; DSN must lead to the instance")
 poll_option = options.time_option(
     "--poll", "Time between the first two polls of AWS; later ones are less frequent.", default="1s"
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @options.command("diff")
 @click.argument("instance", type=targets.InstanceArgument())
 @click.option("--against", metavar="GROUP", help="Compare this group instead of the attached one.")
-@change.dsn_option
+@change.compare_option
 @change.workload_option
 @change.connections_option
 @click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
@@ -46,11 +46,11 @@ def command(
     \b
     Examples:
       rdstune diff my-instance
-      rdstune diff my-instance --dsn postgresql://me@my-instance/app
+      rdstune diff my-instance --connect postgresql://me@my-instance/app
       rdstune diff my-instance --against shop-postgres17 --workload oltp --check
 
-    Nothing is changed. Without --dsn, the memory used in formulas is estimated, and values are
-    ranges; with --dsn, the memory is derived from the server's settings.
+    Nothing is changed. Without --connect, the memory used in formulas is estimated, and values
+    are ranges; with --connect, the memory is derived from the server's settings.
     """
     options.warn_of_password(dsn)
     found, notes = _compared(instance, against, dsn, workload, connections, account)

@@ -39,12 +39,7 @@ _WIDE: Final = 140
     metavar="BYTES",
     help="Value of DBInstanceClassMemory, in bytes or as a size such as 15GB.",
 )
-@click.option(
-    "--dsn",
-    metavar="DSN",
-    callback=change.named,
-    help="Read DBInstanceClassMemory from this running instance.",
-)
+@change.connect_option("to read its DBInstanceClassMemory")
 @click.option("--all-classes", is_flag=True, help="Show a table of every class of the engine.")
 @click.option("--vcpus", type=click.IntRange(1), metavar="N", help="Value of DBInstanceVCPU.")
 @click.option(
@@ -84,7 +79,7 @@ def command(
       rdstune evaluate '{DBInstanceClassMemory/204800}' --parameter work_mem --memory 15GB
       rdstune evaluate 'GREATEST({DBInstanceVCPU*2},8)' --class db.r6g.xlarge
       rdstune evaluate '{DBInstanceClassMemory/32768}' --parameter shared_buffers --all-classes
-      rdstune evaluate '{DBInstanceClassMemory/16384}' --dsn postgresql://me@instance/app
+      rdstune evaluate '{DBInstanceClassMemory/16384}' --connect postgresql://me@instance/app
 
     AWS does not publish DBInstanceClassMemory: for a class it is estimated, and the result is a
     range. --check exits with 3 if the value is out of the parameter's range or makes no sense.
@@ -92,7 +87,7 @@ def command(
     major = major or _newest()
     known = _parameter(parameter, major)
     family = _family(engine, major) if known else None
-    _exclusive({"--all-classes": all_classes or None, "--memory": memory, "--dsn": dsn})
+    _exclusive({"--all-classes": all_classes or None, "--memory": memory, "--connect": dsn})
     for option, value in (("--class", class_name), ("--vcpus", vcpus)):
         _exclusive({"--all-classes": all_classes or None, option: value})
     if all_classes:
@@ -232,7 +227,7 @@ def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield "between", f"{found.low} and {found.high}{_sizes(found)}, depending on the memory"
     if found.machine.memory and ("Memory" in found.formula or found.problems):
         yield "memory", f"{found.machine.memory}{_on(found.machine)}"
-        if found.machine.memory.source != "as given":
+        if not found.machine.memory.given:
             yield "from", found.machine.memory.source
     for problem in found.problems:
         yield "problem", problem.text

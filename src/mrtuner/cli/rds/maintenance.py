@@ -73,7 +73,7 @@ def command(
       rdstune maintenance orders-db
       rdstune maintenance --all --timezone Europe/Vienna
       rdstune maintenance --all --stagger-by app     so that one app's instances take turns
-      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
+      rdstune maintenance rehearse orders-test --connect postgresql://app@orders-test…/app
     """
     from mrtuner.aws.session import client
     from mrtuner.rds.fleet.maintenance import survey
@@ -144,13 +144,12 @@ def _lines(
 
 @command.verb("rehearse")
 @click.argument("instance", type=targets.InstanceArgument())
-@click.option(
-    "--dsn", required=True, metavar="DSN", callback=change.named,
-    help="Connection string that the clients use; its settings are part of the measurement.",
-)  # fmt: skip
+@change.connect_option(
+    "as its clients do; the settings in it are part of the measurement", required=True
+)
 @click.option("--failover", is_flag=True, help="Reboot with failover; Multi-AZ instances only.")
 @click.option(
-    "--apply", "action", metavar="ACTION",
+    "--action", metavar="ACTION",
     help="Apply this pending maintenance action now, instead of rebooting.",
 )  # fmt: skip
 @click.option(
@@ -165,7 +164,7 @@ def _lines(
 @options.steady_option
 @options.time_option(
     "--start-timeout",
-    "Stop if no outage has begun by then.  [default: 2min; with --apply 30min]",
+    "Stop if no outage has begun by then.  [default: 2min; with --action 30min]",
     name="quiet",
 )
 @options.time_option("--between", "Pause between two rehearsals.", default="2min")
@@ -190,10 +189,10 @@ def rehearse(
 
     \b
     Examples:
-      rdstune maintenance rehearse orders-test --dsn postgresql://app@orders-test…/app
-      rdstune maintenance rehearse orders-test --dsn "$DSN" --failover --times 3 --yes
-      rdstune maintenance rehearse orders-test --dsn "$DSN" --html rehearsal.html
-      rdstune maintenance rehearse orders-test --dsn "$DSN" --apply system-update
+      rdstune maintenance rehearse orders-test --connect postgresql://app@orders-test…/app
+      rdstune maintenance rehearse orders-test --connect "$DSN" --failover --times 3 --yes
+      rdstune maintenance rehearse orders-test --connect "$DSN" --html rehearsal.html
+      rdstune maintenance rehearse orders-test --connect "$DSN" --action system-update
 
     Probes read and write throughout, without waiting for each other's answers: over new
     connections and over one that stays open. Writes go to a temporary schema, which is dropped at

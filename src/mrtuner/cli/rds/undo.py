@@ -47,7 +47,7 @@ def command(
 
     Values that users had set are restored, other values are reset, the previous group is attached
     again, and a group that we created is deleted. An interrupted change is finished or reverted
-    first; if it is reverted, there is nothing more to undo. rdstune diff --dsn shows what the
+    first; if it is reverted, there is nothing more to undo. rdstune diff --connect shows what the
     server runs afterwards.
     """
     from mrtuner.aws import session

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -21,6 +22,22 @@ _PATIENCE: Final = 5.0  # s, for an answer to a query
 _SWITCHING: Final = 60.0  # s: POST /switchover answers when it is done
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What Patroni says of one member."""
+
+    role: str
+    state: str
+
+    @property
+    def leads(self) -> bool:
+        return self.role in _LEADERS
+
+    def __str__(self) -> str:
+        """Return ``leader running``, ``replica streaming``."""
+        return f"{'leader' if self.leads else self.role} {self.state}"
+
+
 class Patroni:
     """One cluster, through the REST API of any of its members."""
 
@@ -33,7 +50,7 @@ class Patroni:
         self._login = (parts.username or "", parts.password or "")
         place = parts.netloc.rpartition("@")[2]
         self.url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
-        self._roles: dict[str, str] = {}
+        self._roles: dict[str, _Member] = {}
         self._past = 0
 
     @property
@@ -44,9 +61,8 @@ class Patroni:
     @property
     def over(self) -> bool:
         """Whether there is a leader and every member is healthy."""
-        return any(role.startswith("leader") for role in self._roles.values()) and all(
-            role.rpartition(" ")[2] in _WELL for role in self._roles.values()
-        )
+        members = self._roles.values()
+        return any(one.leads for one in members) and all(one.state in _WELL for one in members)
 
     def check(self) -> None:
         """Raise ConnectError; Refused for production; MrTunerError without a switchover target."""
@@ -134,11 +150,9 @@ def _refuse_production(members: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
-def _roles(members: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Each member's role and state: ``leader running``, ``replica streaming``."""
+def _roles(members: Mapping[str, Mapping[str, Any]]) -> dict[str, _Member]:
     return {
-        name: f"{'leader' if one.get('role') in _LEADERS else one.get('role')} {one.get('state')}"
-        for name, one in members.items()
+        name: _Member(str(one.get("role")), str(one.get("state"))) for name, one in members.items()
     }
 
 

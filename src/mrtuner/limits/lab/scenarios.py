@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
-from mrtuner.limits.generate import Case
 from mrtuner.limits.lab.hardware import (
     above,
     drawn,
@@ -50,7 +49,7 @@ from mrtuner.limits.lab.workload import (
     stream,
 )  # fmt: skip
 from mrtuner.limits.series import Series
-from mrtuner.limits.simulate import Limiter
+from mrtuner.limits.truth import Case, Limiter
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB, MiB
 

@@ -188,8 +188,8 @@ COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
         Use("rds:DescribeDBClusters", when=_CLUSTERS),
         Use("rds:RebootDBInstance", (_INSTANCE,)),
         Use("rds:DescribeEvents"),
-        Use("rds:DescribePendingMaintenanceActions", when="--apply"),
-        Use("rds:ApplyPendingMaintenanceAction", (_INSTANCE,), when="--apply"),
+        Use("rds:DescribePendingMaintenanceActions", when="--action"),
+        Use("rds:ApplyPendingMaintenanceAction", (_INSTANCE,), when="--action"),
     ),
     "snapshots copy": (
         Use("rds:DescribeDBInstances"),

@@ -160,7 +160,7 @@ def _cluster_work(
     for action in actions.get(cluster.arn, ()):
         yield _action(action, where, window, now)
     for field, value in cluster.pending.items():
-        yield _change(f"{field} of cluster {cluster.identifier}", value, where, window, now)
+        yield _change(field, value, where, window, now, of=cluster.identifier)
 
 
 # AWS's own actions.
@@ -238,14 +238,22 @@ def _changes(instance: Instance) -> Iterator[tuple[str, Any]]:
 
 
 def _change(
-    field: str, value: Any, where: Deployment, window: Window | None, now: datetime
+    field: str,
+    value: Any,
+    where: Deployment,
+    window: Window | None,
+    now: datetime,
+    *,
+    of: str | None = None,
 ) -> Work:
-    shown = "" if field.startswith(_NEVER_SHOWN) else f" to {value}"
+    """Return a change of the instance, or `of` its cluster."""
+    shown = "" if field == _NEVER_SHOWN else f" to {value}"
+    what = f"{field} of cluster {of}" if of else field
     return Work(
-        what=field,
+        what=what,
         origin=Origin.CHANGE,
-        description=f"{field} changes{shown}",
-        outage=outage.of_change(field.partition(" ")[0], where),
+        description=f"{what} changes{shown}",
+        outage=outage.of_change(field, where),
         expected=window.at_or_after(now).start if window else None,
         because="a change without ApplyImmediately waits for the window",
     )

@@ -319,6 +319,5 @@ def _enum_values(family: Family) -> dict[str, tuple[str, ...]]:
         if parameter.allowed
         and name in known
         and known[name].vartype == "enum"
-        and "guessed" not in parameter.evidence
-        and "type pg_settings" not in parameter.evidence
+        and not parameter.values_guessed
     }

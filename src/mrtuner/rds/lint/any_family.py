@@ -33,6 +33,7 @@ def _agreed(rows: list[FamilyParameter]) -> FamilyParameter | None:
         default=rows[0].default if len({one.default for one in rows}) == 1 else None,
         level="instance" if any(one.level == "instance" for one in rows) else "cluster",
         evidence=f"{'inferred from' if inferred else 'seen in'} all known families",
+        inferred=inferred,
     )
 
 

@@ -285,7 +285,7 @@ def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParame
         "modifiable": entry.modifiable,
     }
     said = {field: value for field, value in said.items() if value is not None}
-    return replace(known, **said, evidence="reported by AWS") if said else known
+    return replace(known, **said, evidence="reported by AWS", inferred=False) if said else known
 
 
 def _machines(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from mrtuner.aws import rds
@@ -213,8 +214,14 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
             attached_after=plan.group,
             creates=plan.creates,
             reboots=reboots,
+            description=_description(target),
         ),
     )
+
+
+def _description(target: Target) -> str:
+    """Return what no other group is described by: another program's may have the same name."""
+    return f"MrTuner for {target.identifier}, {datetime.now(UTC).isoformat()}"
 
 
 def _entry(step: ParameterStep) -> Entry:

@@ -30,8 +30,8 @@ class ComparedParameter(Struct):
     gives: Annotated[
         Bounds | None, Doc("least and most of the value here, in base units; null: unknown")
     ]
-    running: Annotated[str | None, Doc("`pg_settings.setting`; null without `--dsn`")]
-    unit: Annotated[str | None, Doc("`pg_settings.unit`; null without `--dsn`")]
+    running: Annotated[str | None, Doc("`pg_settings.setting`; null without `--connect`")]
+    unit: Annotated[str | None, Doc("`pg_settings.unit`; null without `--connect`")]
     verdict: Annotated[
         Verdict,
         Doc("`set by RDS`: the server differs from the group, which users cannot change there"),
@@ -110,7 +110,7 @@ class ApplyDocument(Document, tag="mrtuner.rds.apply/1"):
     plan: Annotated[GroupPlan, Doc("what was to be done")]
     outcome: Annotated[GroupOutcome, Doc("what was done")]
     server: Annotated[
-        list[ComparedParameter] | None, Doc("with `--dsn`, the parameters that were changed")
+        list[ComparedParameter] | None, Doc("with `--connect`, the parameters that were changed")
     ]
     undo: Annotated[str | None, Doc("the command that takes it back")]
 

@@ -78,7 +78,8 @@ def require_named(dsn: str) -> None:
     """Raise UsageError for an empty connection string, such as from an unset variable."""
     if not dsn.strip():
         raise UsageError(
-            "the connection string is empty", "Give the instance's endpoint, or leave out --dsn."
+            "the connection string is empty",
+            "Give the instance's endpoint, or leave out --connect.",
         )
 
 
@@ -177,7 +178,7 @@ def _written(found: Iterable[Endpoint]) -> Iterator[str]:
 def _hint(target: Target) -> str:
     found = endpoints(target)
     if not found:
-        return "Wait until it is available, or leave out --dsn."
+        return "Wait until it is available, or leave out --connect."
     return (
         f"Use host={found[0].host} port={found[0].port}. Through a tunnel: host={found[0].host} "
         "hostaddr=127.0.0.1 port=… sslmode=verify-full, with RDS's certificates as sslrootcert."

@@ -26,8 +26,6 @@ from mrtuner.rds.live.target import CHANGEABLE, INCOMPATIBLE, Target, read_targe
 from mrtuner.rds.live.wait import Pace, refuse_failure, wait
 
 _APPLIED: Final = frozenset({"in-sync", "pending-reboot"})
-#: Journalled once RDS has accepted the call: a planned reboot has not changed anything yet.
-_REBOOTING: Final = "{} is rebooting"
 #: Attempts to delete a group that was just detached; RDS needs a moment.
 _DELETIONS: Final = 10
 
@@ -82,9 +80,9 @@ class GroupTransaction(Transaction):
         begun = self._begun()
         for name in self.group.reboots if self.may_reboot else ():
             with self._step(State.RESTARTING, f"reboot {name}"):
-                note = partial(self._note, State.RESTARTING, _REBOOTING.format(name))
                 always = name not in begun  # whatever status RDS gives the group
-                reboot_waiting(self.client, name, self.pace, always=always, begun=note)
+                accepted = partial(self._note_reboot, name)
+                reboot_waiting(self.client, name, self.pace, always=always, begun=accepted)
         with self._step(State.RELOADED, "verify"):
             self._verify()
         if self.group.removes:
@@ -185,8 +183,14 @@ class GroupTransaction(Transaction):
 
     def _begun(self) -> tuple[str, ...]:
         """Return the instances whose reboot RDS has accepted, in this run or an earlier one."""
-        done = set(self.journal.steps(self.change))
-        return tuple(name for name in self.group.reboots if _REBOOTING.format(name) in done)
+        done = self.journal.rebooted(self.change)
+        return tuple(name for name in self.group.reboots if name in done)
+
+    def _note_reboot(self, name: str) -> None:
+        """Record that RDS has accepted a reboot: one that is only planned has changed nothing."""
+        self.change = self.journal.note(
+            self.change, State.RESTARTING, f"{name} is rebooting", rebooting=name
+        )
 
     def _remove_ours(self) -> None:
         """Delete the group that this change created, unless others use it by now."""
@@ -197,7 +201,7 @@ class GroupTransaction(Transaction):
             if error.not_found:
                 return
             raise
-        if found.description != self._description():
+        if found.description != self.group.description:
             return  # another group with the same name
         with self._step(State.REVERTING, f"delete group {name}"):
             if not users(self.client, name, self.scope):
@@ -207,11 +211,7 @@ class GroupTransaction(Transaction):
 
     def _create(self) -> None:
         group = self.group
-        rds.create_group(self.client, group.name, group.family, self._description(), self.scope)
-
-    def _description(self) -> str:
-        """Return a description that tells this change's group from others of the same name."""
-        return f"MrTuner for {self.group.identifier}, {self.change.began}"
+        rds.create_group(self.client, group.name, group.family, group.description, self.scope)
 
     def _write(
         self, direction: Direction, state: State, entries: Sequence[Entry] | None = None
