@@ -12,7 +12,8 @@ import pytest
 
 import leftovers
 from labs import _lab, lab, server_lab  # noqa: F401 - fixtures for every test
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mrtuner.errors import MissingPart, UsageError
-from mrtuner.postgres.cluster import Binaries, find_binaries
+from mrtuner.postgres.binaries import Binaries, find_binaries
 
 MAJORS = (13, 14, 15, 16, 17, 18)
 ROOT = Path(__file__).resolve().parent.parent

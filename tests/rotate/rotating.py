@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mrtuner import rotate as face
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import Outcome, Patience
 from servers import binaries, sql
 

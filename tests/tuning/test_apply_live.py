@@ -17,9 +17,10 @@ from conftest import NewCluster
 from mrtuner.change.journal import Journal, JournalError
 from mrtuner.change.settings.apply import NEVER, Outcome, Plan, Restart, Wanted, apply, plan, undo
 from mrtuner.errors import ApplyError, MissingPart, Refused, UsageError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
 
 pytestmark = pytest.mark.timed
