@@ -59,7 +59,7 @@ def pilots(count: int, output: Path) -> None:
     from mrtuner.cli import demo, proving
     from mrtuner.documents import as_builtins
     from mrtuner.host import probe
-    from mrtuner.postgres.cluster import find_binaries
+    from mrtuner.postgres.binaries import find_binaries
 
     found: list[list[Measured]] = [[] for _ in range(count)]
     binaries = find_binaries(None)

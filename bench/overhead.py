@@ -34,8 +34,10 @@ from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import Cell, Plan, Variant, Workload
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import counted_checkpoint
-from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.stats.paired import Comparison, compare
 
 ARMS = ("bare", "logged", "ours")

@@ -21,7 +21,9 @@ from worth import SCENARIOS, advised
 
 from mrtuner.bench.load.pgbench import Load, initialise, run
 from mrtuner.bench.server.instance import inside, memory_limit, volume
-from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.units import Bytes, pretty_bytes
 
 

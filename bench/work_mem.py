@@ -28,7 +28,9 @@ import psycopg
 
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import inside, memory_limit, unified, volume
-from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.stats.paired import compare
 from mrtuner.units import Bytes, parse_bytes, pretty_bytes
 

@@ -39,7 +39,8 @@ from mrtuner.bench.load.pgbench import BUILTIN, Load, Run, run, run_logged
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import inside, memory_limit, volume
 from mrtuner.bench.server.standing import DATABASE, copied, filled
-from mrtuner.postgres.cluster import Cluster, find_binaries
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.stats.paired import compare
 from mrtuner.units import Bytes, parse_bytes
 

@@ -15,7 +15,8 @@ from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for ever
 from mrtuner.change.journal import Journal
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import require
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import GRID, MAJORS, at_hand, binaries
 
 PASSWORD = "correct horse battery staple"

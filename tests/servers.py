@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mrtuner.errors import MissingPart, UsageError
-from mrtuner.postgres.cluster import Binaries, find_binaries
+from mrtuner.postgres.binaries import Binaries, find_binaries
 
 MAJORS = (13, 14, 15, 16, 17, 18)
 #: A grid over all majors; those between the oldest, the newest and the first with pg_stat_io run in

@@ -61,7 +61,7 @@ def test_not_here():
 LEAVING = """
 import tempfile
 
-from mrtuner.postgres.cluster import scratch_directory
+from mrtuner.postgres.server_user import scratch_directory
 
 
 def test_it_leaves_a_directory():

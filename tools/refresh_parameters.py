@@ -17,7 +17,9 @@ from typing import Any, Final
 
 from mrtuner.catalog.load import table
 from mrtuner.catalog.spans import Fields, Timeline, timeline, written
-from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 
 CATALOG: Final = Path(__file__).parent.parent / "src" / "mrtuner" / "catalog"
 

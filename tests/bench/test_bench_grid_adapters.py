@@ -26,7 +26,8 @@ from mrtuner.bench.plan.toml import plan
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.summary import summaries
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.units import MiB
 from servers import binaries, sql
 

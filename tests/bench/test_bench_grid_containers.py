@@ -21,7 +21,8 @@ from mrtuner.bench.server import containers
 from mrtuner.bench.server.containers import Contained, installation_mounts, minimal_root
 from mrtuner.bench.server.variant import servers
 from mrtuner.errors import ConnectError, MissingPart, MrTunerError
-from mrtuner.postgres.cluster import Binaries, ServerUser
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.server_user import ServerUser
 from mrtuner.units import MiB
 from servers import binaries, sql
 

@@ -17,7 +17,7 @@ from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.summary import summaries
 from mrtuner.documents import read
 from mrtuner.errors import MrTunerError, Refused
-from mrtuner.postgres.cluster import find_binaries
+from mrtuner.postgres.binaries import find_binaries
 from servers import binaries
 
 pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("one grid")]  # measured once

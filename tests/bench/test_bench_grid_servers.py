@@ -10,7 +10,8 @@ import pytest
 from mrtuner.bench.plan.model import Variant
 from mrtuner.bench.server.variant import Commanded
 from mrtuner.errors import ConnectError
-from mrtuner.postgres.cluster import Cluster, scratch_directory, server_user
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import binaries, sql
 
 

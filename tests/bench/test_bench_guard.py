@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.postgres.cluster import scratch_directory
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
 
 pytestmark = pytest.mark.timed

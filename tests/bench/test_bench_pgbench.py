@@ -12,7 +12,8 @@ import pytest
 from conftest import PASSWORD, NewCluster
 from mrtuner.bench.load.pgbench import Load, find_pgbench, initialise, run, run_logged, try_out
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
-from mrtuner.postgres.cluster import Binaries, Cluster
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.cluster import Cluster
 from servers import binaries
 
 

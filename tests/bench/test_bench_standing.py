@@ -17,7 +17,8 @@ from mrtuner.bench.series import LeftOut, Series, Task, from_dict, measure
 from mrtuner.bench.server.instance import huge_pages
 from mrtuner.bench.server.standing import DATABASE, _evict, filled, side_by_side
 from mrtuner.errors import MrTunerError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, sql
 
 SIDES = {"default": {}, "advised": {"work_mem": "12MB"}}

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from mrtuner import notation
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.conf_file import same_value
 from servers import GRID, binaries
 

@@ -20,7 +20,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from mrtuner.catalog import Parameter, parameters
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import MAJORS, binaries
 
 Row = dict[str, Any]

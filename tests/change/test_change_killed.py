@@ -15,7 +15,8 @@ from killed import Task, Verb, was_killed
 from mrtuner.aws.session import client
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Method
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rds.lab import Lab
 from servers import binaries, sql
 

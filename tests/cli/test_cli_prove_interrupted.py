@@ -18,7 +18,8 @@ from click.testing import CliRunner, Result
 
 from conftest import NewCluster
 from mrtuner.cli import main
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import sql
 
 pytestmark = pytest.mark.timed

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, sql
 
 ADMIN = "correct horse battery staple"

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster, scratch_directory, server_user
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import sql
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from conftest import PASSWORD
-from mrtuner.postgres.cluster import scratch_directory, server_user
+from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import binaries
 
 HOST = "127.0.0.1"

@@ -13,7 +13,9 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError, MissingPart, UsageError
-from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory, server_user
+from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import binaries, sql
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes to another user")
@@ -168,7 +170,9 @@ def test_an_installation_out_of_reach_is_copied_once(tmp_path: Path) -> None:
 
 def test_a_server_does_not_outlive_the_program_that_started_it() -> None:
     code = (
-        "from mrtuner.postgres.cluster import *\n"
+        "from mrtuner.postgres.binaries import find_binaries\n"
+        "from mrtuner.postgres.cluster import Cluster\n"
+        "from mrtuner.postgres.server_user import scratch_directory\n"
         "cluster = Cluster.create(find_binaries(), scratch_directory())\n"
         "cluster.start(); print(cluster.directory)"
     )

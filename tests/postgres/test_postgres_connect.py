@@ -15,8 +15,9 @@ import pytest
 
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError, MrTunerError, UsageError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect, masked, translated
+from mrtuner.postgres.server_user import scratch_directory
 from servers import sql
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from conftest import NewCluster
 from mrtuner.errors import ConnectError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.model import Override, Server
 from mrtuner.postgres.read import read, watch
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.postgres.sql import query
 from servers import binaries, sql
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from mrtuner import rotate as face
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import Patience, RotationResult
 from servers import binaries, sql
 

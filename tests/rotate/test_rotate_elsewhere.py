@@ -18,7 +18,8 @@ from rotating import ADMIN, IMPATIENT, admin, login, may_login, rotate, running,
 
 from mrtuner import rotate as face
 from mrtuner.errors import ConnectError, Refused
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import RotationStep
 from servers import sql
 

@@ -22,9 +22,10 @@ from conftest import PASSWORD, NewCluster
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import NEVER, Restart, Wanted, apply, plan, recover, undo
 from mrtuner.errors import ApplyError, ConnectError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
 
 pytestmark = pytest.mark.timed

@@ -26,9 +26,10 @@ from mrtuner.change.settings.apply import (
     undo,
 )
 from mrtuner.errors import ApplyError, MissingPart, Refused, UsageError
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries
 
 pytestmark = pytest.mark.timed

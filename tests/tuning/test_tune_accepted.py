@@ -12,7 +12,8 @@ import pytest
 
 import mrtuner
 from mrtuner.errors import DoesNotFit
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, sql
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import pytest
 
 from conftest import NewCluster
 from mrtuner.errors import MissingPart
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import top_statements
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.tuning.query_plans import ChangedPlan, Plans, Verdict, compare
 from servers import GRID, binaries, sql
 

@@ -8,7 +8,8 @@ from statistics import median
 
 import pytest
 
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import vacuum
 from servers import binaries, sql
 

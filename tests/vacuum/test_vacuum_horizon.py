@@ -11,7 +11,8 @@ import pytest
 from vacuum_sessions import DEAD, die, end, kept, look, prepared, reading, session, writing
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import blockers, vacuum
 from mrtuner.vacuum.model import Blocker
 from servers import GRID, binaries, sql

@@ -9,7 +9,8 @@ from typing import Literal
 import pytest
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import TableKind, TableReport, Vacuum, blockers, vacuum
 from servers import binaries, counted, sql
 

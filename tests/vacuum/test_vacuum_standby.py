@@ -9,7 +9,8 @@ import pytest
 from vacuum_sessions import DEAD, die, kept, reading
 
 from conftest import NewCluster
-from mrtuner.postgres.cluster import Cluster, scratch_directory
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import blockers, vacuum
 from servers import sql
 

@@ -176,7 +176,8 @@ def main() -> None:
     import json
     import sys
 
-    from mrtuner.postgres.cluster import Cluster, scratch_directory
+    from mrtuner.postgres.cluster import Cluster
+    from mrtuner.postgres.server_user import scratch_directory
     from servers import binaries
 
     cluster = Cluster.create(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.series import LeftOut, Measured, Task
     from mrtuner.bench.server.standing import Standing
     from mrtuner.host.model import Host
-    from mrtuner.postgres.cluster import Binaries
+    from mrtuner.postgres.binaries import Binaries
     from mrtuner.tuning import Tuning
 
     Sides = Mapping[str, Mapping[str, str]]
@@ -74,7 +74,7 @@ def _measured(server_bin: Path | None, seed: int | None) -> proving.Proof:
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Series
     from mrtuner.host import probe
-    from mrtuner.postgres.cluster import find_binaries
+    from mrtuner.postgres.binaries import find_binaries
 
     binaries = find_binaries(server_bin)
     find_pgbench(binaries)
@@ -264,7 +264,7 @@ def _progress(tell: Progress, tasks: Sequence[Sequence[Task]]) -> Callable[[Task
 def scratch() -> Iterator[Path]:
     """A directory for the servers; it goes at the end, and also when we are killed."""
     from mrtuner.bench.server import guard
-    from mrtuner.postgres.cluster import scratch_directory
+    from mrtuner.postgres.server_user import scratch_directory
 
     base = scratch_directory()
     try:

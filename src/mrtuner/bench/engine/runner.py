@@ -125,6 +125,6 @@ def _preemption() -> str:
 
 
 def _pgbench(embedded: Path | None) -> Path:
-    from mrtuner.postgres.cluster import find_binaries
+    from mrtuner.postgres.binaries import find_binaries
 
     return find_pgbench(find_binaries(embedded))

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from mrtuner.bench.load.output import Latency, complaint, digest, read_summary
 from mrtuner.bench.server import guard
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
-from mrtuner.postgres.cluster import Binaries
+from mrtuner.postgres.binaries import Binaries
 from mrtuner.stats.histogram import Histogram
 
 #: Our names of the scripts that pgbench brings, and its own.

@@ -23,7 +23,8 @@ from typing import Final
 
 from mrtuner.bench.plan.model import APART, Variant
 from mrtuner.errors import MissingPart, MrTunerError
-from mrtuner.postgres.cluster import Binaries, ServerUser
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.server_user import ServerUser
 
 _HINT: Final = "Debian's packages: podman runc slirp4netns containernetworking-plugins iptables."
 _CLONE_NEWNET: Final = 0x40000000  # sched.h

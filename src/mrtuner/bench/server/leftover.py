@@ -14,7 +14,7 @@ from stat import S_ISDIR
 
 from mrtuner.bench.server import guard
 from mrtuner.errors import MissingPart
-from mrtuner.postgres.cluster import scratch_base, server_user
+from mrtuner.postgres.server_user import scratch_base, server_user
 
 
 def directories() -> tuple[Path, ...]:

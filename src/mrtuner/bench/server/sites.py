@@ -15,7 +15,9 @@ from mrtuner.bench.engine.machine import family
 from mrtuner.bench.plan.model import PLACEMENT, Variant
 from mrtuner.bench.server import guard, instance, layers
 from mrtuner.errors import BadValue, MissingPart
-from mrtuner.postgres.cluster import Binaries, Cluster, find_binaries, scratch_directory
+from mrtuner.postgres.binaries import Binaries, find_binaries
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.units import Bytes, GiB
 
 _FILE: Final = "mrtuner-variant.conf"

@@ -20,7 +20,8 @@ from mrtuner.bench.load.pgbench import initialise
 from mrtuner.bench.server import guard, instance, scratch
 from mrtuner.bench.server.instance import Volume
 from mrtuner.errors import MrTunerError
-from mrtuner.postgres.cluster import Binaries, Cluster
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.units import Bytes
 

@@ -98,7 +98,7 @@ def start(
 
 
 def _by_major(programs: tuple[Path, ...]) -> Mapping[int, Path]:
-    from mrtuner.postgres.cluster import find_binaries
+    from mrtuner.postgres.binaries import find_binaries
 
     found = [find_binaries(path) for path in programs]
     return {each.major: each.directory for each in found}

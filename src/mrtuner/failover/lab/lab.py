@@ -10,7 +10,8 @@ from mrtuner.errors import UsageError
 from mrtuner.failover.lab.network import MOVING, LabMachine, Site, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
 from mrtuner.failover.lab.server import PORT, LabServer, pair
-from mrtuner.postgres.cluster import SUPERUSER, Binaries
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.cluster import SUPERUSER
 
 _RESOLV: Final = "nameserver 127.0.0.1\n"
 _NSSWITCH: Final = "hosts: files dns\n"

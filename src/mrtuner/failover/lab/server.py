@@ -11,7 +11,8 @@ from typing import Final
 
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.failover.lab.network import LabMachine
-from mrtuner.postgres.cluster import SUPERUSER, Binaries
+from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.cluster import SUPERUSER
 
 PORT: Final = 5432
 _PATIENCE: Final = 60.0

@@ -24,7 +24,7 @@ from mrtuner.failover.lab.scenarios import POOLER, scenario
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.timer_trace import Path as NetworkPath
 from mrtuner.failover.settings.advice import settings
-from mrtuner.postgres.cluster import find_binaries
+from mrtuner.postgres.binaries import find_binaries
 
 
 def main() -> None:

@@ -23,14 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.errors import ConnectError, MissingPart, MrTunerError
-from mrtuner.postgres.cluster import (
-    SUPERUSER,
-    Binaries,
-    Cluster,
-    StopMode,
-    find_binaries,
-    scratch_directory,
-)
+from mrtuner.postgres.binaries import Binaries, find_binaries
+from mrtuner.postgres.cluster import SUPERUSER, Cluster, StopMode
+from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rds.lab import settings
 from mrtuner.rds.lab.world import Instance
 
