@@ -11,6 +11,7 @@ import pytest
 from mrtuner import notation
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.conf_file import same_value
+from mrtuner.postgres.server_user import scratch_directory
 from servers import GRID, binaries
 
 #: By type: parameters that a session may set, and how people, files and tools write values.

@@ -9,7 +9,7 @@ import pytest
 
 from mrtuner.change.journal import Journal, JournalError
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.model import Begun, Rotation, Step
+from mrtuner.rotate.model import Begun, Rotation, RotationStep
 
 
 def test_the_steps_that_began_come_back_from_the_disk(tmp_path: Path) -> None:
@@ -17,14 +17,17 @@ def test_the_steps_that_began_come_back_from_the_disk(tmp_path: Path) -> None:
         server="7", address="db:5432", group="app", old=None, new="app_green", to="stdout",
         began="2026-01-01T00:00:00.000+00:00",
     )  # fmt: skip
-    rotation = planned.at(Step.STORING, "2026-01-01T00:00:01.000+00:00")
+    rotation = planned.at(RotationStep.STORING, "2026-01-01T00:00:01.000+00:00")
     with Journal(tmp_path) as journal:
         RotationJournal(journal).write(rotation)
     with Journal(tmp_path) as journal:
         found = RotationJournal(journal).last("7", "db:5432", "app")
     assert found == rotation
-    assert found.steps == (Begun(Step.STORING, "2026-01-01T00:00:01.000+00:00"),)
-    assert (found.reached(Step.STORING), found.reached(Step.WAITING)) == (True, False)
+    assert found.steps == (Begun(RotationStep.STORING, "2026-01-01T00:00:01.000+00:00"),)
+    assert (found.reached(RotationStep.STORING), found.reached(RotationStep.WAITING)) == (
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize("contents", ["{torn", "{}", '{"step": "dancing", "steps": []}'])
