@@ -217,4 +217,4 @@ def test_a_t2_without_credits_is_confirmed_by_their_balance() -> None:
     (one,) = found.pegged
     assert one.ceiling is not None
     assert (one.ceiling.value, one.confirmed) == (20, True)
-    assert "CPUCreditBalance: 0 credits left" in one.testimony[-1].because
+    assert "CPUCreditBalance: 0 credits left" in one.evidence[-1].because

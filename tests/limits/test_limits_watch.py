@@ -126,12 +126,12 @@ def test_an_even_job_that_nobody_waits_for_is_not_accused() -> None:
     assert found.pegged == ()
 
 
-def test_pushed_all_the_time_the_sessions_that_wait_are_the_witness() -> None:
+def test_pushed_all_the_time_the_sessions_that_wait_confirm_it() -> None:
     whole = watched(800, 12)
     metrics = {name: values[PUSHED] for name, values in whole.metrics.items()}
     (one,) = judged(Series(start=whole.start, step=1, metrics=metrics, apart=True), CGROUP).pegged
     assert one.confirmed
-    assert "on average" in one.testimony[-1].because
+    assert "on average" in one.evidence[-1].because
 
 
 def test_the_document_of_a_host_has_no_class() -> None:

@@ -40,7 +40,7 @@ NEARBY: Final = 1440
 _ENOUGH: Final = 20  # points to compare with
 
 
-class Witness(StrEnum):
+class Support(StrEnum):
     """What another metric says about a plateau."""
 
     CONFIRMS = "confirms"
@@ -49,11 +49,11 @@ class Witness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Testimony:
+class MetricEvidence:
     """One metric's evidence about a plateau."""
 
     metric: str
-    says: Witness
+    says: Support
     because: str
     #: An operation's time here over the time the same bytes take elsewhere; 0 for other evidence.
     ratio: float = 0.0
@@ -63,7 +63,7 @@ class Testimony:
     decisive: bool = False
 
 
-def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
+def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvidence]:
     """Compare an operation's time at the plateau with its time when nothing was flat."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
@@ -82,7 +82,7 @@ def waiting(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]
             yield _compared(series, metric, replace(taken, larger=_bytes_more(series, at, off)))
 
 
-def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony]:
+def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[MetricEvidence]:
     """Compare waiting sessions likewise; a count, often zero, so by means instead of medians."""
     np = numpy()
     operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
@@ -96,7 +96,7 @@ def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Testimony
     if off.sum() < _ENOUGH:
         if many >= SESSIONS_WAIT:
             text = f"{WAITING}: {many:.1f} on average, with no calm time to compare with"
-            yield Testimony(metric=WAITING, says=Witness.CONFIRMS, because=text, ratio=many,
+            yield MetricEvidence(metric=WAITING, says=Support.CONFIRMS, because=text, ratio=many,
                             requests=many)  # fmt: skip
         return
     now, before = (float(waiting[mask].sum() / operations[mask].sum()) for mask in (at, off))
@@ -116,15 +116,15 @@ class _Taken:
     larger: float = 0.0  # how many bytes larger an operation is than elsewhere
 
 
-def _idle(metric: str, requests: float) -> Testimony:
+def _idle(metric: str, requests: float) -> MetricEvidence:
     """The evidence of a device that is idle at some moments."""
     text = f"{metric}: {requests:.2g} requests in flight on average, so nothing delays them"
-    return Testimony(
-        metric=metric, says=Witness.CONTRADICTS, because=text, requests=requests, decisive=True
+    return MetricEvidence(
+        metric=metric, says=Support.CONTRADICTS, because=text, requests=requests, decisive=True
     )  # fmt: skip
 
 
-def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
+def _compared(series: Series, metric: str, taken: _Taken) -> MetricEvidence:
     """Compare an operation's time here and elsewhere, less the time that its extra bytes take."""
     now, before, larger = taken.now, taken.before, taken.larger / REQUEST_RATE
     expected = before + larger
@@ -132,12 +132,14 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Testimony:
     says = _word(ratio)
     above_device = series.apart and metric != WAITING  # where a cgroup makes requests wait
     bound = now > DOES_NOT_WAIT * before and taken.requests >= FEW_REQUESTS
-    if says is Witness.CONTRADICTS and (above_device or bound):
-        says = Witness.SILENT  # its bytes may explain the time, but need not
+    if says is Support.CONTRADICTS and (above_device or bound):
+        says = Support.SILENT  # its bytes may explain the time, but need not
     text = f"{metric}: {now * 1e3:.3g} ms per operation here, {before * 1e3:.3g} ms elsewhere"
     if larger > 0.2 * before:
         text += f"; larger operations may explain {larger * 1e3:.3g} ms of the difference"
-    return Testimony(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+    return MetricEvidence(
+        metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests
+    )
 
 
 def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
@@ -169,10 +171,10 @@ def nearby(there: Mask, elsewhere: Mask) -> Mask:
     return near if near.sum() >= _ENOUGH else elsewhere
 
 
-def _word(ratio: float) -> Witness:
+def _word(ratio: float) -> Support:
     if ratio >= WAITS:
-        return Witness.CONFIRMS
-    return Witness.CONTRADICTS if ratio <= DOES_NOT_WAIT else Witness.SILENT
+        return Support.CONFIRMS
+    return Support.CONTRADICTS if ratio <= DOES_NOT_WAIT else Support.SILENT
 
 
 def _operation_times(series: Series) -> dict[str, Values]:
@@ -246,7 +248,7 @@ def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:
 
 def balances(
     series: Series, resource: Resource, plateau: Plateau, ceiling: Ceiling
-) -> Iterator[Testimony]:
+) -> Iterator[MetricEvidence]:
     np = numpy()
     metric = _BALANCES.get((ceiling.part, resource))
     if metric is None or metric not in series.metrics:
@@ -258,12 +260,12 @@ def balances(
     left = float(np.median(there))
     unit, most, plenty = _SCALE[metric]
     text = f"{metric}: {left:.0f}{unit} left"
-    says = Witness.SILENT
+    says = Support.SILENT
     if ceiling.kind is CeilingKind.SUSTAINED and left <= most:
-        says, text = Witness.CONFIRMS, f"{text}, so the baseline applies"
+        says, text = Support.CONFIRMS, f"{text}, so the baseline applies"
     elif ceiling.kind is CeilingKind.SUSTAINED and left >= plenty:
-        says, text = Witness.CONTRADICTS, f"{text}, so the baseline does not apply"
+        says, text = Support.CONTRADICTS, f"{text}, so the baseline does not apply"
     elif ceiling.kind is CeilingKind.BURST and left > most:
         text = f"{text}, so the burst limit can apply"
-    decisive = says is Witness.CONTRADICTS
-    yield Testimony(metric=metric, says=says, because=text, decisive=decisive)
+    decisive = says is Support.CONTRADICTS
+    yield MetricEvidence(metric=metric, says=says, because=text, decisive=decisive)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
-from mrtuner.limits.confirmation import Witness
+from mrtuner.limits.confirmation import Support
 
 if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
@@ -52,7 +52,7 @@ class Evidence(Struct):
     """What another metric says about a ceiling."""
 
     metric: Annotated[str, Doc("CloudWatch's name of the metric")]
-    says: Annotated[Witness, Doc("what it says")]
+    says: Annotated[Support, Doc("what it says")]
     because: Annotated[str, Doc("the figures")]
     ratio: Annotated[
         float,
@@ -81,7 +81,7 @@ class PeggedResource(Struct):
     edge_above: Annotated[float, Doc("density of points at the level over that just above it")]
     edge_below: Annotated[float, Doc("density of points at the level over that just below it")]
     calm: Annotated[float, Doc("point-to-point noise at the level over that elsewhere")]
-    testimony: Annotated[list[Evidence], Doc("what other metrics say")]
+    evidence: Annotated[list[Evidence], Doc("what other metrics say")]
     spans: Annotated[list[tuple[str, str]], Doc("start and end of each stretch, ISO 8601")]
     calendar: Annotated[list[list[float]], Doc("minutes by weekday (Monday first) and hour")]
 
@@ -267,7 +267,7 @@ def _pegged(one: Pegged, series: Series) -> PeggedResource:
         edge_above=flat.above,
         edge_below=flat.below,
         calm=flat.calm,
-        testimony=[convert(said, Evidence) for said in one.testimony],
+        evidence=[convert(said, Evidence) for said in one.evidence],
         spans=[(start.isoformat(), end.isoformat()) for start, end in spans(one, series)],
         calendar=calendar(one, series),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.confirmation import Testimony, Witness, balances, nearby, sessions, waiting
+from mrtuner.limits.confirmation import MetricEvidence, Support, balances, nearby, sessions, waiting
 from mrtuner.limits.levels import DISK, HIGH, LOW, UNKNOWN_AT_LEAST, again, busiest, flat, totals
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
@@ -37,13 +37,13 @@ class Pegged:
     resource: Resource
     plateau: Plateau
     ceiling: Ceiling | None  # None: an unknown ceiling at this level
-    testimony: tuple[Testimony, ...]
+    evidence: tuple[MetricEvidence, ...]
     others: tuple[Ceiling, ...] = ()  # current ceilings at the same level: it may be one of them
 
     @property
     def confirmed(self) -> bool:
         """Whether another metric confirms it."""
-        return any(one.says is Witness.CONFIRMS for one in self.testimony)
+        return any(one.says is Support.CONFIRMS for one in self.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def find(series: Series, known: Sequence[Ceiling]) -> Findings:
 
 def _by_the_queue(one: Pegged) -> bool:
     """Whether requests waited longer than elsewhere."""
-    return any(said.ratio and said.says is Witness.CONFIRMS for said in one.testimony)
+    return any(said.ratio and said.says is Support.CONFIRMS for said in one.evidence)
 
 
 def _doubtful(one: Pegged) -> bool:
@@ -101,7 +101,7 @@ def _doubtful(one: Pegged) -> bool:
     The remedy is to stop the instance, so such a finding must be beyond doubt.
     """
     former = one.ceiling is not None and one.ceiling.kind is CeilingKind.FORMER
-    return former and any(said.ratio for said in one.testimony) and not _by_the_queue(one)
+    return former and any(said.ratio for said in one.evidence) and not _by_the_queue(one)
 
 
 #: The kind of ceiling that the same part has beside one of this kind.
@@ -129,7 +129,7 @@ def _steady(one: Pegged | Steady) -> Steady:
     """Turn a ceiling too doubtful to report into a steady stretch."""
     if isinstance(one, Steady):
         return one
-    said = next(said for said in one.testimony if said.ratio)
+    said = next(said for said in one.evidence if said.ratio)
     because = (
         "it matches a limit from before December 2019, but operations hardly waited: "
         f"{said.because}"
@@ -164,27 +164,27 @@ def _judge(
     plateau: Plateau,
     calm: Mask,
 ) -> Pegged | Steady:
-    witnesses = tuple(_of_the_disk(series, resource, plateau, calm))
+    of_the_disk = tuple(_of_the_disk(series, resource, plateau, calm))
     fitting = within(plateau.level, known, resource)
     ceiling, said = _named(series, resource, plateau, fitting)
-    testimony = (*witnesses, *said)
-    because = _no_ceiling(series, resource, plateau, ceiling, testimony)
+    evidence = (*of_the_disk, *said)
+    because = _no_ceiling(series, resource, plateau, ceiling, evidence)
     if because is not None:
-        refuted = any(one.decisive for one in testimony)
+        refuted = any(one.decisive for one in evidence)
         return Steady(resource=resource, plateau=plateau, because=because, refuted=refuted)
     others = tuple(
         one for one in fitting if one is not ceiling and one.kind is not CeilingKind.FORMER
     )  # fmt: skip
     return Pegged(
-        resource=resource, plateau=plateau, ceiling=ceiling, testimony=testimony, others=others
+        resource=resource, plateau=plateau, ceiling=ceiling, evidence=evidence, others=others
     )
 
 
 def _named(
     series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling]
-) -> tuple[Ceiling | None, tuple[Testimony, ...]]:
+) -> tuple[Ceiling | None, tuple[MetricEvidence, ...]]:
     """The first of these ceilings that no balance refutes, and what its balance says."""
-    said: tuple[Testimony, ...] = ()
+    said: tuple[MetricEvidence, ...] = ()
     for one in fitting:
         said = tuple(balances(series, resource, plateau, one))
         if not any(each.decisive for each in said):
@@ -207,27 +207,27 @@ def _no_ceiling(
     resource: Resource,
     plateau: Plateau,
     ceiling: Ceiling | None,
-    testimony: Sequence[Testimony],
+    evidence: Sequence[MetricEvidence],
 ) -> str | None:
     """Why a plateau is not a ceiling, or None if it is one."""
-    said = {one.says for one in testimony}
-    against = [one for one in testimony if one.says is Witness.CONTRADICTS]
-    if any(one.decisive for one in against) or (against and Witness.CONFIRMS not in said):
+    said = {one.says for one in evidence}
+    against = [one for one in evidence if one.says is Support.CONTRADICTS]
+    if any(one.decisive for one in against) or (against and Support.CONFIRMS not in said):
         return max(against, key=lambda one: one.decisive).because
     if ceiling is not None:
         return None
-    return _no_unknown_one(series, resource, plateau, testimony)
+    return _no_unknown_one(series, resource, plateau, evidence)
 
 
 def _no_unknown_one(
-    series: Series, resource: Resource, plateau: Plateau, testimony: Sequence[Testimony]
+    series: Series, resource: Resource, plateau: Plateau, evidence: Sequence[MetricEvidence]
 ) -> str | None:
     """Why a plateau is not an unknown ceiling, where no table lists a limit; None if it is."""
     if resource not in DISK:
         return "no limit is known at this level, and programs can run at a steady pace"
     if plateau.level < UNKNOWN_AT_LEAST * busiest(totals(series)[resource]):
         return "far below what was reached at other times"
-    if not testimony:
+    if not evidence:
         return (
             "no limit is known at this level; DiskQueueDepth or latencies would show whether there "
             "is one"
@@ -236,16 +236,16 @@ def _no_unknown_one(
         return "no limit is known at this level, and it was too short for an unknown one"
     if any(
         one.ratio >= waits and one.requests >= queue
-        for one in testimony
+        for one in evidence
         for waits, queue in AT_UNKNOWN
     ):
         return None
-    return f"no limit is known at this level, and operations hardly waited: {testimony[0].because}"
+    return f"no limit is known at this level, and operations hardly waited: {evidence[0].because}"
 
 
 def _of_the_disk(
     series: Series, resource: Resource, plateau: Plateau, calm: Mask
-) -> Iterator[Testimony]:
+) -> Iterator[MetricEvidence]:
     """The queue's evidence, compared with the calm time around, in which nothing was flat."""
     if resource in DISK:
         there = inside(plateau.spans, series.points)

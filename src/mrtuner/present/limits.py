@@ -100,7 +100,7 @@ def _pegged(one: Mapping[str, Any]) -> Iterator[str]:
         f"  {lasting(one['minutes'])} in all ({one['share']:.0%} of the time), "
         f"longest stretch {lasting(one['longest_minutes'])}; {_surely(one)}"
     )
-    yield from (f"  {said['says']}: {said['because']}" for said in one["testimony"])
+    yield from (f"  {said['says']}: {said['because']}" for said in one["evidence"])
 
 
 def _long(told: Mapping[str, Any]) -> bool:
