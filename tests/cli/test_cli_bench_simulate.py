@@ -48,7 +48,10 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [("--pairs", "ten"), ("--pairs", "1"), ("--noise", "200%"), ("--repeats", "0")],
-)
+    [
+        ("--pairs", "ten"), ("--pairs", "1"), ("--noise", "200%"), ("--noise", "much"),
+        ("--drift", "-1%"), ("--effect", "nan"), ("--repeats", "0"),
+    ],
+)  # fmt: skip
 def test_what_cannot_be_simulated_is_a_usage_error(wrong: tuple[str, str]) -> None:
     assert CliRunner().invoke(main, ["bench", "simulate", *wrong]).exit_code == 2
