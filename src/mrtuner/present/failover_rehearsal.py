@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
     NAMES,
@@ -37,7 +37,7 @@ class Shown:
     pictures: tuple[str, ...]
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
@@ -48,7 +48,7 @@ def page(told: Mapping[str, Any]) -> str:
         for way in told["ways"]
     ]
     template = environment().get_template("failover.html")
-    return template.render(told=told, ways=ways, names=NAMES, said=said, palette=charts.PALETTE)
+    return template.render(told=told, ways=ways, names=NAMES, said=said, palette=figures.PALETTE)
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:

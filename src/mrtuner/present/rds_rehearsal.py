@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrtuner.errors import BadValue
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
     NAMES,
@@ -34,7 +34,7 @@ class Shown:
     pictures: tuple[str, ...]
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
@@ -43,7 +43,7 @@ def page(told: Mapping[str, Any]) -> str:
     _check(told)
     runs = [_shown(run, number) for number, run in enumerate(told["runs"], 1)]
     template = environment().get_template("rehearsal.html")
-    return template.render(told=told, runs=runs, names=NAMES, palette=charts.PALETTE)
+    return template.render(told=told, runs=runs, names=NAMES, palette=figures.PALETTE)
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
