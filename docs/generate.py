@@ -29,7 +29,7 @@ from mrtuner.catalog.platforms import platform
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits
 from mrtuner.limits.example import CLASS, STORAGE, simulated_week
-from mrtuner.present import charts, rehearsal
+from mrtuner.present import charts, figures, rehearsal
 from mrtuner.present import limits as limits_report
 from mrtuner.present import vacuum as vacuum_report
 from mrtuner.present.bench_charts import Effect, forest
@@ -147,12 +147,12 @@ def stand_alone(svg: str, mode: str) -> str:
     """A picture with its colours and paper written in: a file has no page to take them from."""
 
     def colour(match: re.Match[str]) -> str:
-        chosen: str = getattr(charts.PALETTE[match[1]], mode)
+        chosen: str = getattr(figures.PALETTE[match[1]], mode)
         return chosen
 
     svg = re.sub(r"var\(--([\w-]+), #[0-9a-f]+\)", colour, svg)
     svg = svg.replace("inherit", "system-ui, sans-serif")
-    ink, paper = (getattr(charts.PALETTE[name], mode) for name in ("ink", "paper"))
+    ink, paper = (getattr(figures.PALETTE[name], mode) for name in ("ink", "paper"))
     sheet = f'<rect width="100%" height="100%" fill="{paper}"/>'
     svg = re.sub(r"<svg ", f'<svg fill="{ink}" ', svg, count=1)
     return re.sub(r"(</desc>)", rf"\1{sheet}", svg, count=1) + "\n"

@@ -16,6 +16,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Entry, Outcome
 from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Restart
+from mrtuner.change.settings.draft import INCLUDE_FILE
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -134,7 +135,7 @@ class Settings:
     def _lines(self) -> list[str]:
         file = self.data / "postgresql.auto.conf"
         if self.conf_dir is not None:
-            file = self.conf_dir / settings.INCLUDE_FILE
+            file = self.conf_dir / INCLUDE_FILE
         text = file.read_text() if file.exists() else "(there is none)"
         return [line for line in text.splitlines() if not line.startswith("#")]
 

@@ -13,7 +13,8 @@ import pytest
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits import limits
-from mrtuner.limits.read import WrongUnit, read
+from mrtuner.limits.metric_units import WrongUnit
+from mrtuner.limits.read import read
 
 HEADER = "timestamp,ReadThroughput,WriteThroughput,ReadIOPS,WriteIOPS"
 

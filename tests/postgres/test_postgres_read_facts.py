@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from conftest import NewCluster
+from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.model import Server
-from mrtuner.postgres.read import read, watch
+from mrtuner.postgres.read import read
 from servers import sql
 
 pytestmark = pytest.mark.timed

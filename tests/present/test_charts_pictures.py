@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mrtuner.present import charts
+from mrtuner.present import charts, figures
 from mrtuner.units import GiB, MiB
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -57,13 +57,13 @@ def test_every_colour_is_the_pages_to_choose(draw: Callable[..., str]) -> None:
     svg = draw()
     properties = set(re.findall(r"var\(--([\w-]+), (#[0-9a-f]{6})\)", svg))
     assert properties
-    assert all(charts.PALETTE[name].light == value for name, value in properties)
+    assert all(figures.PALETTE[name].light == value for name, value in properties)
     rest = re.sub(r"var\(--[\w-]+, #[0-9a-f]{6}\)", "", svg)
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?!-)[;\"]|rgb\(|black|white", rest)
 
 
 def test_light_colours_can_be_told_apart() -> None:
-    lights = [colour.light for colour in charts.PALETTE.values()]
+    lights = [colour.light for colour in figures.PALETTE.values()]
     assert len(set(lights)) == len(lights)
 
 
@@ -181,5 +181,5 @@ def test_contrast_is_reckoned_as_the_guideline_does() -> None:
 def test_everything_can_be_made_out_in_both_modes(
     mode: str, front: str, back: str, least: float
 ) -> None:
-    front, back = (getattr(charts.PALETTE[name], mode) for name in (front, back))
+    front, back = (getattr(figures.PALETTE[name], mode) for name in (front, back))
     assert contrast(front, back) >= least

@@ -15,9 +15,10 @@ import pytest
 import mrtuner
 from mrtuner.errors import DoesNotFit, UsageError
 from mrtuner.inputs import Workload
+from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read, watch
+from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags

@@ -87,7 +87,8 @@ def _of_file(metrics: Path, given: Given) -> Limits:
 
 def _read(path: Path, timezone: str | None, unit: str | None) -> Series:
     """The file; where its unit cannot be right, whoever is there is asked."""
-    from mrtuner.limits.read import WrongUnit, read
+    from mrtuner.limits.metric_units import WrongUnit
+    from mrtuner.limits.read import read
 
     try:
         return read(path, timezone=timezone, throughput_unit=unit)

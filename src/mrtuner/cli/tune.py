@@ -86,8 +86,9 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
     """Advice from what the counters did while we watched, not since their last reset."""
     from dataclasses import replace
 
+    from mrtuner.postgres.activity import watch
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read, watch
+    from mrtuner.postgres.read import read
     from mrtuner.tuning import tune_server
     from mrtuner.tuning.gather import flags
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, log10
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.present.charts import PALETTE, canvas, finish, room_for
+from mrtuner.present.figures import PALETTE, canvas, finish, room_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

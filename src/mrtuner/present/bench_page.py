@@ -17,7 +17,7 @@ from mrtuner.bench.verdict.summary import (
     collector_share,
     summaries,
 )
-from mrtuner.present import bench_charts, charts
+from mrtuner.present import bench_charts, charts, figures
 from mrtuner.present.bench import answer, settings_shown
 from mrtuner.present.html import environment
 from mrtuner.stats.histogram import Histogram
@@ -53,7 +53,7 @@ class Shown:
     runs: tuple[Sample, ...]  # every run, including rejected ones
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(record: Record, other: Record | None = None) -> str:
     """Return the whole report as one HTML document; the same record gives the same text.
 
@@ -79,7 +79,7 @@ def page(record: Record, other: Record | None = None) -> str:
         settings=list(settings_shown(record)),
         against=beside(record, other) if other is not None else [],
         collector_share=collector_share(record),
-        palette=charts.PALETTE,
+        palette=figures.PALETTE,
     )
 
 

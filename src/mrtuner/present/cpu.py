@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.tables import aligned, bulleted
 from mrtuner.wording import plural
@@ -43,7 +43,7 @@ _CAUSES: Final = {
 }
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the test as one HTML document; the same input gives the same text.
 
@@ -58,7 +58,7 @@ def page(told: Mapping[str, Any]) -> str:
         rows=[_row(level, told) for level in told["diagnosis"]["levels"]],
         heads=_HEADS,
         picture=picture(told, key="cpu"),
-        palette=charts.PALETTE,
+        palette=figures.PALETTE,
     )
 
 
@@ -206,12 +206,12 @@ def _percent(share: float) -> str:
 
 def picture(told: Mapping[str, Any], *, key: str) -> str:
     """Draw each worker's time over the number of workers, and the throughput below."""
-    with charts.canvas(height=430) as figure:
+    with figures.canvas(height=430) as figure:
         work = figure.add_axes((0.09, 0.12, 0.88, 0.3))
         times = figure.add_axes((0.09, 0.5, 0.88, 0.44), sharex=work)
         _draw_times(times, told)
         _draw_work(work, told)
-        return charts.finish(
+        return figures.finish(
             figure,
             key,
             title="Time of each worker over the number of workers",
@@ -229,7 +229,7 @@ def _draw_times(axes: Axes, told: Mapping[str, Any]) -> None:
     axes.plot(
         [_beside(place, count) for place, (count, _) in enumerate(points)],
         [wall for _, wall in points],
-        "o", markersize=4, color="none", markeredgecolor=charts.PALETTE["b"].light,
+        "o", markersize=4, color="none", markeredgecolor=figures.PALETTE["b"].light,
     )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_ylabel("seconds")
@@ -248,7 +248,7 @@ def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
     if alone is not None:
         axes.plot(
             [each["count"] for each in levels], [each["throughput"] / alone for each in levels],
-            "D-", markersize=4, linewidth=1, color=charts.PALETTE["a"].light,
+            "D-", markersize=4, linewidth=1, color=figures.PALETTE["a"].light,
         )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_ylabel("work (one worker = 1)")
@@ -258,7 +258,7 @@ def _draw_work(axes: Axes, told: Mapping[str, Any]) -> None:
 
 
 def _draw_knees(axes: Axes, told: Mapping[str, Any], *, named: bool) -> None:
-    limit = charts.PALETTE["limit"].light
+    limit = figures.PALETTE["limit"].light
     for bend in told["diagnosis"]["bends"]:
         axes.axvline(bend["at"], color=limit, linewidth=1.2, linestyle=(0, (5, 3)))
         if named:
@@ -272,7 +272,7 @@ def _dress(axes: Axes, told: Mapping[str, Any], *, bottom: bool) -> None:
     """Set whole numbers of workers below, a light grid, and no frame."""
     from matplotlib.ticker import MaxNLocator
 
-    ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light
+    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_xlim(0.5, max(told["plan"]["counts"]) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, integer=True, min_n_ticks=1))
     axes.tick_params(axis="y", length=0, labelcolor=ink)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.failover.lab.outcome import cells, limits
 from mrtuner.failover.predict.cases import SLACK
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ROW: Final = 24
 _FRAME: Final = 62
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return scenarios as one HTML document; the same input gives the same text."""
     outcomes = told["scenarios"]
@@ -31,14 +31,14 @@ def page(told: Mapping[str, Any]) -> str:
         pictures=[picture(one, key=f"lab{place}") for place, one in enumerate(outcomes)],
         limits=[limits(one) for one in outcomes],
         rows=[[cells(row) for row in one["cases"]] for one in outcomes],
-        palette=charts.PALETTE,
+        palette=figures.PALETTE,
     )  # fmt: skip
 
 
 def picture(outcome: Mapping[str, Any], *, key: str) -> str:
     """Draw a scenario: for each case a band and its hangs, from the client's own action on."""
     rows = outcome["cases"]
-    with charts.canvas(height=_FRAME + _ROW * len(rows)) as figure:
+    with figures.canvas(height=_FRAME + _ROW * len(rows)) as figure:
         labels = [row["case"] for row in rows]
         axes = figure.add_axes(_place(labels))
         most = max(_end(row) for row in rows)
@@ -47,7 +47,7 @@ def picture(outcome: Mapping[str, Any], *, key: str) -> str:
             _draw(axes, place, row, most)
         axes.set_xlabel("seconds from the client's own action")
         _dress(axes, labels)
-        return charts.finish(
+        return figures.finish(
             figure, key,
             title=f"Hangs predicted and measured: {outcome['scenario']}",
             desc="A band and three hangs for each case. The table shows every number.",
@@ -73,7 +73,7 @@ def _draw(axes: Axes, place: int, row: Mapping[str, Any], most: float) -> None:
 
 def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
     """Draw every setting of a self-test: its hangs relative to the middle of the predicted band."""
-    with charts.canvas(height=_FRAME + _ROW * len(trials)) as figure:
+    with figures.canvas(height=_FRAME + _ROW * len(trials)) as figure:
         labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
                   for each in trials]  # fmt: skip
         axes = figure.add_axes(_place(labels))
@@ -85,7 +85,7 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
                 _dot(axes, place, hang - band["mid"], "D")
         axes.set_xlabel("seconds from the middle of the band; gray: 0.1 s on either side")
         _dress(axes, labels)
-        return charts.finish(
+        return figures.finish(
             figure, key,
             title="Measured hangs, relative to the middle of their predicted bands",
             desc=f"{len(trials)} settings of three cases. The table shows every number.",
@@ -95,7 +95,7 @@ def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
 def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
     """Return the place of the axes, with room for the longest label left of them."""
     height = _FRAME + _ROW * len(labels)
-    left = charts.room_for(labels)
+    left = figures.room_for(labels)
     return (left, 46 / height, 0.98 - left, 1 - 54 / height)
 
 
@@ -103,7 +103,7 @@ def _bar(
     axes: Axes, place: int, low: float, high: float, *, slack: float, endless: bool = False
 ) -> None:
     """Draw the band and its tolerance; a band without an end is dashed."""
-    blue, grey = charts.PALETTE["b"].light, charts.PALETTE["line"].light
+    blue, grey = figures.PALETTE["b"].light, figures.PALETTE["line"].light
     if endless:
         axes.hlines([place], [low], [high], color=blue, linewidth=1.5, linestyle=(0, (4, 3)))
         return
@@ -113,14 +113,14 @@ def _bar(
 
 
 def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
-    orange, paper = charts.PALETTE["a"].light, charts.PALETTE["paper"].light
+    orange, paper = figures.PALETTE["a"].light, figures.PALETTE["paper"].light
     axes.plot([at], [place], shape, markersize=6, color=orange, markeredgecolor=paper,
               markeredgewidth=0.6, clip_on=False)  # fmt: skip
 
 
 def _dress(axes: Axes, labels: Sequence[str]) -> None:
     """Set one line per case, the first at the top; a light grid, no frame."""
-    ink, line = charts.PALETTE["ink"].light, charts.PALETTE["line"].light
+    ink, line = figures.PALETTE["ink"].light, figures.PALETTE["line"].light
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelcolor=ink)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
     NAMES,
@@ -27,7 +27,7 @@ from mrtuner.tables import bulleted
 __all__ = ["lines", "moments", "page"]
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
@@ -40,7 +40,7 @@ def page(told: Mapping[str, Any]) -> str:
         ways=ways,
         names=NAMES,
         pretty_prediction=pretty_prediction,
-        palette=charts.PALETTE,
+        palette=figures.PALETTE,
     )
 
 

@@ -22,7 +22,7 @@ from mrtuner.errors import BadValue
 from mrtuner.escape import printable
 from mrtuner.extras import without
 from mrtuner.postgres.connect import masked
-from mrtuner.present import charts
+from mrtuner.present import charts, figures
 from mrtuner.present.bench_charts import Effect, forest
 from mrtuner.present.gains import GainRow, answer
 from mrtuner.present.proof import Evidence, evidence
@@ -62,7 +62,7 @@ class Load:
     picture: str
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(
     tuning: Mapping[str, Any],
     proof: Mapping[str, Any],
@@ -98,7 +98,7 @@ def page(
             budget_picture=_budget_picture(tuning["budget"]),
             commands=commands,
             applied=None if applied is None else {**_APPLIED, **applied},
-            palette=charts.PALETTE,
+            palette=figures.PALETTE,
             said=said,
             loads=loads,
             forest=_forest(measured) if loads else "",

@@ -15,7 +15,7 @@ from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
 from mrtuner.limits.findings import pegged_mask
 from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.tables import bulleted
@@ -188,12 +188,12 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
     shown = [
         resource for resource in (Resource.THROUGHPUT, Resource.IOPS) if _has(answer, resource)
     ]
-    with charts.canvas(height=40 + 250 * max(len(shown), 1)) as figure:
+    with figures.canvas(height=40 + 250 * max(len(shown), 1)) as figure:
         for place, resource in enumerate(shown):
             tall = 1 / len(shown)
             axes = figure.add_axes((0.075, 1 - tall * (place + 1) + 0.07, 0.655, tall - 0.13))
             _draw(axes, answer, resource)
-        return charts.finish(
+        return figures.finish(
             figure,
             key,
             title=f"{answer.instance.name if answer.instance else answer.name}: {answer.verdict}",
@@ -202,7 +202,7 @@ def picture(answer: Limits, *, key: str = "limits") -> str:
         )
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(answer: Limits, told: Mapping[str, Any]) -> str:
     """Return the answer, whose document is `told`, as an HTML page with its chart.
 
@@ -212,7 +212,7 @@ def page(answer: Limits, told: Mapping[str, Any]) -> str:
     return template.render(
         told=told,
         picture=picture(answer) if any(_has(answer, one) for one in _TOGETHER) else "",
-        palette=charts.PALETTE,
+        palette=figures.PALETTE,
         quantity=lambda resource, value: quantity(Resource(resource), value),
         lasting=lasting,
         hidden=[demand_words(one) for one in told["needs"] if one["hidden"]],
@@ -238,9 +238,9 @@ def _draw(axes: Axes, answer: Limits, resource: Resource) -> None:
     first, second = reads[columns], writes[columns]
     top = float(np.nanmax(reads + writes))
     _shade_pegged(axes, answer, resource)
-    axes.fill_between(days, 0, first, color=charts.PALETTE["part-1"].light, linewidth=0,
+    axes.fill_between(days, 0, first, color=figures.PALETTE["part-1"].light, linewidth=0,
                       label=f"reads, {_UNIT[resource]}")  # fmt: skip
-    axes.fill_between(days, first, first + second, color=charts.PALETTE["a"].light, linewidth=0,
+    axes.fill_between(days, first, first + second, color=figures.PALETTE["a"].light, linewidth=0,
                       label="writes")  # fmt: skip
     drawn = _drawn([*answer.ceilings, *_unknown(answer)], resource, top * unit)
     height = max([top, *(one.value / unit for one in drawn)]) * 1.06
@@ -272,7 +272,7 @@ def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
     hole = max(series.points // _COLUMNS, 1)
     for start, end in runs(mask, hole=hole):
         axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,
-                     color=charts.PALETTE["band"].light, linewidth=0)  # fmt: skip
+                     color=figures.PALETTE["band"].light, linewidth=0)  # fmt: skip
 
 
 def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Ceiling]:
@@ -297,7 +297,7 @@ def _unknown(answer: Limits) -> list[Ceiling]:
 
 
 def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:
-    colours = {True: charts.PALETTE["limit"].light, False: charts.PALETTE["soft"].light}
+    colours = {True: figures.PALETTE["limit"].light, False: figures.PALETTE["soft"].light}
     lowest = 0.0
     for one in drawn:
         at = one.value / unit
@@ -352,6 +352,6 @@ def _minutes(axes: Axes, start: datetime, days: float) -> None:
 
 def _ticks(axes: Axes, ticks: Sequence[float], names: Sequence[str]) -> None:
     axes.set_xticks(ticks, names, ha="left")
-    soft = charts.PALETTE["soft"].light
+    soft = figures.PALETTE["soft"].light
     axes.tick_params(axis="x", length=4, labelcolor=soft)
     axes.tick_params(axis="y", length=0, labelcolor=soft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.present import charts, text
+from mrtuner.present import figures, text
 from mrtuner.present.html import environment
 from mrtuner.rds.group.derive import Design, Setting
 from mrtuner.rds.group.sizes import Size
@@ -105,7 +105,7 @@ def _headline(design: Design, sizes: Sequence[Size]) -> str:
     return f"The group does not hold on {broken} of {len(sizes)} classes of {design.family.engine}"
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
     """Return the group as one self-contained HTML page, with the chart over all classes."""
     names = [name for name in SHOWN if name in design.values]
@@ -124,7 +124,7 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
             picture=picture(sizes, key="classes"),
             names=names,
             rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
-            palette=charts.PALETTE,
+            palette=figures.PALETTE,
         )
     )
 
@@ -138,11 +138,11 @@ def _promise(design: Design) -> str | None:
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:
     """Draw the worst case as a share of memory, one mark per class, with the ceiling."""
-    with charts.canvas(height=320) as figure:
+    with figures.canvas(height=320) as figure:
         axes = figure.add_axes((0.09, 0.16, 0.89, 0.74))
         _draw(axes, sizes)
         held = sum(size.holds for size in sizes)
-        return charts.finish(
+        return figures.finish(
             figure,
             key,
             title=f"Worst case over all classes: {held} of {len(sizes)} within the ceiling",
@@ -156,19 +156,19 @@ def _draw(axes: Axes, sizes: Sequence[Size]) -> None:
         some = [size for size in sizes if size.holds is holds]
         memory = [size.memory.value / GiB for size in some]
         share = [float(size.share) * 100 for size in some]
-        axes.plot(memory, share, mark, markersize=6, color=charts.PALETTE[name].light, label=words)
-    limit = charts.PALETTE["limit"].light
+        axes.plot(memory, share, mark, markersize=6, color=figures.PALETTE[name].light, label=words)
+    limit = figures.PALETTE["limit"].light
     ceiling = max(float(size.budget.ceiling) / size.budget.memory for size in sizes) * 100
     axes.axhline(ceiling, color=limit, linestyle=(0, (5, 3)), linewidth=1.2)
     axes.annotate(f"ceiling {ceiling:.0f} %", (1, ceiling), xycoords=("axes fraction", "data"),
                   xytext=(0, 4), textcoords="offset points", color=limit, ha="right")  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("DBInstanceClassMemory, GB", color=charts.PALETTE["soft"].light)
-    axes.set_ylabel("worst case, % of memory", color=charts.PALETTE["soft"].light)
+    axes.set_xlabel("DBInstanceClassMemory, GB", color=figures.PALETTE["soft"].light)
+    axes.set_ylabel("worst case, % of memory", color=figures.PALETTE["soft"].light)
     axes.set_ylim(0, max(100.0, *(float(size.share) * 105 for size in sizes)))
-    axes.tick_params(color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light)
-    axes.grid(color=charts.PALETTE["line"].light, linewidth=0.6)
+    axes.tick_params(color=figures.PALETTE["line"].light, labelcolor=figures.PALETTE["ink"].light)
+    axes.grid(color=figures.PALETTE["line"].light, linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mrtuner.errors import BadValue
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.present.rehearsal import (
     NAMES,
@@ -24,7 +24,7 @@ from mrtuner.present.rehearsal import (
 from mrtuner.tables import bulleted
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML document; the same input gives the same text.
 
@@ -33,7 +33,7 @@ def page(told: Mapping[str, Any]) -> str:
     _check(told)
     runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told["runs"], 1)]
     template = environment().get_template("rehearsal.html")
-    return template.render(told=told, runs=runs, names=NAMES, palette=charts.PALETTE)
+    return template.render(told=told, runs=runs, names=NAMES, palette=figures.PALETTE)
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:

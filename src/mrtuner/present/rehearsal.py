@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.present import charts
+from mrtuner.present import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,13 +119,13 @@ def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -
     kinds = list(run["observation"]["kinds"])
     lanes = 26 * len(kinds) + 34
     height = lanes + 190
-    with charts.canvas(height=height) as figure:
+    with figures.canvas(height=height) as figure:
         below, wide = 44 / height, 0.8
         dots = figure.add_axes((0.19, below, wide, 120 / height))
         bars = figure.add_axes((0.19, below + 132 / height, wide, lanes / height), sharex=dots)
         _draw_lanes(bars, run, kinds, window)
         _draw_latencies(dots, run, window)
-        return charts.finish(
+        return figures.finish(
             figure,
             key,
             title=f"Time line, {window[0]:.0f} to {window[1]:.0f} s from the request",
@@ -136,7 +136,7 @@ def timeline(run: Mapping[str, Any], window: tuple[float, float], *, key: str) -
 def _draw_lanes(
     axes: Axes, run: Mapping[str, Any], kinds: Sequence[str], window: tuple[float, float]
 ) -> None:
-    well, away = charts.PALETTE["b"].light, charts.PALETTE["limit"].light
+    well, away = figures.PALETTE["b"].light, figures.PALETTE["limit"].light
     start, end = _whole(run)
     for lane, kind in enumerate(kinds):
         axes.barh([lane], [end - start], left=start, height=0.5, color=well, alpha=0.35)
@@ -159,7 +159,7 @@ def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[floa
     wide, text = window[1] - window[0], f"{right - left:.1f} s"
     if right - left > 0.09 * wide:
         middle = (max(left, window[0]) + min(right, window[1])) / 2
-        paper = charts.PALETTE["paper"].light
+        paper = figures.PALETTE["paper"].light
         axes.text(middle, lane, text, ha="center", va="center", color=paper)
     elif right < window[0] + 0.88 * wide:
         axes.text(right + 0.008 * wide, lane, text, ha="left", va="center")
@@ -169,7 +169,7 @@ def _length(axes: Axes, left: float, right: float, lane: int, window: tuple[floa
 
 def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
     """Draw lines for the request and for RDS's reports; their numbers are those of the table."""
-    soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
+    soft, ink = figures.PALETTE["soft"].light, figures.PALETTE["ink"].light
     axes.axvline(0, color=ink, linewidth=1.5, linestyle=(0, (5, 3)))
     taken = -float("inf")
     for number, mark in enumerate(by_time(run["marks"]), 1):
@@ -186,13 +186,13 @@ def _draw_marks(axes: Axes, run: Mapping[str, Any], window: tuple[float, float])
 
 
 def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, float]) -> None:
-    good, bad = charts.PALETTE["b"].light, charts.PALETTE["limit"].light
+    good, bad = figures.PALETTE["b"].light, figures.PALETTE["limit"].light
     for kind, marker in _MARKERS.items():
         points = [row for row in _attempts(run) if row["kind"] == kind]
         well = [row for row in points if row["error"] is None]
         _dots(axes, well, marker, color="none", edge=good)
         _dots(axes, [row for row in points if row["error"]], "x", color=bad, edge=bad)
-    axes.axvline(0, color=charts.PALETTE["ink"].light, linewidth=1.5, linestyle=(0, (5, 3)))
+    axes.axvline(0, color=figures.PALETTE["ink"].light, linewidth=1.5, linestyle=(0, (5, 3)))
     axes.set_yscale("log")
     slowest = max((1000 * row["latency"] for row in _attempts(run)), default=0.0)
     axes.set_ylim(1, max(1000.0, 2 * slowest))
@@ -201,7 +201,7 @@ def _draw_latencies(axes: Axes, run: Mapping[str, Any], window: tuple[float, flo
     axes.set_xlim(*window)
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(_plain_number)
-    axes.grid(axis="y", color=charts.PALETTE["line"].light, linewidth=0.6)
+    axes.grid(axis="y", color=figures.PALETTE["line"].light, linewidth=0.6)
     axes.set_axisbelow(True)
     _bare(axes, bottom=True)
 
@@ -230,11 +230,11 @@ def _plain_number(value: float, _position: object) -> str:
 
 def _bare(axes: Axes, *, bottom: bool) -> None:
     """Remove the frame except for a thin line below."""
-    axes.tick_params(axis="y", length=0, labelcolor=charts.PALETTE["ink"].light)
+    axes.tick_params(axis="y", length=0, labelcolor=figures.PALETTE["ink"].light)
     axes.tick_params(
-        axis="x", color=charts.PALETTE["line"].light, labelcolor=charts.PALETTE["ink"].light,
+        axis="x", color=figures.PALETTE["line"].light, labelcolor=figures.PALETTE["ink"].light,
         bottom=bottom, labelbottom=bottom,
     )  # fmt: skip
     for side in ("top", "left", "right", "bottom"):
         axes.spines[side].set_visible(bottom and side == "bottom")
-    axes.spines["bottom"].set_color(charts.PALETTE["line"].light)
+    axes.spines["bottom"].set_color(figures.PALETTE["line"].light)

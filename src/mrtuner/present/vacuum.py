@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.escape import printable
-from mrtuner.present import charts
+from mrtuner.present import figures
 from mrtuner.present.html import environment
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
@@ -45,7 +45,7 @@ class Panel:
     then: DeadRowsLine
 
 
-@charts.for_every_screen()
+@figures.for_every_screen()
 def page(told: Mapping[str, Any]) -> str:
     """Return the answer as one HTML document; the same input gives the same text.
 
@@ -65,7 +65,7 @@ def page(told: Mapping[str, Any]) -> str:
             wraparound=[wraparound_words(one) for one in told["wraparound"]],
             age_words=age_words,
             duration=pretty_duration,
-            palette=charts.PALETTE,
+            palette=figures.PALETTE,
         )
     )
 
@@ -125,12 +125,12 @@ def measured(experiment: Mapping[str, Any]) -> list[Panel]:
 def picture(panels: Sequence[Panel], *, key: str) -> str:
     """Draw dead rows over time, one panel per table; `key` becomes part of every id."""
     height = 56 + _TALL * len(panels)
-    with charts.canvas(height=height) as figure:
+    with figures.canvas(height=height) as figure:
         for place, panel in enumerate(panels):
             bottom = (_TALL * (len(panels) - 1 - place) + 40) / height
             axes = figure.add_axes((0.09, bottom, 0.89, (_TALL - 62) / height))
             _draw(axes, panel, first=place == 0)
-        return charts.finish(
+        return figures.finish(
             figure,
             key,
             title="Dead rows over time",
@@ -148,21 +148,21 @@ def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
     last = max(panel.now.at[-1], panel.then.at[-1])
     size, unit = next(one for one in _UNITS if last >= 2 * one[0] or one[0] == 1.0)
     for line, colour, style in ((panel.now, "a", (0, (5, 2))), (panel.then, "b", "solid")):
-        tone: Any = charts.PALETTE[colour].light
+        tone: Any = figures.PALETTE[colour].light
         shape: Any = style
         at = [moment / size for moment in line.at]
         axes.plot(at, line.dead, color=tone, linestyle=shape, label=line.name)
     axes.set_xlim(0, last / size)
     axes.set_ylim(bottom=0)
-    soft, ink = charts.PALETTE["soft"].light, charts.PALETTE["ink"].light
+    soft, ink = figures.PALETTE["soft"].light, figures.PALETTE["ink"].light
     axes.set_title(panel.title, loc="left", fontsize=12, color=ink)
     axes.set_xlabel(unit, color=soft, labelpad=1)
     axes.locator_params(axis="y", nbins=4)
     axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
-    axes.grid(axis="y", color=charts.PALETTE["line"].light, linewidth=0.6)
+    axes.grid(axis="y", color=figures.PALETTE["line"].light, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0, labelcolor=ink)
-    axes.tick_params(axis="x", color=charts.PALETTE["line"].light, labelcolor=ink)
+    axes.tick_params(axis="x", color=figures.PALETTE["line"].light, labelcolor=ink)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     if first:

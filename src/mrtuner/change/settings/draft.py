@@ -1,0 +1,254 @@
+"""The change that a plan, or an undo, calls for: what is there now and what is to be there.
+
+A draft is made after every check that can be made beforehand, and nothing is changed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrtuner.change.record import Change, Entry
+from mrtuner.change.settings import live
+from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
+from mrtuner.change.settings.file_errors import refuse_broken_files
+from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
+from mrtuner.change.settings.plan import SECRET, SettingsPlan, SettingStep
+from mrtuner.change.settings.restart import Restart
+from mrtuner.errors import MissingPart, Refused
+from mrtuner.postgres.conf_file import (
+    LIST_QUOTED,
+    elements,
+    entries,
+    with_entries,
+    with_unit,
+)
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: The only file that --conf-dir writes.
+INCLUDE_FILE = "mrtuner.conf"
+
+
+def draft(
+    conn: Connection, who: Identity, plan: SettingsPlan, restart: Restart, conf_dir: Path | None
+) -> Change:
+    """The change that a plan calls for, after every check that can be made beforehand."""
+    names = [step.name for step in plan.steps]
+    restarts = bool(plan.restart) and restart.run is not None
+    _require_permission(conn, names, conf_dir)
+    refuse_broken_files(conn, names, restarts)
+    rows = live.in_force(conn, names)
+    _refuse_stale(plan, rows)
+    if conf_dir is not None:
+        return _include_draft(who, plan, restarts, conf_dir)
+    before = _entries_now(conn, rows)
+    steps = tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
+    return _change(conn, who, steps, restarts)
+
+
+def _entry(step: SettingStep, before: str | None, after: str | None) -> Entry:
+    return Entry(
+        name=step.name, before=before, after=after, restart=step.restart, in_force=step.in_force
+    )
+
+
+def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path | None) -> None:
+    if conf_dir is None:
+        live.require_alter_system(conn, names)
+    live.require_reload(conn)
+    if not live.may_read_settings(conn):
+        raise MissingPart(
+            "this role may not see where settings come from, so they could not be restored exactly",
+            "GRANT pg_read_all_settings to it, or connect as a superuser.",
+        )
+
+
+def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts: bool) -> Change:
+    """A change by ALTER SYSTEM. Of postgresql.auto.conf, only its own entries are recorded."""
+    return Change(
+        server=who.server,
+        address=who.address,
+        method="alter system",
+        entries=steps,
+        restarts=restarts,
+        started=who.started,
+        system_identifier=who.system_identifier,
+        file=who.auto_conf,
+        local=_is_local(conn, who),
+    )
+
+
+def _is_local(conn: Connection, who: Identity) -> bool:
+    """Whether we could replace postgresql.auto.conf ourselves if the server were down."""
+    if who.data_directory is None:
+        return False
+    directory = Path(who.data_directory)
+    here = runs_here(directory, conn.info.port, who.started)
+    return here and belongs_to(directory, who.system_identifier)
+
+
+def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: Path) -> Change:
+    """A change of the include file; settings of earlier changes stay in it."""
+    file = conf_dir.resolve() / INCLUDE_FILE
+    text = _include_text(file)
+    before = entries(text or "")
+    wanted = {step.name: step.value for step in plan.steps}
+    return Change(
+        server=who.server,
+        address=who.address,
+        method="include file",
+        entries=tuple(_entry(s, before.get(s.name.lower()), s.value) for s in plan.steps),
+        restarts=restarts,
+        started=who.started,
+        system_identifier=who.system_identifier,
+        file=str(file),
+        local=True,
+        text_before=text,
+        text_after=with_entries(text or _HEADER, wanted),
+    )
+
+
+def _include_text(file: Path) -> str | None:
+    """The include file's text, journalled to restore it exactly; None if there is no file."""
+    text = read_text(file)
+    if secret := sorted(SECRET.intersection(entries(text or ""))):
+        raise Refused(
+            f"{file} sets {', '.join(secret)}, which may hold a password",
+            "Move that line to another file: the journal stores the whole of this one.",
+        )
+    return text
+
+
+_HEADER = "# Written by mrtuner apply; `mrtuner undo` restores what was here before.\n"
+
+
+def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str]:
+    """The entries of postgresql.auto.conf for these names; missing ones are left out."""
+    lines = live.file_lines(conn)
+    if lines is not None:
+        found = live.values_in(lines, AUTO_CONF)
+    else:
+        seen = {name.lower(): _entry_in_force(row) for name, row in rows.items()}
+        found = {name: value for name, value in seen.items() if value is not None}
+    for name in LIST_QUOTED.intersection(rows):
+        if name in found and not elements(found[name]):
+            raise Refused(
+                f"postgresql.auto.conf sets {name} to an empty list, which could not be restored",
+                f"Remove it first: ALTER SYSTEM RESET {name}.",
+            )
+    return found
+
+
+def _entry_in_force(row: InForce) -> str | None:
+    """The entry as far as pg_settings shows it, for a role that may not read the files."""
+    if row.pending_restart or row.hidden:
+        raise MissingPart(
+            f"this role cannot see what postgresql.auto.conf sets for {row.name}",
+            "Connect as a superuser.",
+        )
+    if not live.is_file(row.sourcefile, AUTO_CONF):
+        return None
+    return with_unit(row.setting, row.vartype, row.unit)
+
+
+def _refuse_stale(plan: SettingsPlan, rows: Mapping[str, InForce]) -> None:
+    stale = [s.name for s in plan.steps if s.name not in rows or rows[s.name].setting != s.in_force]
+    if stale:
+        raise Refused(
+            f"changed on the server since the plan was made: {', '.join(stale)}",
+            "Run again to plan with the current values.",
+        )
+
+
+def undo_draft(
+    conn: Connection, who: Identity, done: Change, restart: Restart, force: bool
+) -> tuple[Change, dict[str, str]]:
+    """The change that undoes another, and what it leaves in force until a restart."""
+    conf_dir = Path(done.file or "").parent if done.method == "include file" else None
+    names = done.names
+    _require_permission(conn, names, conf_dir)
+    rows = live.in_force(conn, names)
+    restarts = restart.run is not None and _needs_restart(done, rows)
+    refuse_broken_files(conn, names, restarts)
+    if done.method == "include file":
+        found = _undo_include_draft(who, done, rows, force)
+    else:
+        now = _entries_now(conn, rows)
+        if not force:
+            _refuse_changed(done, rows, now)
+        found = _change(conn, who, _turned(done, rows, now), restarts)
+    found = replace(found, undoes=done.id, restarts=restarts)
+    return found, {} if restarts else _mixture(done, rows)
+
+
+def _undo_include_draft(
+    who: Identity, done: Change, rows: Mapping[str, InForce], force: bool
+) -> Change:
+    now = _include_text(Path(done.file or ""))
+    if now != done.text_after and not force:
+        raise Refused(
+            f"{done.file} was changed since",
+            "Undo those changes first, or overwrite them with --force.",
+        )
+    return replace(
+        done,
+        started=who.started,
+        address=who.address,
+        entries=_turned(done, rows, entries(now or "")),
+        text_before=now,
+        text_after=done.text_before,
+    )
+
+
+def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> None:
+    changed = [
+        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, MrTuner set {one.after})"
+        for one in done.entries
+        if not _same_entry(rows.get(one.name), one.after, now.get(one.name.lower()))
+    ]
+    if changed:
+        raise Refused(
+            f"settings were changed since: {', '.join(changed)}",
+            "Restore them first, or overwrite them with --force.",
+        )
+
+
+def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
+    if a is None or b is None or row is None:
+        return a == b
+    return row.same(a, b)
+
+
+def _turned(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> tuple[Entry, ...]:
+    """Entries that lead from the present values back to those before the change."""
+    return tuple(
+        replace(
+            one, before=now.get(one.name.lower()), after=one.before, in_force=rows[one.name].setting
+        )
+        for one in done.entries
+        if one.name in rows
+    )
+
+
+def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
+    return any(off(one, rows) for one in done.entries if one.restart)
+
+
+def off(one: Entry, rows: Mapping[str, InForce]) -> bool:
+    """Whether another value is in force than before the change."""
+    return one.name in rows and rows[one.name].setting != one.in_force
+
+
+def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:
+    """The values in force after an undo without a restart, if old and new mix; else empty."""
+    if not _needs_restart(done, rows) or all(one.restart for one in done.entries):
+        return {}
+    known = [(one, rows[one.name]) for one in done.entries if one.name in rows]
+    return {
+        one.name: with_unit(row.setting if one.restart else one.in_force, row.vartype, row.unit)
+        for one, row in known
+    }

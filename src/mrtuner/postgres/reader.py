@@ -1,0 +1,71 @@
+"""Runs queries by name, and keeps what could not be read as a Missing with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.facts import Missing
+from mrtuner.postgres.sql import query
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+Row = dict[str, Any]
+
+SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
+
+
+@dataclass(slots=True)
+class Reader:
+    """Runs queries by name and records what could not be read."""
+
+    conn: Connection
+    version_num: int
+    missing: list[Missing] = field(default_factory=list)
+
+    def rows(self, name: str) -> list[Row]:
+        """Return all rows of a query that every role may run."""
+        from psycopg.rows import dict_row
+
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name, self.version_num)).fetchall()
+
+    def row(self, name: str) -> Row:
+        """Return the only row of such a query."""
+        return self.rows(name)[0]
+
+    def rows_if_allowed(
+        self, name: str, fact: str, hint: str | None = None, *, first: str | None = None
+    ) -> list[Row]:
+        """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
+
+        The query `first` runs before, in the same transaction.
+        """
+        from psycopg import errors
+
+        try:
+            with self.conn.transaction():
+                # Never wait long for a lock, such as another session's ALTER TABLE.
+                self.conn.execute("SET LOCAL lock_timeout = '2s'")
+                self.conn.execute("SET LOCAL statement_timeout = '30s'")
+                if first:
+                    self.rows(first)
+                return self.rows(name)
+        except errors.InsufficientPrivilege as error:
+            self.lacks(fact, _reason(error), hint)
+        except (errors.LockNotAvailable, errors.QueryCanceled) as error:
+            self.lacks(fact, _reason(error), "Run again when the server is less busy.")
+        except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
+            self.lacks(fact, f"not available on this server: {_reason(error)}")
+        except (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState) as error:
+            self.lacks(fact, _reason(error))
+        return []
+
+    def lacks(self, fact: str, why: str, hint: str | None = None) -> None:
+        """Record that a fact could not be read, and why."""
+        self.missing.append(Missing(fact, why, hint=hint))
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0]
