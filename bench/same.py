@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Plan, Variant, Workload
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.stats.paired import Verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.load.drivers import (
     CommandDriver,
     SysbenchDriver,

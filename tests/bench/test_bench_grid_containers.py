@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
+from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.engine.machine import family
-from mrtuner.bench.engine.runner import run_grid
 from mrtuner.bench.plan.model import Network, Variant
 from mrtuner.bench.server import containers
 from mrtuner.bench.server.containers import Contained, installation_mounts, minimal_root

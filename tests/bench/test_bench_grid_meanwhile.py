@@ -9,7 +9,7 @@ import pytest
 
 from bench_grids import SETTINGS, a_record, a_sample, six_blocks
 from mrtuner.bench.engine import collect
-from mrtuner.bench.engine.campaign import unbalanced
+from mrtuner.bench.engine.blocks import unbalanced
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.meanwhile import meanwhile

@@ -9,7 +9,7 @@ import pytest
 
 from bench_grids import a_plan
 from mrtuner.bench.engine.collect import differences
-from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Cell, Plan, Script, Variant, Workload
 from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.document import RunDocument

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench_grids import a_plan
-from mrtuner.bench.engine.runner import run_grid
+from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Variant, from_dict
 from mrtuner.bench.plan.toml import example_text, plan
 from mrtuner.bench.record.model import Sample

@@ -14,7 +14,7 @@ from rds_flows import new_group
 from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from mrtuner.cli import rdstune
-from mrtuner.formats.groups import GroupLine, render_group
+from mrtuner.formats.rds_groups import GroupLine, render_group
 from mrtuner.rds.lab import Lab
 
 Run = Callable[..., Result]

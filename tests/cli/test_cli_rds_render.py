@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mrtuner.cli import rdstune
 from mrtuner.cli.rds.render import FORMATS
-from mrtuner.formats.groups import GROUP_FORMATS
+from mrtuner.formats.rds_groups import GROUP_FORMATS
 from mrtuner.rds.group.derive import design
 
 ASKED = (

@@ -23,7 +23,7 @@ from mrtuner.cli.proving import Proof
 from mrtuner.documents import as_builtins
 from mrtuner.postgres.explain import Statement
 from mrtuner.tuning.document import tune_document
-from mrtuner.tuning.query_plans import ChangedPlan, NotExplained, Plans, Side, Verdict
+from mrtuner.tuning.query_plans import ChangedPlan, NotExplained, Plans, PlanVerdict, Side
 from series_data import a_load, a_series
 
 pytestmark = pytest.mark.timed
@@ -93,7 +93,7 @@ def test_every_key_of_plans_is_described() -> None:
     statement = Statement(id=1, text="SELECT 1", role="app", calls=1, seconds=1.0)
     side = Side(("Result  0.01",), 0.01)
     changed = ChangedPlan(
-        statement=statement, verdict=Verdict.OTHER, before=side, after=side, by=(), also=(),
+        statement=statement, verdict=PlanVerdict.OTHER, before=side, after=side, by=(), also=(),
         limits=1.0, believed_now=None, believed_then=None, same_shape=False,
     )  # fmt: skip
     plans = Plans(

@@ -16,8 +16,8 @@ from typing import Any
 import failover_far
 import pytest
 
-from mrtuner.failover.predict.cases import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.settings.advice import settings

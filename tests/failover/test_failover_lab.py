@@ -19,9 +19,9 @@ from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, Seen, lines, measured, union
 from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
-from mrtuner.failover.predict import cases
-from mrtuner.failover.predict.cases import Case, Prediction, Situation
+from mrtuner.failover.predict import hang_times
 from mrtuner.failover.predict.client import configured
+from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.predict.timer_wheel import Span
@@ -146,7 +146,7 @@ def test_an_unknown_scenario_is_refused_with_those_there_are() -> None:
 
 
 def test_slack_is_that_of_the_self_test() -> None:
-    assert cases.SLACK == 0.1
+    assert hang_times.SLACK == 0.1
 
 
 # The resolver.

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from failover_grid import BY_AGE, FAR, KERNEL, LAN, Row, by_age
 
-from mrtuner.failover.predict.cases import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Keepalive, Path, Unacknowledged, Waiting, hang
 from mrtuner.failover.predict.timer_wheel import Span

@@ -8,8 +8,15 @@ from pathlib import Path as File
 import pytest
 from failover_grid import GRID, KERNEL, LAN, Row, far_page, page
 
-from mrtuner.failover.predict.cases import SLACK, Case, Prediction, Situation, predict, pretty_span
 from mrtuner.failover.predict.client import Client, configured, defaults
+from mrtuner.failover.predict.hang_times import (
+    SLACK,
+    Case,
+    Prediction,
+    Situation,
+    predict,
+    pretty_span,
+)
 from mrtuner.failover.predict.kernel import Kernel, from_text
 from mrtuner.failover.predict.timer_trace import (
     Connecting,

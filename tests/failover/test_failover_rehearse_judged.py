@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from json_schemas import assert_valid
-from mrtuner.failover.predict.cases import Case, Prediction
+from mrtuner.failover.predict.hang_times import Case, Prediction
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.rehearse.dns import Names, of
 from mrtuner.failover.rehearse.hangs import hangs, longest

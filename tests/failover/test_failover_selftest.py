@@ -15,7 +15,7 @@ import pytest
 
 from json_schemas import assert_valid
 from mrtuner.failover.namespaces import enter, python
-from mrtuner.failover.predict.cases import SLACK
+from mrtuner.failover.predict.hang_times import SLACK
 
 pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("namespaces")]
 

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from mrtuner.catalog.timers import drivers
 from mrtuner.errors import BadValue, Refused
-from mrtuner.failover.predict.cases import SLACK, Case
+from mrtuner.failover.predict.hang_times import SLACK, Case
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.settings.advice import settings

@@ -18,7 +18,7 @@ from mrtuner.rds.live.apply import apply, make
 from mrtuner.rds.live.compare import (
     Expected,
     InstanceMachine,
-    Verdict,
+    ParameterVerdict,
     compare,
     differences,
     expected,
@@ -70,15 +70,15 @@ def test_other_formulas_and_literals_give_one_value() -> None:
 @pytest.mark.parametrize(
     ("value", "setting", "verdict"),
     [
-        ("{DBInstanceClassMemory/32768}", "262144", Verdict.AGREES),
-        ("{DBInstanceClassMemory/32768}", "294912", Verdict.AGREES),
-        ("{DBInstanceClassMemory/32768}", "294913", Verdict.DIFFERS),
-        ("300000", "300000", Verdict.AGREES),
-        ("300000", "300001", Verdict.DIFFERS),
+        ("{DBInstanceClassMemory/32768}", "262144", ParameterVerdict.AGREES),
+        ("{DBInstanceClassMemory/32768}", "294912", ParameterVerdict.AGREES),
+        ("{DBInstanceClassMemory/32768}", "294913", ParameterVerdict.DIFFERS),
+        ("300000", "300000", ParameterVerdict.AGREES),
+        ("300000", "300001", ParameterVerdict.DIFFERS),
     ],
 )
 def test_a_server_agrees_within_what_is_known_of_its_memory(
-    value: str, setting: str, verdict: Verdict
+    value: str, setting: str, verdict: ParameterVerdict
 ) -> None:
     rows = {"shared_buffers": running("shared_buffers", setting, "8kB")}
     (line,) = compare([parameter("shared_buffers", value)], HERE, rows)
@@ -94,7 +94,7 @@ def test_the_spellings_of_rds_and_of_postgresql_mean_the_same(
 ) -> None:
     rows = {"p": running("p", setting, vartype=vartype)}
     (line,) = compare([parameter("p", value)], HERE, rows)
-    assert line.verdict is Verdict.AGREES
+    assert line.verdict is ParameterVerdict.AGREES
 
 
 def test_what_waits_for_a_reboot_does_not_differ() -> None:
@@ -105,9 +105,9 @@ def test_what_waits_for_a_reboot_does_not_differ() -> None:
         "work_mem": running("work_mem", "4096", "kB"),
     }
     lines = compare([static, dynamic], HERE, rows, waiting=True)
-    assert [line.verdict for line in lines] == [Verdict.WAITS, Verdict.DIFFERS]
+    assert [line.verdict for line in lines] == [ParameterVerdict.WAITS, ParameterVerdict.DIFFERS]
     newly = compare([static, dynamic], HERE, rows, waiting=True, newly=True)
-    assert [line.verdict for line in newly] == [Verdict.WAITS, Verdict.WAITS]
+    assert [line.verdict for line in newly] == [ParameterVerdict.WAITS, ParameterVerdict.WAITS]
     assert [line.name for line in differences(lines)] == ["work_mem"]
 
 
@@ -121,14 +121,16 @@ def test_what_rds_alone_sets_may_run_otherwise_and_is_nothing_to_mend() -> None:
         parameter("fsync", "1", source="system", modifiable=False),
     ]
     lines = compare(fixed, HERE, rows, waiting=True, newly=True)
-    assert [line.verdict for line in lines] == [Verdict.FIXED, Verdict.AGREES]
+    assert [line.verdict for line in lines] == [ParameterVerdict.FIXED, ParameterVerdict.AGREES]
     assert differences(lines) == ()
 
 
 def test_what_nobody_can_see_is_unknown_and_not_fine() -> None:
     rows = {"work_mem": running("work_mem", "4096", "kB")}
     lines = compare([parameter("rds.force_ssl", "1"), parameter("work_mem", None)], HERE, rows)
-    assert [(line.name, line.verdict) for line in lines] == [("rds.force_ssl", Verdict.UNKNOWN)]
+    assert [(line.name, line.verdict) for line in lines] == [
+        ("rds.force_ssl", ParameterVerdict.UNKNOWN)
+    ]
 
 
 def test_a_server_on_its_defaults_shows_its_memory_to_the_page() -> None:
@@ -188,5 +190,5 @@ def test_a_real_server_runs_what_was_predicted_for_every_parameter(
     aside = server_lab.aside("db1")
     assert [line.name for line in found.differing if line.name not in aside] == []
     checked = {line.name: line.verdict for line in found.lines}
-    assert {checked[one.name] for one in FEW} == {Verdict.AGREES}
-    assert sum(verdict is Verdict.AGREES for verdict in checked.values()) > 40
+    assert {checked[one.name] for one in FEW} == {ParameterVerdict.AGREES}
+    assert sum(verdict is ParameterVerdict.AGREES for verdict in checked.values()) > 40

@@ -15,7 +15,7 @@ from rds_flows import new_group
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import LARGEST, read_stream
-from mrtuner.formats.groups import GroupLine, render_group
+from mrtuner.formats.rds_groups import GroupLine, render_group
 from mrtuner.rds.group.read import Entry, WrittenGroup, is_file, read, read_live, read_text
 from mrtuner.rds.lint.check import lint
 

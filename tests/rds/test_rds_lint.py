@@ -20,7 +20,7 @@ from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
 from mrtuner.cli import rdstune
-from mrtuner.formats.groups import GroupLine, render_group
+from mrtuner.formats.rds_groups import GroupLine, render_group
 from mrtuner.rds.group.derive import design
 from mrtuner.rds.group.read import Entry, WrittenGroup, read_live, read_text
 from mrtuner.rds.lint.check import Finding, Severity, lint

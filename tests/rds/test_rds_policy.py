@@ -17,13 +17,13 @@ from click.testing import CliRunner
 
 from mrtuner.cli import main, rdstune
 from mrtuner.errors import BadValue
-from mrtuner.rds.fleet.iam_policy import COMMANDS, Scope, Use, called, policy, uses
+from mrtuner.rds.iam_policy import ACTIONS_BY_COMMAND, Scope, Use, called, policy, uses
 from mrtuner.rds.lab import Lab
 from mrtuner.rds.lambda_handler import template
 
 HERE, THERE = "eu-west-1", "eu-central-1"
 COPYING = Scope(source=HERE, destination=THERE, account="123456789012")
-NEEDING = [name for name in COMMANDS if COMMANDS[name]]
+NEEDING = [name for name in ACTIONS_BY_COMMAND if ACTIONS_BY_COMMAND[name]]
 
 
 def run(*arguments: str, ends: int = 0) -> None:
@@ -279,7 +279,7 @@ def test_a_command_that_needs_no_policy_calls_nothing(words: str, lab: Lab) -> N
 
 
 def test_every_command_of_rdstune_has_its_entry() -> None:
-    known = {name.split()[0] for name in COMMANDS} - {"limits"}  # of mrtuner
+    known = {name.split()[0] for name in ACTIONS_BY_COMMAND} - {"limits"}  # of mrtuner
     assert known == set(rdstune.list_commands(click.Context(rdstune)))
 
 
@@ -293,7 +293,7 @@ def iam() -> Any:
 @pytest.mark.parametrize("command", NEEDING)
 def test_iam_knows_every_action_and_can_narrow_it_so(command: str) -> None:
     known = iam()
-    for use in COMMANDS[command]:
+    for use in ACTIONS_BY_COMMAND[command]:
         service, _, name = use.action.partition(":")
         action = known[service]["Actions"][name.lower()]
         for resource in use.on:
@@ -306,7 +306,7 @@ def test_what_changes_something_is_never_allowed_on_everything() -> None:
     loose = [
         use.action
         for command in NEEDING
-        for use in COMMANDS[command]
+        for use in ACTIONS_BY_COMMAND[command]
         if "*" in use.on and not use.action.partition(":")[2].startswith(("Describe", "Get"))
     ]
     assert loose == []

@@ -17,7 +17,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import top_statements
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.tuning.query_plans import ChangedPlan, Plans, Verdict, compare
+from mrtuner.tuning.query_plans import ChangedPlan, Plans, PlanVerdict, compare
 from servers import GRID, binaries, sql
 
 pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("plans")]  # one worker, one server
@@ -113,7 +113,7 @@ def test_costs_are_compared_only_under_the_same_cost_settings(server: Cluster) -
     assert one.believed_then == pytest.approx(one.after.cost / old_then)
     assert one.believed_then is not None
     assert one.believed_then < 1
-    assert one.verdict is (Verdict.DOUBTFUL if one.believed_now >= 1.5 else Verdict.OTHER)
+    assert one.verdict is (PlanVerdict.DOUBTFUL if one.believed_now >= 1.5 else PlanVerdict.OTHER)
 
 
 def test_a_plan_that_gets_worse_by_a_lowered_limit_is_a_warning(server: Cluster) -> None:
@@ -123,7 +123,7 @@ def test_a_plan_that_gets_worse_by_a_lowered_limit_is_a_warning(server: Cluster)
         one = changed(compare(server.dsn(), 20, {"work_mem": "1MB"}), "ORDER BY text")
     finally:
         sql(server.dsn(), "ALTER ROLE postgres RESET work_mem")
-    assert one.verdict is Verdict.WORSE
+    assert one.verdict is PlanVerdict.WORSE
     assert one.limits == pytest.approx(one.after.cost / one.before.cost)
     assert one.warning == (
         f"with equal cost settings, its plan costs {one.limits:.2f} times as much"
@@ -134,7 +134,7 @@ def test_a_plan_that_gets_better_by_a_raised_limit_is_no_warning(server: Cluster
     seen(server, SORTED)
     plans = compare(server.dsn(), 20, {"work_mem": "256MB", "random_page_cost": "1.1"})
     one = changed(plans, "ORDER BY text")
-    assert one.verdict is Verdict.BETTER
+    assert one.verdict is PlanVerdict.BETTER
     assert one.limits < 0.95
     assert one.warning is None
 

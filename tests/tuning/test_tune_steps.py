@@ -17,7 +17,7 @@ from mrtuner.host import probe
 from mrtuner.tuning import gather
 from mrtuner.tuning.advice import Step
 from mrtuner.tuning.feasibility import solve
-from mrtuner.tuning.manual_steps import checksums, steps
+from mrtuner.tuning.host_steps import checksums, steps
 
 MEMORY = 65_536_000 * 1024
 

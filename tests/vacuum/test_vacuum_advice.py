@@ -6,7 +6,7 @@ import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Advice, Rates, Table, TableKind
-from mrtuner.vacuum.settings import advise, options_after, toast_options_after
+from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
 

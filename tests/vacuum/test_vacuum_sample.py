@@ -14,10 +14,10 @@ from mrtuner.vacuum import judge, vacuum
 from mrtuner.vacuum.model import Amplification
 from mrtuner.vacuum.sample import (
     ColumnProof,
+    ColumnVerdict,
     Row,
     TableProof,
     Value,
-    Verdict,
     compare,
     settled,
 )
@@ -38,16 +38,16 @@ def one(before: Rows, after: Rows, written_again: float | None = None) -> Column
 def test_the_same_value_under_another_chunk_id_was_written_again() -> None:
     proof = one(rows("1", "a", 10), rows("2", "a", 11))
     assert (proof.updated, proof.same, proof.rewritten) == (100, 100, 100)
-    assert proof.verdict is Verdict.REWRITTEN
+    assert proof.verdict is ColumnVerdict.REWRITTEN
 
 
 def test_another_value_is_a_change_not_waste() -> None:
     proof = one(rows("1", "a", 10), rows("2", "b", 11))
-    assert (proof.same, proof.rewritten, proof.verdict) == (0, 0, Verdict.CHANGED)
+    assert (proof.same, proof.rewritten, proof.verdict) == (0, 0, ColumnVerdict.CHANGED)
 
 
 def test_the_same_value_under_the_same_chunk_id_was_left_alone() -> None:
-    assert one(rows("1", "a", 10), rows("2", "a", 10)).verdict is Verdict.COPIED
+    assert one(rows("1", "a", 10), rows("2", "a", 10)).verdict is ColumnVerdict.COPIED
 
 
 def test_rows_that_were_not_updated_do_not_count() -> None:
@@ -57,20 +57,20 @@ def test_rows_that_were_not_updated_do_not_count() -> None:
 
 
 def test_a_few_updated_rows_prove_nothing() -> None:
-    assert one(rows("1", "a", 10, 29), rows("2", "a", 11, 29)).verdict is Verdict.UNDECIDED
+    assert one(rows("1", "a", 10, 29), rows("2", "a", 11, 29)).verdict is ColumnVerdict.UNDECIDED
 
 
 @pytest.mark.parametrize(
     ("digest", "written_again", "verdict"),
     [
-        ("a", 1.0, Verdict.REWRITTEN),  # nothing changed, yet all was written
-        ("a", 0.0, Verdict.COPIED),
-        ("b", 1.0, Verdict.CHANGED),  # all was written, because all had changed
-        ("a", None, Verdict.UNDECIDED),
+        ("a", 1.0, ColumnVerdict.REWRITTEN),  # nothing changed, yet all was written
+        ("a", 0.0, ColumnVerdict.COPIED),
+        ("b", 1.0, ColumnVerdict.CHANGED),  # all was written, because all had changed
+        ("a", None, ColumnVerdict.UNDECIDED),
     ],
 )
 def test_without_chunk_ids_the_statistics_stand_in(
-    digest: str, written_again: float | None, verdict: Verdict
+    digest: str, written_again: float | None, verdict: ColumnVerdict
 ) -> None:
     proof = one(rows("1", "a", None), rows("2", digest, None), written_again)
     assert (proof.rewritten, proof.verdict) == (None, verdict)
@@ -104,9 +104,9 @@ def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int
     dsn = new_cluster(major, {"autovacuum": "off"}).dsn()
     documents(dsn)
     changes = {
-        f"n = n + 1, body = {BODY}": Verdict.REWRITTEN,
-        "n = n + 1, body = body || 'x'": Verdict.CHANGED,
-        "n = n + 1": Verdict.COPIED,
+        f"n = n + 1, body = {BODY}": ColumnVerdict.REWRITTEN,
+        "n = n + 1, body = body || 'x'": ColumnVerdict.CHANGED,
+        "n = n + 1": ColumnVerdict.COPIED,
     }
     for change, verdict in changes.items():
 
@@ -118,7 +118,7 @@ def test_a_server_shows_what_its_updates_did(new_cluster: NewCluster, major: int
         assert (proof.column, proof.updated, proof.verdict) == ("body", 150, verdict)
         (said,) = (one.amplification for one in found.tables)
         assert said is not None
-        accused = verdict is Verdict.REWRITTEN
+        accused = verdict is ColumnVerdict.REWRITTEN
         assert (said.suspicion is not None) == accused
         assert ("proven by comparing rows: body" in said.certainty) == accused
 
@@ -136,7 +136,7 @@ def test_a_short_column_does_not_leave_it_undecided(new_cluster: NewCluster, maj
 
     found = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update)
     ((proof,),) = (one.columns for one in found.proofs)
-    assert (proof.column, proof.verdict) == ("body", Verdict.CHANGED)
+    assert (proof.column, proof.verdict) == ("body", ColumnVerdict.CHANGED)
     (said,) = (one.amplification for one in found.tables)
     assert said is not None
     assert (said.suspicion, "--sample" in said.certainty) == (None, False)
@@ -163,8 +163,8 @@ def test_a_column_is_not_accused_of_what_its_neighbour_does(
 
     (compared,) = vacuum(dsn, watch=5, sample=['"a doc"'], sleep=update).proofs
     assert {proof.column: proof.verdict for proof in compared.columns} == {
-        "body": Verdict.CHANGED,
-        "scan": Verdict.COPIED,
+        "body": ColumnVerdict.CHANGED,
+        "scan": ColumnVerdict.COPIED,
     }
 
 
@@ -181,7 +181,7 @@ def table_proof(*columns: ColumnProof, why: str | None = None) -> TableProof:
 
 def test_a_column_that_few_rows_have_does_not_keep_it_open() -> None:
     body = one(rows("1", "a", 10), rows("2", "b", 11))
-    rare = replace(body, column="rare", updated=3, same=3, verdict=Verdict.UNDECIDED)
+    rare = replace(body, column="rare", updated=3, same=3, verdict=ColumnVerdict.UNDECIDED)
     assert settled(suspected(), table_proof(body, rare)).suspicion is None
     often = replace(rare, updated=29)
     half = replace(body, updated=40)

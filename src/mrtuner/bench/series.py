@@ -15,11 +15,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.engine.campaign import carry_out
+from mrtuner.bench.engine.blocks import carry_out
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Event, Progress, Stage
+from mrtuner.bench.engine.grid import head
 from mrtuner.bench.engine.preparation import Conduct, Preparation
 from mrtuner.bench.engine.run import RunFiles
-from mrtuner.bench.engine.runner import head
 from mrtuner.bench.plan.cells import blocks
 from mrtuner.bench.plan.model import Cell, Plan
 from mrtuner.bench.record.archive import Archive, contents, load

@@ -67,7 +67,7 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.clean_up(dsn, book, restart)
+        recovered = change.finish_interrupted(dsn, book, restart)
         tuning, plan = _prepare(dsn, source, machine)
         for line in _shown(plan):
             terminal.print_note(line)

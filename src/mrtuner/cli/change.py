@@ -107,7 +107,7 @@ def consent(given: str, *, restarts: bool) -> Restart:
     return Restart(run=answer) if answer.strip() else NEVER
 
 
-def clean_up(dsn: str, journal: Journal, restart: str) -> Outcome | None:
+def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
     from mrtuner.change.settings.apply import recover
 

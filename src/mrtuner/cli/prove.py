@@ -177,7 +177,7 @@ def _proof(
     from mrtuner.tuning import tune
 
     with Journal(target.journal) as book:
-        change.clean_up(target.dsn, book, "never")
+        change.finish_interrupted(target.dsn, book, "never")
         tuning = tune(target.dsn, **machine)
         compared = _compared(tuning, target.restart)
         if not compared:

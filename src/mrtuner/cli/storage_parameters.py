@@ -35,7 +35,7 @@ def put(
     from mrtuner.vacuum.apply import apply, plan
 
     with Journal(journal) as book:
-        recovered = _clean_up(dsn, book)
+        recovered = _finish_interrupted(dsn, book)
         found, cut_short = watch_progress.watched(dsn, watch, sample)
         if cut_short:
             terminal.print_note("the watch was incomplete, so nothing was set")
@@ -56,7 +56,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
     from mrtuner.vacuum.apply import last, undo
 
     with Journal(journal) as book:
-        recovered = _clean_up(dsn, book)
+        recovered = _finish_interrupted(dsn, book)
         if recovered is not None and recovered.change_is_undone:
             _finish(recovered, (), recovered, None, as_json=as_json)
             return
@@ -69,7 +69,7 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
     _finish(recovered, entries, outcome, None, as_json=as_json)
 
 
-def _clean_up(dsn: str, book: Journal) -> Outcome | None:
+def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
     from mrtuner.vacuum.apply import recover
 

@@ -54,7 +54,7 @@ def command(
 
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.clean_up(dsn, book, restart)
+        recovered = change.finish_interrupted(dsn, book, restart)
         removed = leftovers.removed(dsn, yes=yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered

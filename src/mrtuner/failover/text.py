@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.failover.predict.cases import Case, Prediction, Situation, pretty_span
+from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, pretty_span
 from mrtuner.tables import aligned, bulleted
 
 if TYPE_CHECKING:

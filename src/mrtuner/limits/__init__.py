@@ -8,7 +8,7 @@ print(found.verdict)
 
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, ceilings
-from mrtuner.limits.findings import Findings, Pegged, find
+from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.series import Series
 
 __all__ = [
@@ -20,6 +20,6 @@ __all__ = [
     "Resource",
     "Series",
     "ceilings",
-    "find",
     "limits",
+    "reached_ceilings",
 ]

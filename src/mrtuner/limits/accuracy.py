@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import Final, Literal, Protocol
 
 from mrtuner.limits.ceilings import CeilingKind, ceilings
-from mrtuner.limits.findings import Pegged, find
 from mrtuner.limits.generate import case
+from mrtuner.limits.reached import Pegged, reached_ceilings
 from mrtuner.limits.truth import Case, Limiter
 
 NEAR = 0.03
@@ -95,7 +95,7 @@ def measure(
     counted = Accuracy()
     for seed in seeds:
         one = source(seed) if days is None else source(seed, days=days)
-        count(counted, one, find(one.series, ceilings(one.instance, one.volume)).pegged)
+        count(counted, one, reached_ceilings(one.series, ceilings(one.instance, one.volume)).pegged)
     return counted
 
 

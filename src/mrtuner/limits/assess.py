@@ -14,9 +14,9 @@ from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.confirmation import emptied
-from mrtuner.limits.findings import Findings, Pegged, find
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
+from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.remedies import Candidate, Need, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, verdict
 from mrtuner.limits.series import Series
@@ -125,7 +125,7 @@ def limits(
             "Give both reads and writes: ceilings apply to their sum.",
         )
     known = ceilings(instance, below, connections=connections, aurora=aurora)
-    findings = find(series, known)
+    findings = reached_ceilings(series, known)
     wanted = needs(series, findings)
     return Limits(
         name=name,
@@ -156,7 +156,7 @@ def on_host(
     A series with too few points is ignored; its notices already say so.
     """
     enough = series.points > 0 and bool(totals(series))
-    findings = find(series, known) if enough else Findings(pegged=(), steady=())
+    findings = reached_ceilings(series, known) if enough else Findings(pegged=(), steady=())
     return Limits(
         name=name,
         instance=None,

@@ -14,9 +14,9 @@ from mrtuner.limits.confirmation import Support
 if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
     from mrtuner.limits.ceilings import Ceiling
-    from mrtuner.limits.findings import Pegged
     from mrtuner.limits.fleet import CheckedInstance
     from mrtuner.limits.forecast import Forecast
+    from mrtuner.limits.reached import Pegged
     from mrtuner.limits.remedies import Candidate
     from mrtuner.limits.series import Series
 

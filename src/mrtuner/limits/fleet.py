@@ -19,7 +19,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.fetch import Fetched, Tell, fetch_all
-from mrtuner.limits.findings import Pegged
+from mrtuner.limits.reached import Pegged
 from mrtuner.limits.series import Series
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})

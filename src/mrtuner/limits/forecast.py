@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource, binding
-from mrtuner.limits.findings import Findings
 from mrtuner.limits.levels import totals
+from mrtuner.limits.reached import Findings
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 

@@ -41,7 +41,7 @@ class WrongUnit(BadValue):
         self.unit = unit
 
 
-def judged(series: Series, throughput_unit: str | None = None) -> Series:
+def in_cloudwatch_units(series: Series, throughput_unit: str | None = None) -> Series:
     """Convert a series to CloudWatch's units; BadValue if these cannot be what was meant."""
     metrics = dict(series.metrics)
     if throughput_unit is not None:

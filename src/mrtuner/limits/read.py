@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.extras import without
-from mrtuner.limits.metric_units import judged
+from mrtuner.limits.metric_units import in_cloudwatch_units
 from mrtuner.limits.series import UNITS, Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.wording import plural
@@ -57,7 +57,7 @@ def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None
     times = moments(stamps, _zone(timezone))
     metrics = {name: [_number(value, name) for value in values] for name, values in known.items()}
     notices = tuple(_impossible(metrics))
-    series = judged(on_grid(times, metrics), throughput_unit)
+    series = in_cloudwatch_units(on_grid(times, metrics), throughput_unit)
     return replace(series, notices=(*notices, *series.notices))
 
 

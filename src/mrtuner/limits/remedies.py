@@ -17,8 +17,8 @@ from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.confirmation import WAITING
-from mrtuner.limits.findings import Findings, pegged_mask
 from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.reached import Findings, pegged_mask
 from mrtuner.limits.series import Series
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB

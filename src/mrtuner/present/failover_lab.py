@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.failover.lab.outcome import cells, limits
-from mrtuner.failover.predict.cases import SLACK
+from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
 from mrtuner.present.html import environment
 

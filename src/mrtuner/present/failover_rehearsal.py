@@ -88,7 +88,7 @@ def waited(hang: Mapping[str, Any]) -> str:
 
 def pretty_prediction(predicted: Mapping[str, Any] | None) -> str:
     """Return a prediction in the words of `failover predict`."""
-    from mrtuner.failover.predict.cases import pretty_span
+    from mrtuner.failover.predict.hang_times import pretty_span
     from mrtuner.failover.predict.timer_wheel import Span
 
     if predicted is None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
-from mrtuner.limits.findings import pegged_mask
 from mrtuner.limits.levels import DIRECTIONS, DISK, PARTS
+from mrtuner.limits.reached import pegged_mask
 from mrtuner.limits.sentences import OPERATIONS, THROUGHPUTS, lasting, quantity
 from mrtuner.present import figures
 from mrtuner.present.html import environment

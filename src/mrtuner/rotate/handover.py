@@ -14,7 +14,8 @@ from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.cautions import doubts
 from mrtuner.rotate.model import DELIVERED, MOVED, Credential, Rotation, RotationStep
-from mrtuner.rotate.steps import Steps, new_password
+from mrtuner.rotate.password import new_password
+from mrtuner.rotate.steps import Steps
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store

@@ -17,8 +17,8 @@ from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.model import Credential, RoleGroup, Session
+from mrtuner.rotate.password import new_password
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
-from mrtuner.rotate.steps import new_password
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:  # noqa: ARG001 - Lambda

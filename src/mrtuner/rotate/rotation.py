@@ -15,7 +15,8 @@ from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
 from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.handover import Handover
 from mrtuner.rotate.model import DELIVERED, MOVED, Rotation, RotationStep, Session
-from mrtuner.rotate.steps import new_password, now
+from mrtuner.rotate.password import new_password
+from mrtuner.rotate.steps import now
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -60,11 +59,6 @@ class Steps:
         old = rotation.old or rotation.group
         self.tell(_WORDS[step].format(old=old, new=rotation.new, to=rotation.to))
         return rotation
-
-
-def new_password() -> str:
-    """Return 256 random bits in characters that need no quoting in a URI, a shell or ~/.pgpass."""
-    return secrets.token_urlsafe(32)
 
 
 def now() -> str:

@@ -12,7 +12,7 @@ from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Tuning
 from mrtuner.tuning.feasibility import refuse_overflow, solve, with_huge_pages
-from mrtuner.tuning.manual_steps import steps
+from mrtuner.tuning.host_steps import steps
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host

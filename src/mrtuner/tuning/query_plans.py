@@ -64,7 +64,7 @@ _TRAITS: Final = (
 )  # fmt: skip
 
 
-class Verdict(StrEnum):
+class PlanVerdict(StrEnum):
     """What the estimates say about a statement's plan under the advice."""
 
     BETTER = "better"  # cheaper by its own estimate, under equal cost settings
@@ -86,7 +86,7 @@ class ChangedPlan:
     """A statement whose plan changes, or whose cost changes because a limit was changed."""
 
     statement: Statement
-    verdict: Verdict
+    verdict: PlanVerdict
     before: Side  # under the settings in force
     after: Side  # under the advice
     by: tuple[str, ...]  # settings that make this very change on their own
@@ -99,9 +99,9 @@ class ChangedPlan:
     @property
     def warning(self) -> str | None:
         """Why to think twice, or None."""
-        if self.verdict is Verdict.WORSE:
+        if self.verdict is PlanVerdict.WORSE:
             return f"with equal cost settings, its plan costs {self.limits:.2f} times as much"
-        if self.verdict is Verdict.DOUBTFUL and self.believed_now is not None:
+        if self.verdict is PlanVerdict.DOUBTFUL and self.believed_now is not None:
             return (
                 "with the cost settings in force, its new plan costs "
                 f"{self.believed_now:.2f} times as much: it is better only if the advised "
@@ -255,14 +255,14 @@ def _ratio(after: float, before: float) -> float:
     return after / before if before > 0 else 1.0
 
 
-def _verdict(limits: float, believed_now: float | None) -> Verdict:
+def _verdict(limits: float, believed_now: float | None) -> PlanVerdict:
     if limits > 1 + SAME:
-        return Verdict.WORSE
+        return PlanVerdict.WORSE
     if limits < 1 - SAME:
-        return Verdict.BETTER
+        return PlanVerdict.BETTER
     if believed_now is not None and believed_now >= DOUBTFUL:
-        return Verdict.DOUBTFUL
-    return Verdict.OTHER
+        return PlanVerdict.DOUBTFUL
+    return PlanVerdict.OTHER
 
 
 Shape = tuple[Any, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.tuning.advice import Level, Notice, Step
-from mrtuner.tuning.rules.sorts import one_merge_pass
+from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, MiB, pretty_bytes
 from mrtuner.vacuum.commands import identifier
 

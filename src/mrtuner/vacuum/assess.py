@@ -21,9 +21,9 @@ from mrtuner.vacuum.model import (
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
 from mrtuner.vacuum.rates import since_reset, watched
-from mrtuner.vacuum.sample import TableProof, Verdict, prove, settled, take, unproven
-from mrtuner.vacuum.server import LIMIT, Capacity, capacity
-from mrtuner.vacuum.settings import advise, options_after, toast_options_after
+from mrtuner.vacuum.sample import ColumnVerdict, TableProof, prove, settled, take, unproven
+from mrtuner.vacuum.server_settings import COST_LIMIT, Capacity, capacity
+from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
 
@@ -49,7 +49,9 @@ class Vacuum:
         """Whether there is anything to set, to remove, or to change in an application."""
         serious = any(one.serious for one in self.picture.blockers)
         waste = any(
-            column.verdict is Verdict.REWRITTEN for one in self.proofs for column in one.columns
+            column.verdict is ColumnVerdict.REWRITTEN
+            for one in self.proofs
+            for column in one.columns
         )
         advice = any(one.advice for one in self.tables)
         return bool(self.settings) or serious or waste or advice or not self.capacity.keeps_up
@@ -129,10 +131,10 @@ def judge(picture: Picture) -> Vacuum:
     it may allow more frequent vacuums.
     """
     first = _judged(picture, picture.settings)
-    raised = next((one for one in first.settings if one.name == LIMIT), None)
+    raised = next((one for one in first.settings if one.name == COST_LIMIT), None)
     if raised is None:
         return first
-    second = _judged(picture, {**picture.settings, LIMIT: raised.value})
+    second = _judged(picture, {**picture.settings, COST_LIMIT: raised.value})
     return second if second.capacity.keeps_up or not first.capacity.keeps_up else first
 
 

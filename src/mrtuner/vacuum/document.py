@@ -10,7 +10,7 @@ from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import TableKind
-from mrtuner.vacuum.sample import Verdict
+from mrtuner.vacuum.sample import ColumnVerdict
 
 if TYPE_CHECKING:
     from mrtuner.change.record import Entry, Outcome
@@ -186,7 +186,7 @@ class ColumnComparison(Struct):
     rewritten: Annotated[
         int | None, Doc("of those with the same value, under another chunk id; null before 17")
     ]
-    verdict: Annotated[Verdict, Doc("what updates do to its large values")]
+    verdict: Annotated[ColumnVerdict, Doc("what updates do to its large values")]
 
 
 class TableComparison(Struct):

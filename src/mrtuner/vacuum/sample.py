@@ -36,7 +36,7 @@ MOST: Final = 0.5
 _CHUNK_IDS: Final = 170_000
 
 
-class Verdict(StrEnum):
+class ColumnVerdict(StrEnum):
     """What updates do to a column's large values."""
 
     REWRITTEN = "written again unchanged"
@@ -70,7 +70,7 @@ class ColumnProof:
     updated: int
     same: int
     rewritten: int | None  # unchanged but under another chunk id; None before 17
-    verdict: Verdict
+    verdict: ColumnVerdict
 
 
 #: A large value before and after.
@@ -125,17 +125,19 @@ def _column(column: str, pairs: Sequence[_Pair], needless: float | None) -> Colu
     )
 
 
-def _verdict(updated: int, same: int, rewritten: int | None, needless: float | None) -> Verdict:
+def _verdict(
+    updated: int, same: int, rewritten: int | None, needless: float | None
+) -> ColumnVerdict:
     """Decide by chunk ids, else by `needless`, the share of large values rewritten unchanged."""
     if updated < FEW:
-        return Verdict.UNDECIDED
+        return ColumnVerdict.UNDECIDED
     if rewritten is not None:
         needless = rewritten / updated
     elif needless is None:
-        return Verdict.UNDECIDED
+        return ColumnVerdict.UNDECIDED
     if min(needless, same / updated) >= MOST:
-        return Verdict.REWRITTEN
-    return Verdict.CHANGED if 1 - same / updated >= MOST else Verdict.COPIED
+        return ColumnVerdict.REWRITTEN
+    return ColumnVerdict.CHANGED if 1 - same / updated >= MOST else ColumnVerdict.COPIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,17 +216,18 @@ def settled(said: Amplification, proof: TableProof) -> Amplification:
     cause.
     """
     verdicts = {one.verdict for one in proof.columns}
-    waste = [one.column for one in proof.columns if one.verdict is Verdict.REWRITTEN]
+    waste = [one.column for one in proof.columns if one.verdict is ColumnVerdict.REWRITTEN]
     if waste:
         return replace(
             said, certainty=f"proven by comparing rows: {', '.join(waste)} had not changed"
         )
     most = max((one.updated for one in proof.columns), default=0)
     if not verdicts or any(
-        one.verdict is Verdict.UNDECIDED and one.updated >= MOST * most for one in proof.columns
+        one.verdict is ColumnVerdict.UNDECIDED and one.updated >= MOST * most
+        for one in proof.columns
     ):
         return replace(said, certainty=_open(proof))
-    cleared = _CLEARED if Verdict.CHANGED in verdicts else _ALONE
+    cleared = _CLEARED if ColumnVerdict.CHANGED in verdicts else _ALONE
     return replace(said, suspicion=None, certainty=cleared)
 
 

@@ -1,4 +1,4 @@
-"""Large values that are written again although they did not change.
+"""Bloat by TOAST: large values that are written again although they did not change.
 
 An UPDATE that does not name a TOASTed column copies its pointer: no chunk is written. One that
 sends the value, the same or another, writes every chunk again and leaves the old ones dead.

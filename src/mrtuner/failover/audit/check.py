@@ -12,8 +12,15 @@ from typing import Final
 
 from mrtuner.catalog.timers import driver
 from mrtuner.failover.audit.connections import Connection
-from mrtuner.failover.predict.cases import Case, Prediction, Situation, idle, in_flight, pretty_span
 from mrtuner.failover.predict.client import Client
+from mrtuner.failover.predict.hang_times import (
+    Case,
+    Prediction,
+    Situation,
+    idle,
+    in_flight,
+    pretty_span,
+)
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.sockets import Options

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mrtuner.failover.predict.cases import SLACK, pretty_span
+from mrtuner.failover.predict.hang_times import SLACK, pretty_span
 from mrtuner.failover.predict.timer_wheel import Span
 
 

@@ -13,8 +13,8 @@ from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
 from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
-from mrtuner.failover.predict.cases import Prediction, Situation
 from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.hang_times import Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.rehearsal.observation import Observation

@@ -11,8 +11,8 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.predict import cases as predict
-from mrtuner.failover.predict.cases import Case, Prediction, Situation
+from mrtuner.failover.predict import hang_times as predict
+from mrtuner.failover.predict.hang_times import Case, Prediction, Situation
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.settings.advice import settings
 

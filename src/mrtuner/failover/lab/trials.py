@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mrtuner.failover.predict.cases import Case
+from mrtuner.failover.predict.hang_times import Case
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.sockets import options
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.catalog.timers import Evidence
 from mrtuner.documents import Doc, Document, Struct, convert
-from mrtuner.failover.predict.cases import Case
+from mrtuner.failover.predict.hang_times import Case
 
 if TYPE_CHECKING:
-    from mrtuner.failover.predict.cases import Prediction, Situation
     from mrtuner.failover.predict.client import Client
+    from mrtuner.failover.predict.hang_times import Prediction, Situation
     from mrtuner.failover.predict.kernel import Kernel
     from mrtuner.failover.predict.timer_wheel import Span
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
-from mrtuner.failover.predict.cases import Case
 from mrtuner.failover.predict.document import PredictedCase, predicted_case
+from mrtuner.failover.predict.hang_times import Case
 from mrtuner.failover.rehearse.report import findings, headline, limits, moments
 from mrtuner.failover.rehearse.takeover import RehearsalEffect
 from mrtuner.rehearsal.document import (

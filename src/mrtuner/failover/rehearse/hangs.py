@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.failover.predict.cases import Case, Prediction
+from mrtuner.failover.predict.hang_times import Case, Prediction
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 #: The cases that probes can distinguish. They cannot know whether a server is frozen, only how long

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.audit.session import between
-from mrtuner.failover.predict.cases import Prediction, Situation, predict
 from mrtuner.failover.predict.client import configured, parameters_of
+from mrtuner.failover.predict.hang_times import Prediction, Situation, predict
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.timer_trace import Path
 from mrtuner.failover.sockets import options

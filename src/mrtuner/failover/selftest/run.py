@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.failover.namespaces import enter, python, require
-from mrtuner.failover.predict.cases import SLACK
+from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Span
 from mrtuner.failover.selftest.cases import SHORT, Batch
 

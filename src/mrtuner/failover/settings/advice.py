@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mrtuner.errors import BadValue, Refused
-from mrtuner.failover.predict.cases import Case, Prediction, Situation, predict
 from mrtuner.failover.predict.client import Client, defaults
+from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.timer_trace import Keepalive, Path
 from mrtuner.failover.predict.timer_wheel import Span

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.files import read_file
-from mrtuner.rds.group import documents, terraform
+from mrtuner.rds.group import read_documents, read_terraform
 from mrtuner.rds.group.source import Entry, WrittenGroup
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ __all__ = ["SUFFIXES", "Entry", "WrittenGroup", "is_file", "read", "read_live", 
 Reader = Callable[[str, str], tuple[WrittenGroup, ...]]
 
 _READERS: Final[Mapping[str, Reader]] = {
-    ".tf": terraform.read,
-    ".tofu": terraform.read,
-    ".json": documents.read_json,
-    ".yaml": documents.read_yaml,
-    ".yml": documents.read_yaml,
-    ".template": documents.read_yaml,
+    ".tf": read_terraform.read,
+    ".tofu": read_terraform.read,
+    ".json": read_documents.read_json,
+    ".yaml": read_documents.read_yaml,
+    ".yml": read_documents.read_yaml,
+    ".template": read_documents.read_yaml,
 }
 #: Suffixes of the files that can be read.
 SUFFIXES: Final = tuple(_READERS)

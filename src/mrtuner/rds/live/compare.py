@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mrtuner.change.settings.live import InForce
 
 
-class Verdict(StrEnum):
+class ParameterVerdict(StrEnum):
     """How a parameter's values in the group and on the server compare."""
 
     AGREES = "agrees"
@@ -52,7 +52,7 @@ class ParameterLine:
     expected: Expected | None
     running: str | None = None  # pg_settings.setting, in base units
     unit: str | None = None
-    verdict: Verdict = Verdict.UNKNOWN
+    verdict: ParameterVerdict = ParameterVerdict.UNKNOWN
     advised: str | None = None
     advised_gives: Expected | None = None
 
@@ -184,18 +184,22 @@ def _line(
     )
 
 
-def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> Verdict:
+def _verdict(wanted: Expected | None, live: InForce | None, waiting: bool) -> ParameterVerdict:
     if wanted is None or live is None or live.hidden:
-        return Verdict.UNKNOWN
+        return ParameterVerdict.UNKNOWN
     if _within(wanted, live):
-        return Verdict.AGREES
-    return Verdict.WAITS if waiting or live.pending_restart else Verdict.DIFFERS
+        return ParameterVerdict.AGREES
+    return ParameterVerdict.WAITS if waiting or live.pending_restart else ParameterVerdict.DIFFERS
 
 
-def _fixed(wanted: Expected | None, live: InForce | None) -> Verdict:
+def _fixed(wanted: Expected | None, live: InForce | None) -> ParameterVerdict:
     """Compare a parameter that only RDS sets: users cannot fix a difference."""
     found = _verdict(wanted, live, waiting=False)
-    return found if found in {Verdict.AGREES, Verdict.UNKNOWN} else Verdict.FIXED
+    return (
+        found
+        if found in {ParameterVerdict.AGREES, ParameterVerdict.UNKNOWN}
+        else ParameterVerdict.FIXED
+    )
 
 
 def _within(wanted: Expected, live: InForce) -> bool:
@@ -218,4 +222,4 @@ def _spelled(text: str) -> str:
 
 def differences(lines: Sequence[ParameterLine]) -> tuple[ParameterLine, ...]:
     """Return the lines where the server does not run what the group says."""
-    return tuple(line for line in lines if line.verdict is Verdict.DIFFERS)
+    return tuple(line for line in lines if line.verdict is ParameterVerdict.DIFFERS)

@@ -15,7 +15,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.rds.live.compare import (
     InstanceMachine,
     ParameterLine,
-    Verdict,
+    ParameterVerdict,
     compare,
     machine,
     measured,
@@ -47,12 +47,12 @@ class Diff:
     @property
     def differing(self) -> tuple[ParameterLine, ...]:
         """Where the server differs from the group and does not wait for a reboot."""
-        return tuple(line for line in self.lines if line.verdict is Verdict.DIFFERS)
+        return tuple(line for line in self.lines if line.verdict is ParameterVerdict.DIFFERS)
 
     @property
     def waiting(self) -> tuple[ParameterLine, ...]:
         """What comes into force at the next reboot."""
-        return tuple(line for line in self.lines if line.verdict is Verdict.WAITS)
+        return tuple(line for line in self.lines if line.verdict is ParameterVerdict.WAITS)
 
     @property
     def advised(self) -> tuple[ParameterLine, ...]:

@@ -9,7 +9,7 @@ from mrtuner.aws.rows import ApplyMethod
 from mrtuner.change.document import ChangeOutcome
 from mrtuner.documents import Doc, Document, Struct, convert, field
 from mrtuner.rds.group.document import ClassMemory
-from mrtuner.rds.live.compare import Verdict, formula_gives
+from mrtuner.rds.live.compare import ParameterVerdict, formula_gives
 
 if TYPE_CHECKING:
     from mrtuner.rds.live.apply import RdsOutcome
@@ -33,7 +33,7 @@ class ComparedParameter(Struct):
     running: Annotated[str | None, Doc("`pg_settings.setting`; null without `--connect`")]
     unit: Annotated[str | None, Doc("`pg_settings.unit`; null without `--connect`")]
     verdict: Annotated[
-        Verdict,
+        ParameterVerdict,
         Doc("`set by RDS`: the server differs from the group, which users cannot change there"),
     ]
     advised: Annotated[str | None, Doc("the value that we advise; null: no change")]

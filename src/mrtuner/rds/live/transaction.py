@@ -67,7 +67,7 @@ class GroupTransaction(Transaction):
             with self._step(State.WRITTEN, "check the group"):
                 self._check_values("after")
         if broken.incompatible:
-            self._revive(broken, State.RESTARTING)
+            self._reboot_with_old_values(broken, State.RESTARTING)
         if self.group.attached_before != self.group.attached_after:
             with self._step(State.ATTACHING, f"attach group {self.group.attached_after}"):
                 self._attach(self.group.attached_after)
@@ -109,7 +109,7 @@ class GroupTransaction(Transaction):
             self._write("before", State.REVERTING, self._to_put_back())
             target = self._settled_somehow()
         if target.incompatible:
-            target = self._revive(target)
+            target = self._reboot_with_old_values(target)
         if target.group == self.group.attached_after != self.group.attached_before:
             with self._step(State.REVERTING, f"attach group {self.group.attached_before} again"):
                 self._attach(self.group.attached_before)
@@ -143,7 +143,7 @@ class GroupTransaction(Transaction):
         self.change = replace(self.change, entries=tuple(keep))
         return tuple(one for one in keep if now.get(one.name) != one.before)
 
-    def _revive(self, target: Target, state: State = State.REVERTING) -> Target:
+    def _reboot_with_old_values(self, target: Target, state: State = State.REVERTING) -> Target:
         """Reboot what cannot start; it is down, so this needs no permission."""
         for name in target.incompatible:
             with self._step(state, f"reboot {name} with its old values"):

@@ -6,11 +6,11 @@ and its basis, and add a test with a value worked out on paper.
 
 from mrtuner.tuning.rules import (  # isort: skip
     sessions,
-    memory,
+    buffers,
     parallel,
     vacuum,
     wal,
-    sorts,
+    work_mem,
     storage,
     planner,
     slru,
@@ -18,14 +18,14 @@ from mrtuner.tuning.rules import (  # isort: skip
 )
 
 __all__ = [
-    "memory",
+    "buffers",
     "monitoring",
     "parallel",
     "planner",
     "sessions",
     "slru",
-    "sorts",
     "storage",
     "vacuum",
     "wal",
+    "work_mem",
 ]

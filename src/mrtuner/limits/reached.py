@@ -64,7 +64,7 @@ class Findings:
     steady: tuple[Steady, ...]
 
 
-def find(series: Series, known: Sequence[Ceiling]) -> Findings:
+def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
     """Find every ceiling, known or not, in every resource with metrics."""
     every = totals(series)
     often, rarely = flat(series, known, every), again(series, known, every)

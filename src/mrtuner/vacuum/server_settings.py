@@ -11,7 +11,7 @@ from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Setting, TableKind, TableReport, Work
 from mrtuner.vacuum.pace import throttle
 
-LIMIT: Final = "autovacuum_vacuum_cost_limit"
+COST_LIMIT: Final = "autovacuum_vacuum_cost_limit"
 #: Share of the cost limit to use: the rest is for peaks, freezing and backlog.
 ROOM: Final = 0.5
 #: The server's maximum. Source: guc_parameters.dat.
@@ -54,7 +54,7 @@ def capacity(
         others = (*_switched_off(settings), *_workers(then, settings, None))
         return free, (*others, *_naptime(reports, settings))
     used, used_then = (_spent(work) / prices.speed for work in (now, then))
-    limit = _limit(used_then, prices.limit)
+    limit = _cost_limit(used_then, prices.limit)
     workers = list(_workers(then, settings, prices.speed * limit / prices.limit))
     if workers:
         limit = max(limit, _as_the_workers(prices.limit, workers[0]))
@@ -68,7 +68,7 @@ def capacity(
         words=_capacity_text(used, after, limit),
     )
     return found, (
-        *_raise(prices.limit, limit, used_then),
+        *_raise_cost_limit(prices.limit, limit, used_then),
         *_switched_off(settings),
         *workers,
         *_naptime(reports, settings),
@@ -85,7 +85,7 @@ def _spent(work: Sequence[Work]) -> float:
     return sum(one.cost / one.produce for one in work if one.produce)
 
 
-def _limit(used: float, limit: float) -> float:
+def _cost_limit(used: float, limit: float) -> float:
     if used <= ROOM:
         return limit
     return min(_MOST, max(limit, 100 * ceil(limit * used / ROOM / 100)))
@@ -107,10 +107,10 @@ def _share(part: float) -> str:
     return f"{part:.2%}" if part >= 5e-5 or part == 0 else "less than 0.01%"
 
 
-def _raise(limit: float, wanted: float, used: float) -> Iterator[Setting]:
+def _raise_cost_limit(limit: float, wanted: float, used: float) -> Iterator[Setting]:
     if wanted > limit:
         yield Setting(
-            name=LIMIT,
+            name=COST_LIMIT,
             now=f"{limit:.0f}",
             value=f"{wanted:.0f}",
             because=_because(used),

@@ -104,26 +104,26 @@ class _Campaign:
         attempt = self.past.begun.get((block.cell.key, block.phase, block.number), 0) + 1
         if attempt > 1:
             self.reject(block, attempt - 1, "interrupted")
-        taken, reason = self.attempt(block, attempt)
+        taken, reason = self.attempt_block(block, attempt)
         if reason:
             self.reject(block, attempt, reason)
             self.teller.tell(Stage.REPEATING, f"repeating {self.where(block)}: {reason}")
-            taken = self.repeat(block, attempt + 1)
+            taken = self.repeat_block(block, attempt + 1)
         self.archive.finished(block.cell, block.phase, block.number)
         if block.phase == "comparison":
             for one in taken:
                 self.past.add(block.cell, one.label, one.run.tps)
 
-    def repeat(self, block: Block, attempt: int) -> list[Sample]:
+    def repeat_block(self, block: Block, attempt: int) -> list[Sample]:
         """The second time counts, whatever disturbs it."""
         self.repeating = True
-        taken, reason = self.attempt(block, attempt)
+        taken, reason = self.attempt_block(block, attempt)
         self.repeating = False
         if len(taken) < len(block.labels):
             self.prepared.note(f"{self.where(block)} given up: {reason}")
         return taken
 
-    def attempt(self, block: Block, attempt: int) -> tuple[list[Sample], str]:
+    def attempt_block(self, block: Block, attempt: int) -> tuple[list[Sample], str]:
         """Run every variant of a block once; why it should be repeated, or nothing."""
         taken: list[Sample] = []
         reasons: list[str] = []
@@ -141,7 +141,7 @@ class _Campaign:
                 continue
             self.archive.sample(one)
             taken.append(one)
-            reasons += self.plan.disturbances(one.steal, one.foreign)
+            reasons += self.plan.limits_exceeded(one.steal, one.foreign)
             self.teller.tell(
                 Stage.MEASURED, f"{self.cell(block)}{label}: {_pace(one.run.tps)} tps", one
             )  # fmt: skip

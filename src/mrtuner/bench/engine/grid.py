@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mrtuner import __version__
-from mrtuner.bench.engine.campaign import carry_out
+from mrtuner.bench.engine.blocks import carry_out
 from mrtuner.bench.engine.events import Progress
 from mrtuner.bench.engine.preparation import Conduct, Preparation
 from mrtuner.bench.engine.run import RunFiles

@@ -159,7 +159,7 @@ _CHANGE_GROUPS: Final = (
 )
 
 #: What each command of `rdstune` needs; commands that never call AWS are absent.
-COMMANDS: Final[Mapping[str, tuple[Use, ...]]] = {
+ACTIONS_BY_COMMAND: Final[Mapping[str, tuple[Use, ...]]] = {
     "show": (),
     "evaluate": (),
     "lint": (
@@ -227,16 +227,18 @@ def uses(command: str, without: Collection[str] = ()) -> tuple[Use, ...]:
 
     Raises BadValue for an unknown command or option.
     """
-    if command not in COMMANDS:
-        raise BadValue(f"unknown command {command!r}", f"Use one of: {', '.join(COMMANDS)}.")
-    known = {use.when for use in COMMANDS[command] if use.when}
+    if command not in ACTIONS_BY_COMMAND:
+        raise BadValue(
+            f"unknown command {command!r}", f"Use one of: {', '.join(ACTIONS_BY_COMMAND)}."
+        )
+    known = {use.when for use in ACTIONS_BY_COMMAND[command] if use.when}
     for option in without:
         if option not in known:
             raise BadValue(
                 f"no permission of {command} is needed only for {option!r}",
                 f"Options that can be left out: {', '.join(sorted(known)) or 'none'}.",
             )
-    return tuple(use for use in COMMANDS[command] if use.when not in without)
+    return tuple(use for use in ACTIONS_BY_COMMAND[command] if use.when not in without)
 
 
 def policy(command: str, scope: Scope = Scope(), without: Collection[str] = ()) -> Policy:

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.groups import aws_cli, cdk, cloudformation, pulumi, terraform
 from mrtuner.formats.line import one_line
 from mrtuner.formats.parameter_group import (
     LONGEST,
@@ -26,6 +25,7 @@ from mrtuner.formats.parameter_group import (
     checked_lines,
     checked_name,
 )
+from mrtuner.formats.rds_groups import aws_cli, cdk, cloudformation, pulumi, terraform
 
 __all__ = ["GROUP_FORMATS", "GroupLine", "render_group"]
 

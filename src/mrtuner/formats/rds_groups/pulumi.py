@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrtuner.formats.groups.cdk import quoted
 from mrtuner.formats.parameter_group import Group, GroupFormat, GroupLine, comments
+from mrtuner.formats.rds_groups.cdk import quoted
 
 
 def write(group: Group) -> str:

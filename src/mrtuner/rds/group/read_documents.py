@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.rds.group.read_terraform import expression
 from mrtuner.rds.group.source import Entry, User, WrittenGroup
-from mrtuner.rds.group.terraform import expression
 from mrtuner.rds.group.terraform_expressions import Either, Unknown, Value, texts, written
 
 if TYPE_CHECKING:
