@@ -169,7 +169,7 @@ def rules_page() -> Iterator[str]:
     yield "How a value is chosen, on what ground ([basis](../concepts/verdicts.md)), from which"
     yield "source and at what risk: the same that `mrtuner explain NAME` says."
     for area, rules in groupby(RULES.values(), key=lambda rule: rule.area):
-        yield f"\n## {area.capitalize()}"
+        yield f"\n## {area.capitalize() if area.isalpha() else f'`{area}`'}"
         for rule in rules:
             yield from rule_section(rule)
 
