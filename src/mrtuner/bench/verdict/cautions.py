@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.plan.model import Cell
 from mrtuner.bench.record.model import Record, Sample
-from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle
+from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.paired import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
 from mrtuner.wording import plural, plural_was
@@ -25,15 +26,15 @@ _FEWEST_FOR_DRIFT: Final = 200
 
 def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
     """Why there can be no verdict: runs that scatter, a load generator at its own limit."""
+    cv = _scatter_within_blocks(record, cell, variant)
+    if cv is not None and cv >= CV_REFUSE:
+        yield (
+            f"runs vary by {cv * 100:.0f} % within their blocks (robust CV), "
+            f"more than {CV_REFUSE * 100:.0f} %"
+        )
     threads = record.plan.by_name[cell.workload].threads(record.plan.threads, cell.clients)
     for name in (record.plan.baseline.name, variant):
         runs = record.accepted(cell, name)
-        cv = _scatter(cell, runs)
-        if cv is not None and cv >= CV_REFUSE:
-            yield (
-                f"runs of {name!r} vary by {cv * 100:.0f} % (robust CV), "
-                f"more than {CV_REFUSE * 100:.0f} %"
-            )
         busy = max(
             (sample.run.client_cpu / (sample.run.wall * threads) for sample in runs), default=0.0
         )
@@ -135,7 +136,7 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
 def _on_the_runs(record: Record, cell: Cell, name: str) -> Iterator[str]:
     runs = record.accepted(cell, name)
     cv = _scatter(cell, runs)
-    if cv is not None and CV_WARN <= cv < CV_REFUSE:
+    if cv is not None and cv >= CV_WARN:
         yield f"runs of {name!r} vary by {cv * 100:.0f} % (robust CV)"
     drifts = [
         half_run_drift(sample.run.per_second)
@@ -194,3 +195,15 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
 def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
     """Of the throughput; at a given rate that is chance alone."""
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
+
+
+def _scatter_within_blocks(record: Record, cell: Cell, variant: str) -> float | None:
+    """A run's own scatter, without what changed the speed of all runs of its block.
+
+    The ratio of two runs of a block scatters by sqrt(2) times as much as either of them.
+    """
+    if cell.rate:
+        return None
+    sides = pairs(record, cell, (record.plan.baseline.name, variant), throughput)
+    cv = robust_cv([b / a for a, b in sides])
+    return None if cv is None else cv / sqrt(2)
