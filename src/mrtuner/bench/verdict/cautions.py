@@ -26,12 +26,9 @@ _FEWEST_FOR_DRIFT: Final = 200
 
 def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
     """Why there can be no verdict: runs that scatter, a load generator at its own limit."""
-    cv = _scatter_within_blocks(record, cell, variant)
-    if cv is not None and cv >= CV_REFUSE:
-        yield (
-            f"runs vary by {cv * 100:.0f} % within their blocks (robust CV), "
-            f"more than {CV_REFUSE * 100:.0f} %"
-        )
+    for what, cv in _scatter_that_counts(record, cell, variant):
+        if cv >= CV_REFUSE:
+            yield f"{what} by {cv * 100:.0f} % (robust CV), more than {CV_REFUSE * 100:.0f} %"
     threads = record.plan.by_name[cell.workload].threads(record.plan.threads, cell.clients)
     for name in (record.plan.baseline.name, variant):
         runs = record.accepted(cell, name)
@@ -197,13 +194,16 @@ def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
 
 
-def _scatter_within_blocks(record: Record, cell: Cell, variant: str) -> float | None:
-    """A run's own scatter, without what changed the speed of all runs of its block.
+def _scatter_that_counts(record: Record, cell: Cell, variant: str) -> Iterator[tuple[str, float]]:
+    """What varies, and how much: runs within their blocks, since what a block shares cancels.
 
-    The ratio of two runs of a block scatters by sqrt(2) times as much as either of them.
+    The ratio of two runs scatters by sqrt(2) times as much as either of them. A few ratios may be
+    alike by chance: with fewer blocks than a proof needs, it is each side's runs.
     """
-    if cell.rate:
-        return None
-    sides = pairs(record, cell, (record.plan.baseline.name, variant), throughput)
-    cv = robust_cv([b / a for a, b in sides])
-    return None if cv is None else cv / sqrt(2)
+    names = (record.plan.baseline.name, variant)
+    ratios = [b / a for a, b in pairs(record, cell, names, throughput)]
+    if len(ratios) < FEWEST_BLOCKS:
+        for name in names:
+            yield f"runs of {name!r} vary", _scatter(cell, record.accepted(cell, name)) or 0.0
+    elif not cell.rate:
+        yield "runs within a block vary", (robust_cv(ratios) or 0.0) / sqrt(2)
