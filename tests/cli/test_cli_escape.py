@@ -103,11 +103,8 @@ def test_an_error_that_quotes_a_name_is_one_line(dsn: str) -> None:
 
 
 def test_a_prepared_transaction_is_rolled_back_by_the_command_that_is_shown(
-    new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
+    new_cluster: NewCluster,
 ) -> None:
-    from mrtuner.vacuum import blockers
-
-    monkeypatch.setattr(blockers, "LONG", 0.0)
     server = new_cluster(settings={"max_prepared_transactions": "1"})
     dsn = server.dsn()
     sql(
@@ -115,7 +112,7 @@ def test_a_prepared_transaction_is_rolled_back_by_the_command_that_is_shown(
         "CREATE TABLE t (n int)",
         f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '{EVIL}'",
     )
-    done = run("vacuum", dsn)
+    done = run("vacuum", dsn, "--long", "1ms")
     assert f"prepared transaction: {SHOWN} of postgres in postgres" in done.stdout
     assert not acts(done.stdout)
     (command,) = re.findall(r"ROLLBACK PREPARED .*;", done.stdout)

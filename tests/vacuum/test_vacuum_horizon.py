@@ -13,7 +13,7 @@ from vacuum_sessions import DEAD, die, end, kept, look, prepared, reading, sessi
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.vacuum import blockers, vacuum
+from mrtuner.vacuum import Thresholds, vacuum
 from mrtuner.vacuum.model import Blocker
 from servers import GRID, binaries, sql
 
@@ -40,14 +40,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         made.remove()
 
 
-@pytest.fixture(autouse=True)
-def no_time_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five minutes are long for a test."""
-    monkeypatch.setattr(blockers, "LONG", 0.0)
+#: Five minutes are long for a test.
+YOUNG = Thresholds(long=0)
 
 
-def named(cluster: Cluster) -> tuple[Blocker, ...]:
-    return vacuum(cluster.dsn()).picture.blockers
+def named(cluster: Cluster, thresholds: Thresholds = YOUNG) -> tuple[Blocker, ...]:
+    return vacuum(cluster.dsn(), thresholds=thresholds).picture.blockers
 
 
 def of(conn: Connection, found: tuple[Blocker, ...]) -> Blocker:
@@ -112,16 +110,15 @@ def test_a_writer_of_another_database_keeps_rows_through_every_snapshot_that_is_
 
 
 def test_a_short_reader_is_not_named_for_the_writer_it_reaches_back_to(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
 ) -> None:
     """Both horizons are one transaction back or more; that counts as far here, no time as long."""
-    monkeypatch.setattr(blockers, "LONG", 3_600.0)
-    monkeypatch.setattr(blockers, "FAR", 1)
+    far = Thresholds(long=3_600, far=1)
     with writing(cluster, "postgres") as writer, reading(cluster) as reader:
-        (one,) = named(cluster)
+        (one,) = named(cluster, far)
         assert one == of(writer, (one,))
         writer.rollback()
-        (one,) = named(cluster)
+        (one,) = named(cluster, far)
         assert one == of(reader, (one,))
 
 
@@ -228,10 +225,9 @@ def test_a_standby_counts_the_sessions_of_all_databases_if_it_tells_its_primary(
 
 
 def test_who_spans_the_whole_watch_is_named_however_young(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
 ) -> None:
     """One session is there from the beginning to the end; another comes when it has begun."""
-    monkeypatch.setattr(blockers, "LONG", 3_600.0)
     with reading(cluster) as conn, session(cluster) as late:
 
         def pause(_seconds: float) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.vacuum import TableKind, TableReport, Vacuum, blockers, vacuum
+from mrtuner.vacuum import TableKind, TableReport, Thresholds, Vacuum, vacuum
 from servers import binaries, counted, sql
 
 pytestmark = pytest.mark.timed
@@ -113,11 +113,12 @@ def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:
 
 
 def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
 ) -> None:
+    """Five minutes are long for a test."""
     import psycopg
 
-    monkeypatch.setattr(blockers, "LONG", 0.0)  # five minutes are long for a test
+    young = Thresholds(long=0)
     dsn = cluster.dsn()
     sql(
         dsn,
@@ -127,7 +128,7 @@ def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
     )
     with psycopg.connect(dsn) as conn:
         conn.execute("INSERT INTO held VALUES (2)")
-        found = {one.what: one for one in vacuum(dsn).picture.blockers}
+        found = {one.what: one for one in vacuum(dsn, thresholds=young).picture.blockers}
         assert set(found) == {
             "session idle in transaction",
             "logical replication slot, inactive",
@@ -136,7 +137,7 @@ def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
         sql(dsn, *(str(one.sql) for one in found.values()))
         with pytest.raises(psycopg.OperationalError):
             conn.execute("SELECT 1")
-    assert vacuum(dsn).picture.blockers == ()
+    assert vacuum(dsn, thresholds=young).picture.blockers == ()
     sql(dsn, "DROP TABLE held")
 
 

@@ -11,7 +11,7 @@ from vacuum_sessions import DEAD, die, kept, reading
 from conftest import NewCluster
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.vacuum import blockers, vacuum
+from mrtuner.vacuum import Thresholds, vacuum
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -48,17 +48,16 @@ def pair(request: pytest.FixtureRequest, new_cluster: NewCluster) -> Iterator[tu
 
 
 def test_a_reader_on_a_standby_keeps_rows_of_every_database_of_the_primary(
-    pair: tuple[Cluster, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[Cluster, ...], request: pytest.FixtureRequest
 ) -> None:
     """Even one of another database: the standby tells one horizon for all."""
-    monkeypatch.setattr(blockers, "FAR", 1)
     primary, standby = pair
     with reading(standby, "elsewhere"):
         time.sleep(TOLD)
         die(primary)
         time.sleep(TOLD)
         assert kept(primary) == DEAD
-        (one,) = vacuum(primary.dsn()).picture.blockers
+        (one,) = vacuum(primary.dsn(), thresholds=Thresholds(far=1)).picture.blockers
         slot = "with one" in request.node.name
         what = "physical replication slot" if slot else "standby feedback"
         assert (one.what, one.serious, one.sql) == (what, True, None)

@@ -47,6 +47,9 @@ _sample = click.option(
     "--top", type=click.IntRange(1), default=20, show_default=True, metavar="N",
     help="Number of tables shown in full.",
 )  # fmt: skip
+@options.time_option(
+    "--long", "Report sessions and prepared transactions that are older.  [default: 5min]"
+)
 @options.html_option("Write an HTML page with a chart of dead rows now and with the advice.")
 @options.check_option("there is something to do")
 @options.yes_option
@@ -61,6 +64,7 @@ def command(
     as_json: bool,
     output: Path | None,
     top: int,
+    long: float | None,
     html: Path | None,
     check: bool,
     yes: bool,
@@ -88,7 +92,7 @@ def command(
     needs.first(page=html)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
-        found, cut_short = watch_progress.watched(dsn, watch, sample)
+        found, cut_short = watch_progress.watched(dsn, watch, sample, long)
     told = found.to_dict()
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:

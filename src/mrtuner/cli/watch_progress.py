@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 _TICK: Final = 0.5  # [s]
 
 
-def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vacuum, int]:
+def watched(
+    dsn: str, watch: float | None, sample: tuple[str, ...], long: float | None = None
+) -> tuple[Vacuum, int]:
     """What `vacuum` finds, and the exit code where Ctrl-C or the server cut its watch short."""
-    from mrtuner.vacuum import Enough, vacuum
+    from mrtuner.vacuum import Enough, Thresholds, vacuum
 
     code = exit_codes.DONE
 
@@ -33,7 +35,8 @@ def watched(dsn: str, watch: float | None, sample: tuple[str, ...]) -> tuple[Vac
             raise Enough from None
 
     with _shown(watch) as sleep:
-        found = vacuum(dsn, watch=watch, sample=sample, sleep=pause)
+        thresholds = Thresholds() if long is None else Thresholds(long=long)
+        found = vacuum(dsn, watch=watch, sample=sample, sleep=pause, thresholds=thresholds)
     if found.picture.lost is not None:
         terminal.print_note("the server ended the session: what follows was measured before that")
         code = code or exit_codes.UNFINISHED

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mrtuner.vacuum.assess import Vacuum, judge, vacuum
+from mrtuner.vacuum.blockers import Thresholds
 from mrtuner.vacuum.model import TableKind, TableReport
 from mrtuner.vacuum.read import Enough
 
-__all__ = ["Enough", "TableKind", "TableReport", "Vacuum", "judge", "vacuum"]
+__all__ = ["Enough", "TableKind", "TableReport", "Thresholds", "Vacuum", "judge", "vacuum"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.errors import UsageError
+from mrtuner.vacuum.blockers import USUAL, Thresholds
 from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.model import (
     Picture,
@@ -82,14 +83,15 @@ def vacuum(
     watch: float | None = None,
     sample: Sequence[str] = (),
     sleep: Callable[[float], None] = time.sleep,
+    thresholds: Thresholds = USUAL,
 ) -> Vacuum:
     """Advise autovacuum settings for the database at `dsn`, from rates.
 
     With `watch` [s], rates are measured over that time; without, they are averages since the last
     reset of statistics. Only reads. Locks no tables except those in `sample`, written as in SQL:
     of these, rows with large values are read and compared before and after the watch; name them
-    only with their owner's consent. If the server goes down during the watch, the watch ends and
-    `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for an
+    only with their owner's consent. What holds back vacuum is reported from `thresholds` on. If the
+    server goes down during the watch, the watch ends and `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for an
     invalid string or a table that cannot be read.
     """
     from mrtuner.postgres.connect import connect
@@ -102,7 +104,7 @@ def vacuum(
         )
     with connect(dsn) as conn:
         taken = [take(conn, table) for table in sample]
-        found = judge(read(conn, watch, sleep=sleep))
+        found = judge(read(conn, watch, sleep=sleep, thresholds=thresholds))
         if found.picture.lost is not None:
             why = "the connection to the server was lost before the rows were read again"
             return _compared(found, tuple(unproven(one, why) for one in taken))

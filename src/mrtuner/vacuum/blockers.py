@@ -22,13 +22,21 @@ from mrtuner.vacuum.model import Blocker
 
 Row = dict[str, Any]
 
-#: A session or prepared transaction older than this is reported [s].
-LONG: Final = 300.0
-#: A horizon further back than this holds back enough rows to matter [transactions].
-FAR: Final = 100_000
 #: A standby reports its horizon every ten seconds (wal_receiver_status_interval); one that has not
 #: moved for three times that long is being held [s].
 _REPORTED: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """From when on something that holds back vacuum is worth a report."""
+
+    long: float = 300.0  # age of a session or a prepared transaction [s]
+    #: Age of a horizon: it then holds back enough rows to matter [transactions].
+    far: int = 100_000
+
+
+USUAL: Final = Thresholds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +59,15 @@ class Look:
             yield from rows
 
 
-def blockers(looks: Sequence[Look], seconds: float = 0.0) -> tuple[Blocker, ...]:
+def blockers(
+    looks: Sequence[Look], seconds: float = 0.0, thresholds: Thresholds = USUAL
+) -> tuple[Blocker, ...]:
     """Return what was in the way at the last look, worst first; `seconds` passed since the first.
 
     Included are those that have been there for long and those that were there at every look of a
     watch, however young.
     """
-    seen = _Seen.of(looks, seconds)
+    seen = _Seen.of(looks, seconds, thresholds)
     now = looks[-1]
     found = [
         *(one for row in now.sessions for one in _session(row, seen)),
@@ -73,13 +83,14 @@ class _Seen:
     """What several looks show together."""
 
     seconds: float
+    thresholds: Thresholds
     throughout: frozenset[str]  # keys of those that kept a snapshot or an ID for the whole watch
     renewed: frozenset[str]  # keys of those that kept neither while they were there
     reached: frozenset[str]  # transaction IDs that snapshots of this database reached back to
     writing: frozenset[str]  # transaction IDs at work at the last look
 
     @classmethod
-    def of(cls, looks: Sequence[Look], seconds: float) -> _Seen:
+    def of(cls, looks: Sequence[Look], seconds: float, thresholds: Thresholds) -> _Seen:
         kept: dict[str, set[str]] = {}
         for row in (row for look in looks for row in look.everyone):
             held = {row["xmin"], row["xid"]} - {None}
@@ -90,6 +101,7 @@ class _Seen:
         now = looks[-1]
         return cls(
             seconds=seconds,
+            thresholds=thresholds,
             throughout=frozenset(key for key in always if kept[key] and len(looks) > 1),
             renewed=frozenset(key for key, held in kept.items() if not held),
             reached=frozenset(
@@ -107,6 +119,18 @@ class _Seen:
         """Whether it held the horizon for the whole watch."""
         return row["key"] in self.throughout
 
+    def long(self, row: Row) -> bool:
+        """Whether it has been there for long."""
+        return (row["seconds"] or 0) >= self.thresholds.long
+
+    def far(self, age: int | None) -> bool:
+        """Whether a horizon of this age [transactions] is far back."""
+        return (age or 0) >= self.thresholds.far
+
+    def matters(self, row: Row) -> bool:
+        """Whether it is worth a report by itself."""
+        return self.long(row) or self.far(row["age"])
+
     def carried(self, row: Row) -> bool:
         """Whether a session reaches back only because another one has been writing since then."""
         return row["xmin"] != row["xid"] and row["xmin"] in self.writing
@@ -119,8 +143,8 @@ def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
         return
     carried = seen.carried(row)
     whole = seen.whole(row) and not carried
-    far = (row["xid_age" if carried else "age"] or 0) >= FAR
-    long = (row["seconds"] or 0) >= LONG and row["key"] not in seen.renewed
+    far = seen.far(row["xid_age" if carried else "age"])
+    long = seen.long(row) and row["key"] not in seen.renewed
     if not (long or whole or far):
         return
     serious = long or far
@@ -140,10 +164,10 @@ def _session(row: Row, seen: _Seen) -> Iterator[Blocker]:
 def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Sessions of other databases, if they write or keep much of the shared catalogs."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
-    writes, far = row["xid"] is not None, (row["age"] or 0) >= FAR
-    if not (far or (writes and _matters(row)) or (whole and reached)):
+    writes, far = row["xid"] is not None, seen.far(row["age"])
+    if not (far or (writes and seen.matters(row)) or (whole and reached)):
         return
-    serious = reached and _matters(row)
+    serious = reached and seen.matters(row)
     scope = "holds back snapshots here" if reached else "shared catalogs only"
     yield Blocker(
         what="session idle in transaction" if _idle(row) else "long transaction",
@@ -160,7 +184,7 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[Blocker]:
 def _slot(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Replication slots that hold a horizon; catalog_xmin holds back the catalogs only."""
     age = max(row["age"] or 0, row["catalog_age"] or 0)
-    far = age >= FAR
+    far = seen.far(age)
     held = row["age"] is not None and seen.whole(row) and age > 0 and seen.seconds >= _REPORTED
     if row["active"] and not (far or held):
         return
@@ -182,10 +206,10 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Prepared transactions: they have no session, and they survive a restart."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     holds = row["here"] or reached
-    if not (_matters(row) or (whole and holds)):
+    if not (seen.matters(row) or (whole and holds)):
         return
     scope = "" if row["here"] else " (holds back snapshots here)"
-    serious = holds and _matters(row)
+    serious = holds and seen.matters(row)
     yield Blocker(
         what="prepared transaction",
         name=f"{row['gid']} of {row['owner']} in {row['database']}"
@@ -201,7 +225,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[Blocker]:
 
 def _standby(row: Row, seen: _Seen) -> Iterator[Blocker]:
     """Standbys whose hot_standby_feedback reports a far horizon, or one that does not move."""
-    far = (row["age"] or 0) >= FAR
+    far = seen.far(row["age"])
     held = seen.whole(row) and bool(row["age"]) and seen.seconds >= _REPORTED
     if far or held:
         yield Blocker(
@@ -245,10 +269,6 @@ _FEEDBACK: Final = (
     "Find the long query on the standby and end it, or set hot_standby_feedback = off there and "
     "accept canceled queries."
 )
-
-
-def _matters(row: Row) -> bool:
-    return (row["seconds"] or 0) >= LONG or (row["age"] or 0) >= FAR
 
 
 def _idle(row: Row) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.sql import query
-from mrtuner.vacuum.blockers import Look, blockers
+from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, Toast
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def read(
     watch: float | None = None,
     *,
     sleep: Callable[[float], None] = time.sleep,
+    thresholds: Thresholds = USUAL,
 ) -> Picture:
     """Read the database of `conn`, an autocommit session; several times with `watch` [s].
 
@@ -58,7 +59,7 @@ def read(
             if not conn.closed:
                 raise
             lost = str(error).partition("\n")[0]
-        return _picture(reader, tuple(samples), around, lost)
+        return _picture(reader, tuple(samples), around, lost, thresholds)
 
 
 class _Reader:
@@ -165,7 +166,11 @@ def _around(reader: _Reader) -> _Around:
 
 
 def _picture(
-    reader: _Reader, samples: tuple[Sample, ...], around: _Around, lost: str | None
+    reader: _Reader,
+    samples: tuple[Sample, ...],
+    around: _Around,
+    lost: str | None,
+    thresholds: Thresholds,
 ) -> Picture:
     seconds = samples[-1].moment.at - samples[0].moment.at
     return Picture(
@@ -174,7 +179,7 @@ def _picture(
         samples=samples,
         settings=around.settings,
         databases=around.databases,
-        blockers=blockers(reader.looks, seconds),
+        blockers=blockers(reader.looks, seconds, thresholds),
         chunk=around.chunk,
         missing=(*reader.missing.values(), *_missing(around.sight, around.settings, lost)),
         lost=lost,
