@@ -92,8 +92,8 @@ def vacuum(
     of these, rows with large values are read and compared before and after the watch; name them
     only with their owner's consent. What holds back vacuum is reported from `thresholds` on. If the
     server goes down during the watch, the watch ends and `Vacuum.picture.lost` says so. Raises
-    ConnectError without a usable session, UsageError for an invalid string or a table that cannot be
-    read.
+    ConnectError without a usable session, UsageError for an invalid string or a table that
+    cannot be read.
     """
     from mrtuner.postgres.connect import connect
     from mrtuner.vacuum.read import read
