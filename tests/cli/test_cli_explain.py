@@ -28,7 +28,7 @@ def test_json_tells_the_same() -> None:
     assert document["postgres"] == 15
     assert document["unit"] == "8kB"
     assert document["restart"] is True
-    assert document["rule"]["area"] == "memory"
+    assert document["rule"]["area"] == "buffers"
 
 
 def test_names_are_read_as_the_server_reads_them() -> None:

@@ -48,7 +48,7 @@ class UndoDocument(Document, tag="mrtuner.undo/1"):
 class ExplainedRule(Struct):
     """How MrTuner chooses the value."""
 
-    area: Annotated[str, Doc("sessions, memory, wal, …")]
+    area: Annotated[str, Doc("sessions, buffers, wal, …")]
     method: Annotated[str, Doc("how the value is chosen")]
     basis: Annotated[Basis, Doc("why the rule can be trusted")]
     source: Annotated[str, Doc("where the rule comes from")]
@@ -70,7 +70,7 @@ class ListedParameter(Struct):
     """A parameter with a rule."""
 
     name: Annotated[str, Doc("the parameter")]
-    area: Annotated[str, Doc("sessions, memory, wal, …")]
+    area: Annotated[str, Doc("sessions, buffers, wal, …")]
     summary: Annotated[str, Doc("one line about it")]
 
 

@@ -23,7 +23,7 @@ class Entry(Struct):
     """One parameter with a rule."""
 
     name: Annotated[str, Doc("the parameter")]
-    area: Annotated[str, Doc("sessions, memory, wal, …")]
+    area: Annotated[str, Doc("sessions, buffers, wal, …")]
     verdict: Annotated[str, Doc("change, keep or unknown")]
     now: Annotated[
         str, Doc("the value in force; for a described machine, the default of the version")
