@@ -148,7 +148,7 @@ def test_the_audit_is_a_table_with_a_summary(lab: Lab) -> None:
     assert blank == ""
     assert summary[0] == "1 instance in 1 region"
     assert "      1  memory: the worst case exceeds 90% of memory" in summary
-    assert "[1/1] eu-west-1; 1 instances so far" in done.stderr
+    assert "[1/1] eu-west-1; 1 instance so far" in done.stderr
 
 
 def test_the_audit_with_check_ends_with_3_when_somebody_should_see_to_something(lab: Lab) -> None:
