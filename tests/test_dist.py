@@ -31,9 +31,6 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-pytestmark = pytest.mark.xdist_group("dist")  # built and installed once
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with both, built as `make dist` does."""

@@ -20,7 +20,7 @@ from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.binaries import find_binaries
 from servers import binaries
 
-pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("one grid")]  # measured once
+pytestmark = pytest.mark.timed
 
 SCRIPT = "SELECT aid FROM pgbench_accounts WHERE aid = 1;"
 

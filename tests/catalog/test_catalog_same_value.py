@@ -41,8 +41,6 @@ ENUMS = {
 
 Judge = psycopg.Connection[Any]
 
-pytestmark = pytest.mark.xdist_group("same value")  # one worker, one server
-
 
 @pytest.fixture(scope="module", params=GRID)
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:

@@ -37,8 +37,6 @@ DECIDED_ELSEWHERE = {
 ADDED_BY_PACKAGERS = {"extension_destdir"}  # Debian
 ADDED_LATER = {"output_plugin_libraries"}  # 14.24, 15.19, 16.15, 17.11, 18.6
 
-pytestmark = pytest.mark.xdist_group("catalogue and servers")  # one worker, one server
-
 
 @pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
 def each_major(request: pytest.FixtureRequest) -> int:

@@ -17,7 +17,6 @@ from mrtuner.failover.rehearse.patroni import Patroni
 pytestmark = [
     pytest.mark.timed,
     pytest.mark.skipif(able() is not None, reason=able() or ""),
-    pytest.mark.xdist_group("patroni"),  # one worker, one cluster
 ]
 
 

@@ -20,7 +20,7 @@ from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.tuning.query_plans import ChangedPlan, Plans, PlanVerdict, compare
 from servers import GRID, binaries, sql
 
-pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("plans")]  # one worker, one server
+pytestmark = pytest.mark.timed
 
 LOADED = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"}
 #: 200,000 rows of 100 bytes; equal `k` lie scattered over all pages, 1,000 rows of each.

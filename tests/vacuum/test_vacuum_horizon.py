@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-pytestmark = [pytest.mark.timed, pytest.mark.xdist_group("horizon")]  # one worker, one server
+pytestmark = pytest.mark.timed
 
 SETTINGS = {"autovacuum": "off", "max_prepared_transactions": "2", "wal_level": "logical"}
 
