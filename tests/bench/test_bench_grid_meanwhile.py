@@ -34,11 +34,7 @@ def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
     assert seen.wal == pytest.approx(1000 / 60_000)
 
 
-def test_a_cgroup_of_either_version_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collect, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(collect, "_CGROUP", tmp_path / "cgroup")
+def test_a_cgroup_of_either_version_is_read(tmp_path: Path) -> None:
     files = {
         "proc/7/cgroup": "0::/two\n",
         "cgroup/two/cpu.stat": "usage_usec 2500000\nnr_throttled 3\nthrottled_usec 500000\n",
@@ -51,10 +47,11 @@ def test_a_cgroup_of_either_version_is_read(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert dict(collect._cgroup(7)) == {
+    roots = (tmp_path / "proc", tmp_path / "cgroup")
+    assert dict(collect._cgroup(7, *roots)) == {
         "cgroup cpu": 2.5, "cgroup throttled": 0.5, "cgroup memory": 4096,
     }  # fmt: skip
-    assert dict(collect._cgroup(8)) == {
+    assert dict(collect._cgroup(8, *roots)) == {
         "cgroup cpu": 3.0, "cgroup throttled": 1.5, "cgroup memory": 8192,
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import NewCluster
 from mrtuner.cpu.model import Mode, TrialPlan
 from mrtuner.cpu.session import Setup, server
-from mrtuner.cpu.sql import Sessions
+from mrtuner.cpu.sql import Patience, Sessions
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.postgres.cluster import Cluster
 from servers import MAJORS, sql
@@ -90,15 +90,12 @@ def test_a_server_that_goes_away_ends_the_test_with_a_reason(
 
 
 def test_work_that_takes_far_too_long_is_ended_by_the_server(
-    setup: Setup, embedded: Cluster, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, embedded: Cluster
 ) -> None:
-    """A speed a thousand times too high makes it so; half a second is given instead of eleven."""
-    assert isinstance(setup.site, Sessions)
-    monkeypatch.setattr("mrtuner.cpu.sql._GRACE", 0)
-    monkeypatch.setattr("mrtuner.cpu.sql._PATIENCE", 2.5)
-    monkeypatch.setattr(setup.site, "speed", 1000 * setup.site.speed)
+    """It is given 50 ms, and would begin after more than 100."""
+    site = Sessions(embedded.dsn(), setup.usable, None, patience=Patience(times=0, seconds=0.05))
     with (
-        setup.site.workers(1) as crewed,
+        site.workers(1) as crewed,
         pytest.raises(MrTunerError, match=r"cancelled a session's work: .*timeout"),
     ):
         crewed.work(PLAN)

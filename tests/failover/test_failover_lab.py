@@ -181,10 +181,9 @@ def test_another_name_is_not_known() -> None:
     assert Resolver("10.77.2.2", 5.0).answer(query(b"\x05other\x00", 1))[2:4] == b"\x81\x83"
 
 
-def test_a_cached_address_is_given_until_its_ttl_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    resolver = Resolver("10.77.2.2", 5.0)
+def test_a_cached_address_is_given_until_its_ttl_ends() -> None:
     now = [100.0]
-    monkeypatch.setattr("mrtuner.failover.lab.resolver.time.monotonic", lambda: now[0])
+    resolver = Resolver("10.77.2.2", 5.0, clock=lambda: now[0])
     assert resolver.look() == ("10.77.2.2", 5.0)
     resolver.switch("10.77.3.2")
     now[0] = 104.5

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from queue import Empty, Queue
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 #: Rows of the inner side; a step is one row of the outer side joined to all of them.
 _INNER: Final = 1000
 _LONG_ENOUGH: Final = 0.1
-#: A statement times out after this many times its expected duration plus this many seconds.
-_PATIENCE: Final = 5
-_GRACE: Final = 10
+#: A server that has not ended a statement so long after its timeout [s] does not answer.
+_NO_ANSWER: Final = 15.0
 
 _BLOCK: Final = """
 DO $$
@@ -52,13 +52,28 @@ $$
 _NOW: Final = b"SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """A statement times out after `times` its expected duration plus `seconds`."""
+
+    times: float = 5
+    seconds: float = 10
+
+    def of(self, expected: float) -> float:
+        """Return the timeout for this duration [s]."""
+        return self.seconds + self.times * expected
+
+
 class Sessions:
     """A site whose workers are sessions of one server."""
 
-    def __init__(self, dsn: str, usable: Usable, postmaster: int | None) -> None:
+    def __init__(
+        self, dsn: str, usable: Usable, postmaster: int | None, *, patience: Patience | None = None
+    ) -> None:
         self.tree = Tree(pid=postmaster)
         self.cpus: Sequence[int] = usable.cpus if postmaster is not None else ()
         self._dsn, self._usable, self._local = dsn, usable, postmaster is not None
+        self._patience = patience or Patience()
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
@@ -70,7 +85,7 @@ class Sessions:
                 stack.enter_context(_session(self._dsn, self._tree(), stop)) for _ in range(count)
             ]
             slowed = max(1.0, count / max(0.01, self._usable.count))
-            yield _Started(sessions, speed, slowed)
+            yield _Started(sessions, speed, slowed, self._patience)
             stop.set()
 
     def _tree(self) -> Tree | None:
@@ -87,8 +102,11 @@ class Sessions:
 
 
 class _Started:
-    def __init__(self, sessions: Sequence[_Session], speed: float, slowed: float) -> None:
+    def __init__(
+        self, sessions: Sequence[_Session], speed: float, slowed: float, patience: Patience
+    ) -> None:
         self._sessions, self._speed, self._slowed = sessions, speed, slowed
+        self._patience = patience
 
     @property
     def pids(self) -> Sequence[int]:
@@ -96,11 +114,11 @@ class _Started:
 
     def work(self, plan: TrialPlan) -> tuple[Worker, ...]:
         count = max(1, round(self._speed * plan.seconds / plan.pieces))
-        patience = _GRACE + _PATIENCE * plan.seconds * self._slowed
+        patience = self._patience.of(plan.seconds * self._slowed)
         start = self._sessions[0].now() + 0.1 + 0.02 * len(self._sessions)
         for session in self._sessions:
             session.begin(start, plan.pieces, count, patience)
-        return tuple(session.result(2 * patience) for session in self._sessions)
+        return tuple(session.result(patience + _NO_ANSWER) for session in self._sessions)
 
 
 class _Session:

@@ -234,20 +234,20 @@ def _switches(postmaster: int) -> Switches:
     }
 
 
-def _cgroup(pid: int) -> Iterator[tuple[str, float]]:
+def _cgroup(pid: int, proc: Path = _PROC, root: Path = _CGROUP) -> Iterator[tuple[str, float]]:
     """What its group used, and how long a quota kept it waiting. Source: cgroup-v2.rst, v1's
     cpuacct.rst and sched-bwc.rst (times in nanoseconds), memory.rst."""
-    for line in _read(_PROC / str(pid) / "cgroup").splitlines():
+    for line in _read(proc / str(pid) / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            group = _CGROUP / path.lstrip("/")
+            group = root / path.lstrip("/")
             stat = _fields(_read(group / "cpu.stat"))
             yield from _scaled("cgroup cpu", stat.get("usage_usec"), 1e6)
             yield from _scaled("cgroup throttled", stat.get("throttled_usec"), 1e6)
             yield from _scaled("cgroup memory", _read(group / "memory.current"))
             continue
         for controller in controllers.split(","):
-            group = _CGROUP / controller / path.lstrip("/")
+            group = root / controller / path.lstrip("/")
             if controller == "cpu":
                 stat = _fields(_read(group / "cpu.stat"))
                 yield from _scaled("cgroup throttled", stat.get("throttled_time"), 1e9)

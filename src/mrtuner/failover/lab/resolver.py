@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 NAME: Final = "db.lab"
@@ -24,8 +25,11 @@ _SAME: Final = 0xC00C
 class Resolver:
     """Answers queries on 127.0.0.1:53 in its own threads until the process ends."""
 
-    def __init__(self, address: str, ttl: float) -> None:
+    def __init__(
+        self, address: str, ttl: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.ttl = ttl
+        self._clock = clock
         self._record = address
         self._cached, self._until = address, 0.0
         self._lock = threading.Lock()
@@ -46,7 +50,7 @@ class Resolver:
     def look(self) -> tuple[str, float]:
         """The address, and how long it may be cached [s]."""
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if now >= self._until:
                 self._cached, self._until = self._record, now + self.ttl
             return self._cached, self._until - now
