@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for ever
 from mrtuner.change.journal import Journal
 from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import require
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from servers import GRID, MAJORS, at_hand, binaries
 
@@ -56,7 +57,17 @@ PLACE = pytest.StashKey[Path]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[PLACE] = leftovers.make()
+    _share_data_directories(config.stash[PLACE])
     config.stash[LEFT] = []
+
+
+def _share_data_directories(place: Path) -> None:
+    """Let initdb run once for each major and not for each cluster, in workers too."""
+    if INITDB_CACHE not in os.environ:
+        directory = place / "initdb"
+        directory.mkdir()
+        directory.chmod(0o1777)
+        os.environ[INITDB_CACHE] = str(directory)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
