@@ -124,7 +124,7 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
         Task(
             title="small cloud volume, full speed",
             why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for each answer; {machine}",
-            plan=plan("volume-full", seconds=13, blocks=7),
+            plan=plan("volume-full", seconds=18, blocks=5),
             lead_in=30,
         ),
         Task(
