@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError, MissingPart, UsageError
 from mrtuner.postgres.binaries import find_binaries
-from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory, server_user
 from servers import binaries, sql
 
@@ -181,3 +182,26 @@ def test_a_server_does_not_outlive_the_program_that_started_it() -> None:
     assert (directory / "data").is_dir()
     assert not (directory / "data" / "postmaster.pid").exists()
     shutil.rmtree(directory)
+
+
+def test_clusters_made_at_once_share_one_data_directory_and_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six threads find the cache empty, as instances of a lab may."""
+    place = scratch_directory()
+    (place / "cache").mkdir(mode=0o777)
+    (place / "cache").chmod(0o1777)
+    monkeypatch.setenv(INITDB_CACHE, str(place / "cache"))
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            made = list(pool.map(lambda n: Cluster.create(binaries(18), place / str(n)), range(6)))
+        made.append(Cluster.create(binaries(18), place / "copy"))
+        (kept,) = (place / "cache").iterdir()
+        names = {path.name for path in kept.iterdir()}
+        assert "PG_VERSION" in names
+        for cluster in made:
+            assert {path.name for path in cluster.data.iterdir()} == names
+        with made[-1] as copy:
+            assert sql(copy.dsn(), "SELECT 1") == [(1,)]
+    finally:
+        shutil.rmtree(place)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from mrtuner.postgres import conf_file
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.server_user import (
     ServerUser,
+    build_name,
     hand_over,
     reachable,
     run_as,
@@ -163,27 +164,33 @@ class Cluster:
         if not named or password:
             self._initdb(password)
             return
-        built = f"{self.binaries.program('postgres').resolve()} {self.binaries.version}"
-        digest = hashlib.sha256(built.encode()).hexdigest()[:12]
-        kept = Path(named) / f"{self.binaries.version}-{digest}"
-        if not kept.is_dir():
+        kept = Path(named) / build_name(self.binaries)
+        if kept.is_dir():
+            self._copy(kept, self.data)
+        else:
             self._initdb(None)
             self._keep(kept)
-        elif self._copy(kept, self.data).returncode != 0:
-            shutil.rmtree(self.data, ignore_errors=True)
-            self._initdb(None)
 
     def _keep(self, kept: Path) -> None:
-        """Copy the new data directory, for others; whoever comes second loses nothing."""
-        unfinished = kept.with_name(f".{kept.name}-{os.getpid()}")
-        self._copy(self.data, unfinished).check_returncode()
+        """Copy the new data directory, for others; a rename puts the finished copy in place."""
+        unfinished = Path(tempfile.mkdtemp(prefix=".copy-", dir=kept.parent))
         try:
-            unfinished.rename(kept)
+            hand_over(unfinished, self.user)
+            self._copy(self.data, unfinished / "data")
+            (unfinished / "data").rename(kept)
         except OSError:
+            if not kept.is_dir():  # else another cluster was first, with the same files
+                raise
+        finally:
             shutil.rmtree(unfinished)
 
-    def _copy(self, source: Path, target: Path) -> subprocess.CompletedProcess[str]:
-        return run_as(self.user, ["cp", "-Rp", source, target], self.directory)
+    def _copy(self, source: Path, target: Path) -> None:
+        done = run_as(self.user, ["cp", "-Rp", source, target], self.directory)
+        if done.returncode != 0:
+            raise MissingPart(
+                f"cannot copy the data directory {source}: {_last_line(done.stderr)}",
+                f"Check the space and the permissions there, or unset {INITDB_CACHE}.",
+            )
 
     def _initdb(self, password: str | None) -> None:
         flags = ["-D", str(self.data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--no-sync"]

@@ -97,6 +97,13 @@ def within_reach(binaries: Binaries, user: ServerUser | None) -> Binaries:
     return Binaries(_copied(binaries), binaries.version, binaries.major)
 
 
+def build_name(binaries: Binaries) -> str:
+    """A name for what is made of these programs: their version, path and build time are in it."""
+    postgres = binaries.program("postgres")
+    origin = f"{postgres} {postgres.stat().st_mtime_ns} {postgres.stat().st_size}"
+    return f"{binaries.version}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
+
+
 def _runs(program: Path, user: ServerUser) -> bool:
     try:
         run_as(user, [program, "--version"], Path("/")).check_returncode()
@@ -108,13 +115,10 @@ def _runs(program: Path, user: ServerUser) -> bool:
 def _copied(binaries: Binaries) -> Path:
     """Copy an installation below /var/tmp, once; return the path of the copy's bin directory.
 
-    The name encodes the original's path and build time, so an upgrade is copied again. A rename
-    puts the finished copy in place: other processes see all of it or nothing.
+    An upgrade has another name and is copied again. A rename puts the finished copy in place: other
+    processes see all of it or nothing.
     """
-    postgres = binaries.program("postgres")
-    origin = f"{postgres} {postgres.stat().st_mtime_ns} {postgres.stat().st_size}"
-    digest = hashlib.sha256(origin.encode()).hexdigest()[:12]
-    place = _own_directory() / f"postgres-{binaries.version}-{digest}"
+    place = _own_directory() / f"postgres-{build_name(binaries)}"
     installation = binaries.directory.parent
     if not place.exists():
         _copy_installation(installation, place)
