@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 #: Rows of the inner side; a step is one row of the outer side joined to all of them.
 _INNER: Final = 1000
 _LONG_ENOUGH: Final = 0.1
-#: A server that has not ended a statement so long after its timeout [s] does not answer.
-_NO_ANSWER: Final = 15.0
 
 _BLOCK: Final = """
 DO $$
@@ -118,7 +116,7 @@ class _Started:
         start = self._sessions[0].now() + 0.1 + 0.02 * len(self._sessions)
         for session in self._sessions:
             session.begin(start, plan.pieces, count, patience)
-        return tuple(session.result(patience + _NO_ANSWER) for session in self._sessions)
+        return tuple(session.result(2 * patience) for session in self._sessions)
 
 
 class _Session:
