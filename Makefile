@@ -22,8 +22,9 @@ demo: install
 	$(BIN)/mrtuner demo
 
 # Other majors are fetched once into .cache/postgres; without Maven their tests are skipped.
-# Three workers on two cores, since many tests wait. A file goes to one worker, so that a server that serves its tests is made once; in order of their
-# names, since the files that take longest do not come last then.
+# Three workers on two cores, since many tests wait. A file goes to one worker, so that a server that
+# serves its tests is made once; in order of their names, since the files that take longest do not
+# come last then.
 test: install
 	-$(BIN)/python tools/fetch_servers.py
 	$(BIN)/ruff check .

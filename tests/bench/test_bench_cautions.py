@@ -170,4 +170,4 @@ def test_failed_transactions_are_said() -> None:
     samples = six_blocks(1.3)
     samples[0] = replace(samples[0], run=replace(samples[0].run, failed=3))
     cautions = judged(of_load("tpcb", samples)).cautions
-    assert "3 failed transactions not counted" in cautions
+    assert "3 failed transactions were not counted" in cautions

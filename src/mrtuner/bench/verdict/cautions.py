@@ -183,10 +183,10 @@ def _on_transactions(record: Record, cell: Cell) -> Iterator[str]:
     counted = [sample for name in record.plan.names for sample in record.accepted(cell, name)]
     failed = sum(sample.run.failed for sample in counted)
     if failed:
-        yield f"{plural(failed, 'failed transaction')} not counted"
+        yield f"{plural_was(failed, 'failed transaction')} not counted"
     skipped = sum(sample.skipped for sample in record.of(cell))
     if skipped:
-        yield f"{plural_was(skipped, 'late transaction')} skipped: latencies are of the others"
+        yield f"{plural_was(skipped, 'late transaction')} skipped; latencies are those of others"
 
 
 def _scatter(cell: Cell, runs: Sequence[Sample]) -> float | None:
