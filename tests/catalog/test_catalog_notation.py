@@ -27,7 +27,7 @@ INTEGERS = (
     "work_mem",  # kB
     "temp_buffers",  # 8kB
     "effective_cache_size",  # 8kB
-    "statement_timeout",  # ms
+    "lock_timeout",  # ms; a statement_timeout of 1 ms would end the question itself
     "log_parameter_max_length",  # B
     "log_temp_files",  # kB, -1 is special
     "commit_siblings",  # no unit
@@ -94,9 +94,9 @@ def as_server_prints(value: Value | None) -> str | None:
 @example(name="effective_cache_size", text="08.5")
 @example(name="work_mem", text="2TB")
 @example(name="work_mem", text="70000B")
-@example(name="statement_timeout", text="1500us")
-@example(name="statement_timeout", text="2500us")
-@example(name="statement_timeout", text="1.0001d")
+@example(name="lock_timeout", text="1500us")
+@example(name="lock_timeout", text="2500us")
+@example(name="lock_timeout", text="1.0001d")
 def test_an_integer_is_read_as_the_server_reads_it(
     judge: psycopg.Connection[Any], name: str, text: str
 ) -> None:

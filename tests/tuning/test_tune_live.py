@@ -258,19 +258,20 @@ def busy(new_cluster: NewCluster) -> Cluster:
 
 def test_a_load_that_was_written_leads_to_measured_advice(busy: Cluster) -> None:
     """The rate is high and the window short, but at least three checkpoints were requested."""
-    server = server_of(busy)
-    activity = server.activity
+    tuning = mrtuner.tune(busy.dsn(), memory="1GB", disk="1TB")
+    assert tuning.server is not None
+    activity = tuning.server.activity
     assert activity.wal_bytes is not None
     assert activity.wal_bytes > 4 * 30_000 * 500, "every row is in the WAL at least once"
     assert activity.checkpoints_requested is not None
     assert activity.checkpoints_requested >= 3
     assert activity.temp_files is not None
     assert activity.temp_files >= 4
-    item = mrtuner.tune(busy.dsn(), memory="1GB", disk="1TB")["max_wal_size"]
+    item = tuning["max_wal_size"]
     assert item.basis == "measured"
     assert item.changes
     assert "checkpoints were requested" in item.reason
-    # By hand, from the same counters: peak of three times the average over 15 min, times 1.9.
+    # By hand, from the counters it read: peak of three times the average over 15 min, times 1.9.
     rate = 3 * activity.wal_bytes / activity.window
     assert isinstance(item.target, int)
     assert item.target * MIB <= rate * 900 * 1.9 * 1.01 + 64 * MIB
