@@ -50,7 +50,7 @@ class Thing(Protocol):
     def reset(self) -> None:
         """Bring it to its start, whatever it is at."""
 
-    def recover(self, journal: Journal) -> Outcome | None:
+    def finish_or_revert(self, journal: Journal) -> Outcome | None:
         """Clear up what a killed run has left."""
 
     def now(self) -> Any:
@@ -122,8 +122,8 @@ class Settings:
     def undo(self, journal: Journal, at: Observer = unobserved) -> None:
         settings.undo(self.dsn, journal, restart=self._restart, at=at)
 
-    def recover(self, journal: Journal) -> Outcome | None:
-        return settings.recover(self.dsn, journal, restart=self._restart)
+    def finish_or_revert(self, journal: Journal) -> Outcome | None:
+        return settings.finish_or_revert(self.dsn, journal, restart=self._restart)
 
     @property
     def _restart(self) -> Restart:
@@ -196,8 +196,8 @@ class StorageParameters:
     def undo(self, journal: Journal, at: Observer = unobserved) -> None:
         storage.undo(self.dsn, journal, at=at)
 
-    def recover(self, journal: Journal) -> Outcome | None:
-        return storage.recover(self.dsn, journal)
+    def finish_or_revert(self, journal: Journal) -> Outcome | None:
+        return storage.finish_or_revert(self.dsn, journal)
 
     def now(self) -> list[Any]:
         """Of table one, of its TOAST table, of table two."""
@@ -260,8 +260,8 @@ class ParameterGroup:
             new_group(self.client, work_mem="8192", log_temp_files="0", max_connections="120")
         new_instance(self.client, self.lab, group="shop" if self.custom else None)
 
-    def recover(self, journal: Journal) -> Outcome | None:
-        return groups.recover(self.client, "db1", journal, reboot="now", pace=PACE)
+    def finish_or_revert(self, journal: Journal) -> Outcome | None:
+        return groups.finish_or_revert(self.client, "db1", journal, reboot="now", pace=PACE)
 
     def now(self) -> dict[str, Any]:
         """All that can be seen in AWS, and what the instance runs."""

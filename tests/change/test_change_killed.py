@@ -105,9 +105,9 @@ def test_killed_at_every_step_it_has_its_start_or_its_target(
                 assert thing.at_target(thing.now())
             killed = was_killed(Task(verb, thing.calls, state, killed_at))
             assert not thing.mixed(), killed_at
-            thing.recover(journal)
+            thing.finish_or_revert(journal)
             assert all(change.finished for change in journal.changes())
-            assert thing.recover(journal) is None
+            assert thing.finish_or_revert(journal) is None
         after = thing.now()
         assert after == start or thing.at_target(after), killed_at
         seen.add(after == start)

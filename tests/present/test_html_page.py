@@ -14,7 +14,7 @@ import report_data as data
 
 from mrtuner.bench.record.model import Record
 from mrtuner.errors import BadValue
-from mrtuner.present.html import count, page, percent, ratio, without_secrets
+from mrtuner.present.html import count, page, percent, ratio, text_without_secrets
 
 VOID = {"meta", "link", "br"}
 
@@ -338,7 +338,7 @@ def test_no_password_is_in_the_page(tuning: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_passwords_are_masked_wherever_they_stand(text: str, shown: str) -> None:
-    assert without_secrets(text) == shown
+    assert text_without_secrets(text) == shown
 
 
 def test_other_documents_are_refused(tuning: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from mrtuner.aws.session import client as aws_client
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.rds.lab import Lab
-from mrtuner.rds.live.apply import RdsPlan, apply, make, recover
+from mrtuner.rds.live.apply import RdsPlan, apply, finish_or_revert, make
 from mrtuner.rds.live.plan import Wanted
 from mrtuner.rds.live.target import read_target
 from mrtuner.rds.live.undo import undo
@@ -122,7 +122,7 @@ def test_killed_on_the_way_back_the_next_run_goes_on(
         was_killed = run(Task(fast.endpoint_url, state, killed_at, plan))
         with Journal(state) as journal:
             with suppress(ApplyError):  # finishing it would not start either: it says so
-                recover(client, "db1", journal, reboot="now", pace=PACE)
+                finish_or_revert(client, "db1", journal, reboot="now", pace=PACE)
             assert [one.state for one in journal.changes()] == ["reverted"]
         assert now(client, fast) == start, killed_at
         if not was_killed:

@@ -15,8 +15,8 @@ import pytest
 from mrtuner.catalog import parameters
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning import notices
+from mrtuner.tuning.crash_recovery import replay
 from mrtuner.tuning.feasibility import solve
-from mrtuner.tuning.recovery import replay
 from mrtuner.tuning.situation import (
     BufferWrites,
     Clock,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: Servers of ours on data that are there; nothing is repeated on a busy machine.
 _STANDING: Final = Conduct(what="series", database=DATABASE, force=True)
 #: CPU that others took from the machine while it was measured: above this it is said aloud.
-BUSY: Final = 0.05
+FOREIGN_CPU_WARNED: Final = 0.05
 #: A pause is told of where transactions are short beside it.
 _PAUSE_MEDIANS: Final = 5
 

@@ -96,7 +96,7 @@ class Transaction(ABC):
         self.at(StepName("planned"))
         self.forward()
 
-    def recover(self) -> Outcome:
+    def finish_or_revert(self) -> Outcome:
         """Finish or put back what a killed run left."""
         if self.change.state is not State.REVERTING and self.at_target():
             self._or_back(self.complete)

@@ -109,9 +109,9 @@ def consent(given: str, *, restarts: bool) -> Restart:
 
 def finish_interrupted(dsn: str, journal: Journal, restart: str) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.change.settings.apply import recover
+    from mrtuner.change.settings.apply import finish_or_revert
 
-    outcome = recover(dsn, journal, restart=consent(restart, restarts=False))
+    outcome = finish_or_revert(dsn, journal, restart=consent(restart, restarts=False))
     print_recovered(outcome)
     if outcome is not None:
         _say_waiting(outcome.waiting)
@@ -151,7 +151,7 @@ def observed(step: StepName) -> None:
         terminal.print_note(f"  {step}")
 
 
-def without_secrets(dsn: str) -> str:
+def dsn_without_secrets(dsn: str) -> str:
     """The connection string to show for typing: as given, or what remains without its secrets."""
     from mrtuner.postgres.connect import masked
 
@@ -168,7 +168,7 @@ _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 def undo_command(dsn: str, restart: str, journal: Path | None, *, proof: bool = False) -> str:
     """How to take a change back, or what a proof has left; passwords are left out."""
-    words = ["mrtuner", "undo", without_secrets(dsn), *(["--proof"] if proof else [])]
+    words = ["mrtuner", "undo", dsn_without_secrets(dsn), *(["--proof"] if proof else [])]
     return command_line(words, journal, restart=None if restart == "never" else restart)
 
 

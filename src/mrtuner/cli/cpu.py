@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, targets, terminal
+from mrtuner.cli import options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(
     """
     _check(mode, dsn, cpus)
     options.warn_of_password(dsn)
-    needs.first(page=html)
+    prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         told = _measured(mode or ("integer" if dsn is None else "sql"), dsn, cpus, yes, rest)
     from mrtuner.present.cpu import lines, page

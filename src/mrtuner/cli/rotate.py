@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from mrtuner.cli import exit_codes, options, targets, terminal
-from mrtuner.cli.group import offer_verbs
+from mrtuner.cli.commands import offer_verbs
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -71,9 +71,9 @@ def take_back(dsn: str, journal: Path | None, *, yes: bool, as_json: bool) -> No
 
 def _finish_interrupted(dsn: str, book: Journal) -> Outcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.vacuum.apply import recover
+    from mrtuner.vacuum.apply import finish_or_revert
 
-    outcome = recover(dsn, book)
+    outcome = finish_or_revert(dsn, book)
     change.print_recovered(outcome)
     return outcome
 
@@ -116,7 +116,7 @@ def _of_the_server(found: Vacuum, dsn: str) -> None:
     """Its settings are another change, with its own way back."""
     if found.settings:
         names = ", ".join(f"{one.name} = {one.value}" for one in found.settings)
-        where = shlex.quote(change.without_secrets(dsn))
+        where = shlex.quote(change.dsn_without_secrets(dsn))
         terminal.print_note(
             f"server settings, not set here: {names}; write them with --format conf > "
             f"server.conf, then run: mrtuner apply {where} --from server.conf"
@@ -135,7 +135,9 @@ def _number(entries: Sequence[Entry]) -> str:
 
 
 def _undo_command(dsn: str, journal: Path | None) -> str:
-    return change.command_line(["mrtuner", "vacuum", "undo", change.without_secrets(dsn)], journal)
+    return change.command_line(
+        ["mrtuner", "vacuum", "undo", change.dsn_without_secrets(dsn)], journal
+    )
 
 
 def _finish(

@@ -9,14 +9,14 @@ import click
 
 from mrtuner.cli import (
     exit_codes,
-    needs,
     options,
+    prerequisites,
     storage_parameters,
     targets,
     terminal,
     watch_progress,
 )
-from mrtuner.cli.group import offer_verbs
+from mrtuner.cli.commands import offer_verbs
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
@@ -89,7 +89,7 @@ def command(
     """
     form = options.one_format(form, as_json)
     options.warn_of_password(dsn)
-    needs.first(page=html)
+    prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
         found, cut_short = watch_progress.watched(dsn, watch, sample, long)

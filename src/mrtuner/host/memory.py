@@ -26,7 +26,7 @@ def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
     """
     ram = _ram(tree)
     above = lineage(tree, "memory")
-    found = list(_limits(tree, above.groups))
+    found = list(_cgroup_limits(tree, above.groups))
     limits = [each for each in found if isinstance(each, Fact)]
     unclear = tuple(each for each in found if isinstance(each, Missing))
     return _least(ram, limits), (*unclear, *_missing(tree, above))
@@ -56,7 +56,7 @@ def ram_by_sysconf() -> Fact[Bytes] | None:
     return Fact(Bytes(size), "sysconf: SC_PHYS_PAGES") if size > 0 else None
 
 
-def _limits(tree: Tree, groups: Iterable[ControlGroup]) -> Iterator[Fact[Bytes] | Missing]:
+def _cgroup_limits(tree: Tree, groups: Iterable[ControlGroup]) -> Iterator[Fact[Bytes] | Missing]:
     for group in groups:
         for file, parse in _FILES[group.version]:
             limit = read_limit(tree, group, file, parse, of="memory")

@@ -115,7 +115,7 @@ def connect(dsn: str, *, timeout: int = 10, through_pooler: bool = False) -> Con
     """
     import psycopg
 
-    parameters = _patience(timeout) | _parsed(dsn)
+    parameters = _patience(timeout) | _dsn_parameters(dsn)
     parameters |= {"application_name": "mrtuner", "client_encoding": "UTF8"}
     try:
         conn = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
@@ -166,7 +166,7 @@ def _patience(timeout: int) -> dict[str, Any]:
     return {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": timeout}
 
 
-def _parsed(dsn: str) -> dict[str, Any]:
+def _dsn_parameters(dsn: str) -> dict[str, Any]:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from mrtuner.bench.series import BUSY, LeftOut, LoadFinding, Series
+from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
 from mrtuner.wording import first_upper, plural
@@ -171,7 +171,7 @@ def _warnings(series: Series) -> Iterator[str]:
     if series.busy:
         yield f"other programs used the machine before the first run: {series.busy}"
     foreign = series.foreign
-    if foreign is not None and foreign > BUSY:
+    if foreign is not None and foreign > FOREIGN_CPU_WARNED:
         yield (
             f"other programs used {foreign:.0%} of the CPU or more during half of the runs: the "
             "ratios are less reliable; measure again when the machine is quiet"

@@ -277,10 +277,10 @@ def _host_value(value: Any, name: str) -> str:
 # The frame
 
 
-def without_secrets(text: str) -> str:
+def text_without_secrets(text: str) -> str:
     """Return the text with every password in it masked.
 
-    >>> without_secrets("mrtuner apply postgresql://app:hunter2@db/shop --yes")
+    >>> text_without_secrets("mrtuner apply postgresql://app:hunter2@db/shop --yes")
     'mrtuner apply postgresql://app:***@db/shop --yes'
     """
     return _SECRET.sub(_masked, text)
@@ -295,7 +295,7 @@ def _safe(value: Any) -> Any:
     from markupsafe import Markup
 
     return (
-        printable(without_secrets(value), lines=True)
+        printable(text_without_secrets(value), lines=True)
         if isinstance(value, str) and not isinstance(value, Markup)
         else value
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
 from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.crash_recovery import replay
 from mrtuner.tuning.feasibility import Solution, if_all_sorted, most_sessions_with, pages_for, solve
-from mrtuner.tuning.recovery import replay
 from mrtuner.tuning.rules.wal import FEW
 from mrtuner.tuning.situation import Situation, Wal
 from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration

@@ -107,7 +107,7 @@ def undo(dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
         return Outcome(result="undone", change=change.id, changed=change.names, left=left)
 
 
-def recover(dsn: str, journal: Journal) -> Outcome | None:
+def finish_or_revert(dsn: str, journal: Journal) -> Outcome | None:
     """Clean up an interrupted change of this database; None if there is none."""
     with _alone(dsn, journal) as (conn, key):
         return _recover(conn, journal, key)
@@ -137,7 +137,7 @@ def _recover(conn: Connection, journal: Journal, key: str) -> Outcome | None:
     change = journal.unfinished(key)
     if change is None:
         return None
-    outcome = _StorageParameters(conn, journal, change, unobserved).recover()
+    outcome = _StorageParameters(conn, journal, change, unobserved).finish_or_revert()
     if outcome.result == "reverted":
         return outcome
     off = _off(conn, change.entries, [one.after for one in change.entries])

@@ -141,7 +141,7 @@ class _Campaign:
                 continue
             self.archive.sample(one)
             taken.append(one)
-            reasons += self.plan.limits_exceeded(one.steal, one.foreign)
+            reasons += self.plan.disturbances(one.steal, one.foreign)
             self.teller.tell(
                 Stage.MEASURED, f"{self.cell(block)}{label}: {_pace(one.run.tps)} tps", one
             )  # fmt: skip

@@ -154,7 +154,7 @@ class Preparation:
         before = read(os.getpid())
         busy = busiest(_QUIET_S)
         noise = noise_between(before, read(os.getpid()))
-        reasons = self.plan.limits_exceeded(noise.steal, noise.foreign)
+        reasons = self.plan.disturbances(noise.steal, noise.foreign)
         if not reasons:
             return
         who = ", ".join(f"{name} {share:.1f} CPUs" for name, share in busy)

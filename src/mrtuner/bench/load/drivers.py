@@ -26,8 +26,8 @@ from mrtuner.bench.load.pgbench import (
     check_syntax,
     children_cpu,
     run_logged,
+    split_secrets,
     try_out,
-    without_secrets,
 )
 from mrtuner.bench.load.programs import Command, Sysbench, filled
 from mrtuner.bench.plan.model import Cell, Workload
@@ -281,7 +281,7 @@ def _places(dsn: str) -> dict[str, str]:
     """The server in a command's words, without the password."""
     from psycopg.conninfo import conninfo_to_dict
 
-    target, _ = without_secrets(dsn)
+    target, _ = split_secrets(dsn)
     parts = {name: str(value) for name, value in conninfo_to_dict(target).items()}
     return {
         "dsn": target,
@@ -296,7 +296,7 @@ def _call(
     words: Sequence[str], dsn: str, timeout: float | None, directory: Path | None = None
 ) -> str:
     """What a program printed; MrTunerError with its own words when it fails or does not end."""
-    _, environment = without_secrets(dsn)
+    _, environment = split_secrets(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
     known = {names[name]: text for name, text in _places(dsn).items() if text and name in names}
     try:

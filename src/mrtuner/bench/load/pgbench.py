@@ -244,7 +244,7 @@ def _lines(directory: Path) -> Iterator[bytes]:
 
 def _call(program: Path, options: list[str], dsn: str, timeout: float | None) -> str:
     """Run pgbench to its end and return its stdout."""
-    target, environment = without_secrets(dsn)
+    target, environment = split_secrets(dsn)
     try:
         done = subprocess.run(
             [program, *options, target],
@@ -273,7 +273,7 @@ def _call(program: Path, options: list[str], dsn: str, timeout: float | None) ->
     return done.stdout
 
 
-def without_secrets(dsn: str) -> tuple[str, dict[str, str]]:
+def split_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     """The conninfo for the command line, which everybody can read, and the environment.
 
     PGPASSWORD carries the password: only the same user can read another process's environment.

@@ -311,7 +311,7 @@ class Plan:
         """The variant that the others are compared with."""
         return self.variants[0]
 
-    def limits_exceeded(self, steal: float | None, foreign: float | None) -> list[str]:
+    def disturbances(self, steal: float | None, foreign: float | None) -> list[str]:
         """What exceeded its limit, in words; a share that could not be told exceeds nothing."""
         shares = (
             ("steal", steal, self.steal_limit),

@@ -124,7 +124,7 @@ def _on_repeated_blocks(record: Record, cell: Cell) -> Iterator[str]:
         for sample in runs
         if sample.phase == "comparison"
         and not sample.rejected
-        and record.plan.limits_exceeded(sample.steal, sample.foreign)
+        and record.plan.disturbances(sample.steal, sample.foreign)
     }
     if disturbed:
         yield f"{plural_was(len(disturbed), 'block')} disturbed again, but counted: noisy"

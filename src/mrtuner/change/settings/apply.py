@@ -37,8 +37,8 @@ __all__ = [
     "SettingsPlan",
     "Wanted",
     "apply",
+    "finish_or_revert",
     "plan",
-    "recover",
     "undo",
 ]  # fmt: skip
 
@@ -72,7 +72,7 @@ def apply(
     settings restored unless its message says otherwise.
     """
     _refuse_unsafe(plan, restart, fits)
-    recover(dsn, journal, restart=restart, at=at)
+    finish_or_revert(dsn, journal, restart=restart, at=at)
     if not plan.steps:
         return Outcome(result="nothing")
     with _session(dsn, journal) as (conn, who):
@@ -97,7 +97,7 @@ def undo(
     UsageError if the journal has no change to undo. Otherwise like `apply`. An interrupted change
     counts as the latest: if cleaning up has already reverted it, the change before it is kept.
     """
-    recovered = recover(dsn, journal, restart=restart, at=at)
+    recovered = finish_or_revert(dsn, journal, restart=restart, at=at)
     if recovered is not None and recovered.change_is_undone:
         return recovered
     with _session(dsn, journal) as (conn, who):
@@ -114,7 +114,7 @@ def undo(
     return Outcome(result="undone", change=done.id, changed=change.names, waiting=waiting)
 
 
-def recover(
+def finish_or_revert(
     dsn: str,
     journal: Journal,
     *,
@@ -147,7 +147,7 @@ def recover(
             with closing(
                 SettingsTransaction(dsn, journal, change, restart, at, conn)
             ) as transaction:
-                return transaction.recover()
+                return transaction.finish_or_revert()
 
 
 # Refusals.

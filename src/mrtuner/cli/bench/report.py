@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.bench import running
 
 
@@ -39,7 +39,7 @@ def command(
     """
     from mrtuner.bench.record.archive import load
 
-    needs.first("scipy", *(("pyarrow",) if parquet else ()), page=html)
+    prerequisites.require("scipy", *(("pyarrow",) if parquet else ()), page=html)
     record = load(run)
     other = load(against) if against else None
     running.show(record, as_json, other)

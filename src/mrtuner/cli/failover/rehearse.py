@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, targets, terminal
-from mrtuner.cli.group import Command
+from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.commands import Command
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
@@ -90,7 +90,7 @@ def command(
     """
     from mrtuner.rehearsal.run import rehearse
 
-    needs.first(page=html)
+    prerequisites.require(page=html)
     with ExitStack() as stack:
         trigger = _trigger(what, rest, stack)
         trigger.check()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, progress, terminal
+from mrtuner.cli import exit_codes, options, prerequisites, progress, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
 from mrtuner.wording import plural
@@ -62,7 +62,7 @@ def command(
     from mrtuner.inputs import Workload
     from mrtuner.rds.fleet.audit import audit
 
-    needs.first("boto3")
+    prerequisites.require("boto3")
     asked = _regions(all_regions, regions, profile)
     found = Fleet()
     with _shown(len(asked)) as tell:

@@ -154,10 +154,12 @@ def finish_interrupted(
     client: Any, instance: str, book: Journal, reboot: Reboot, poll: float
 ) -> RdsOutcome | None:
     """Finish or revert what an interrupted run left half-done, and say so."""
-    from mrtuner.rds.live.apply import recover
+    from mrtuner.rds.live.apply import finish_or_revert
 
     with telling(poll) as told:
-        outcome = recover(client, instance, book, reboot=reboot, pace=told.pace, at=told.at)
+        outcome = finish_or_revert(
+            client, instance, book, reboot=reboot, pace=told.pace, at=told.at
+        )
     change.print_recovered(outcome)
     return outcome
 

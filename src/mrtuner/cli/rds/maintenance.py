@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, targets, terminal
-from mrtuner.cli.group import offer_verbs
+from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.commands import offer_verbs
 from mrtuner.cli.rds import change
 from mrtuner.errors import UsageError
 
@@ -202,7 +202,7 @@ def rehearse(
     from mrtuner.rds.fleet import rehearsal
 
     options.warn_of_password(dsn)
-    needs.first("boto3", page=html)
+    prerequisites.require("boto3", page=html)
     aws = client("rds", account)
     drawn = rehearsal.plan(
         aws, instance,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli import exit_codes, options, progress, terminal
-from mrtuner.cli.group import Command
+from mrtuner.cli.commands import Command
 
 if TYPE_CHECKING:
     from mrtuner.rds.fleet.snapshot_copy import Copy, Progress, Report

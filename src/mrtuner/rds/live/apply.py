@@ -27,7 +27,16 @@ from mrtuner.rds.live.target import Target, read_target, users
 from mrtuner.rds.live.transaction import GroupTransaction, reboot_waiting
 from mrtuner.rds.live.wait import USUAL, Pace
 
-__all__ = ["Pace", "ParameterStep", "RdsOutcome", "RdsPlan", "Reboot", "apply", "make", "recover"]
+__all__ = [
+    "Pace",
+    "ParameterStep",
+    "RdsOutcome",
+    "RdsPlan",
+    "Reboot",
+    "apply",
+    "finish_or_revert",
+    "make",
+]
 
 #: never and window reboot nothing; they differ in what users are told to wait for.
 Reboot = Literal["never", "window", "now"]
@@ -60,7 +69,7 @@ def apply(
     message says otherwise.
     """
     _refuse_shared(plan, shared)
-    recover(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
+    finish_or_revert(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
     if plan.nothing:
         return _only_reboot(client, plan, journal, reboot, pace, at)
     with held(journal, plan.target, plan.group):
@@ -93,7 +102,7 @@ def _only_reboot(
     return RdsOutcome(result=result, target=target.identifier, group=target.group, waiting=waiting)
 
 
-def recover(
+def finish_or_revert(
     client: Any,
     identifier: str,
     journal: Journal,
@@ -117,7 +126,7 @@ def recover(
         if unfinished is None:
             return None
         transaction = GroupTransaction(client, journal, unfinished, pace, at, reboot == "now")
-        done = transaction.recover()
+        done = transaction.finish_or_revert()
     return outcome(done.result, transaction, done.waiting if done.result == "reverted" else None)
 
 

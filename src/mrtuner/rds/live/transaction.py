@@ -147,10 +147,10 @@ class GroupTransaction(Transaction):
         """Reboot what cannot start; it is down, so this needs no permission."""
         for name in target.incompatible:
             with self._step(state, f"reboot {name} with its old values"):
-                self._restart_failed(name)
+                self._reboot_failed_member(name)
         return self._settled_somehow()
 
-    def _restart_failed(self, name: str) -> None:
+    def _reboot_failed_member(self, name: str) -> None:
         try:
             rds.reboot(self.client, name)
         except AwsError as error:

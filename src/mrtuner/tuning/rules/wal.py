@@ -8,7 +8,7 @@ from math import ceil
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen
-from mrtuner.tuning.recovery import replay
+from mrtuner.tuning.crash_recovery import replay
 from mrtuner.tuning.situation import Disk, FullWalBuffers, Situation, Wal, WalDisk
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration

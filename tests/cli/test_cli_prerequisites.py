@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main
-from mrtuner.cli.needs import first
+from mrtuner.cli.prerequisites import first
 from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
 from servers import ROOT

