@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrtuner.cli import main
-from mrtuner.cli.prerequisites import first
+from mrtuner.cli.prerequisites import require
 from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
 from servers import ROOT
@@ -47,21 +47,21 @@ def test_a_page_in_a_directory_that_is_not_there_is_refused_before_anything_is_d
 
 
 def test_no_page_needs_nothing_and_a_file_in_a_directory_of_ours_is_enough(tmp_path: Path) -> None:
-    first()
-    first(page=tmp_path / "page.html")
+    require()
+    require(page=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
-        first(page=tmp_path)
+        require(page=tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="cannot write"):
-        first(page=tmp_path / "page.html")
+        require(page=tmp_path / "page.html")
 
 
 def bare(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
