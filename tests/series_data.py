@@ -8,7 +8,7 @@ from typing import Any
 
 from bench_grids import WOBBLE, a_plan, a_record, a_sample
 from mrtuner.bench.plan.cells import cells
-from mrtuner.bench.plan.model import Script, Variant, Workload
+from mrtuner.bench.plan.model import JudgedBy, Script, Variant, Workload
 from mrtuner.bench.record.document import RunDocument, line_of
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Measured, Series
@@ -44,15 +44,16 @@ def contents(record: Record) -> dict[str, Any]:
 def a_load(
     title: str, gain: float, *, pauses: tuple[float, float] = (0.02, 0.02), rate: str = "",
     blocks: int = 6, foreign: float = 0.0, times: Sequence[Histogram] = (), wobble: float = 1.0,
-    parts: Mapping[str, tuple[float, float]] | None = None,
+    parts: Mapping[str, tuple[float, float]] | None = None, judged_by: JudgedBy = "throughput",
 ) -> Measured:  # fmt: skip
     """`gain` times the default's 1,000 tps in every block, give or take a percent.
 
     `wobble` makes it more than a percent; `times` are the latencies of both sides. `parts` has the
-    time [ms] of each part of its script on both sides.
+    time [ms] of each part of its script on both sides. The longest pause scatters by a percent
+    where it is judged.
     """
     name = title.replace(" ", "-")
-    workload = Workload(name=name, builtin="select")
+    workload = Workload(name=name, builtin="select", judged_by=judged_by)
     if parts:
         script = Script(name="a.sql", text="SELECT 1;")
         workload = Workload(name=name, scripts=(script,), parts=tuple(parts))
@@ -63,12 +64,14 @@ def a_load(
     (cell,) = cells(plan)
     runs = []
     for block in range(1, blocks + 1):
-        tps = 1000 * gain * WOBBLE[block % len(WOBBLE)] ** wobble
+        scatter = WOBBLE[block % len(WOBBLE)]
+        tps = 1000 * gain * scatter**wobble
         for place, (side, speed) in enumerate(zip(SIDES, (1000.0, tps), strict=True)):
             extra = {"times": times[place]} if times else {}
             run = a_sample(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
             commands = tuple(both[place] for both in (parts or {}).values())
-            runs.append(replace(run, pause=pauses[place], commands=commands))
+            pause = pauses[place] * (scatter if place and judged_by != "throughput" else 1)
+            runs.append(replace(run, pause=pause, commands=commands))
     settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
     return Measured(
         title=title, why=f"why {title}", **contents(a_record(runs, plan, settings=settings))

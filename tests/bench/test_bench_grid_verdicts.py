@@ -92,6 +92,26 @@ def test_at_a_given_rate_latency_is_judged() -> None:
     assert found.comparison.ratio == pytest.approx(0.5, abs=0.01)
 
 
+def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
+    """b serves no more a second, but nobody waits for 5 s, give or take a tenth, but for 0.1 s.
+
+    What its checkpoint costs afterwards is a matter of throughput, which is not judged.
+    """
+    cell = Cell("tpcb", 10, 4)
+    workload = Workload(name="tpcb", builtin="tpcb", judged_by="longest pause")
+    runs = [
+        a_sample(cell, block, label, 1000, pause=pause + block / 100, checkpoint=checkpoint)
+        for block in range(1, 7)
+        for label, pause, checkpoint in (("a", 5.0, 0.5), ("b", 0.1, 20.0))
+    ]
+    found = verdicts(a_record(runs, a_plan(workloads=(workload,))))[0]
+    assert (found.measure, found.verdict) == ("longest pause", Verdict.BETTER)
+    assert 0.02 < found.comparison.ratio < 0.04
+    assert found.with_checkpoint is None
+    by_throughput = a_plan(workloads=(Workload(name="tpcb", builtin="tpcb"),))
+    assert verdicts(a_record(runs, by_throughput))[0].verdict is not Verdict.BETTER
+
+
 def test_with_few_transactions_the_median_has_to_do() -> None:
     cell = Cell("select", 10, 4, "500")
     few = Histogram(((1000, 30),))

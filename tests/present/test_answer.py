@@ -53,6 +53,18 @@ def test_the_longest_time_in_which_nobody_was_served_is_in_the_headline() -> Non
     assert said.rows[0].pause == "8.4 s → 0.2 s"
 
 
+def test_a_load_judged_by_its_longest_pause_shows_its_throughput_without_a_verdict() -> None:
+    series = a_series(a_load("volume", 1.4, pauses=(8.4, 0.18), judged_by="longest pause"))
+    said = answer(series)
+    assert said.headline == "Volume: longest pause 0.2 s instead of 8.4 s."
+    assert (said.rows[0].gain, said.rows[0].verdict) == ("pause × 0.021", "better")
+    assert (said.rows[0].speed or "").startswith("throughput × 1.40 (")
+    assert "volume throughput × 1.40" in text(series)
+    html = page(data.tuning(), series.to_dict())
+    assert "Volume: throughput × 1.40" in html
+    assert load_result(series.findings[0]).measure == "longest pause"
+
+
 def test_pauses_of_one_side_are_told_where_throughput_shows_nothing() -> None:
     noisy = a_load("volume", 1.05, blocks=3, wobble=12, pauses=(8.4, 0.18))
     assert answer(a_series(noisy)).headline == (

@@ -31,10 +31,11 @@ from mrtuner.bench.verdict.bound import Bound, bound
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts_among
 from mrtuner.bench.verdict.meanwhile import meanwhile
 from mrtuner.bench.verdict.pairs import blocks as values_by_block
+from mrtuner.bench.verdict.pairs import pairs, throughput
 from mrtuner.bench.verdict.summary import VariantSummary, summaries
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
-from mrtuner.stats.paired import Verdict
+from mrtuner.stats.paired import Comparison, Verdict, compare
 
 if TYPE_CHECKING:
     from mrtuner.bench.record.document import AnyLine, RunDocument
@@ -111,6 +112,13 @@ class LoadFinding:
     a: VariantSummary
     b: VariantSummary
     bounds: tuple[Bound, Bound]
+
+    @property
+    def throughput(self) -> Comparison | None:
+        """The comparison of throughput, whatever the load is judged by; None without a ratio."""
+        labels = (self.a.variant, self.b.variant)
+        found = pairs(self.record, self.verdict.cell, labels, throughput)
+        return compare(found, delta=self.record.plan.delta) if found else None
 
     @property
     def rated(self) -> bool:

@@ -28,6 +28,12 @@ _CURVE: Final = (
     0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999,
 )  # fmt: skip
 
+#: What a chart's axis says, and the divisor of its values; of latencies milliseconds.
+_UNITS: Final = {
+    "throughput": ("transactions per second", 1),
+    "longest pause": ("longest pause, s", 1),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Duel:
@@ -148,9 +154,7 @@ def _shown(
 
 
 def _duel(record: Record, one: CellVerdict, key: str) -> Duel:
-    latency = one.measure != "throughput"
-    unit = f"{one.measure}, ms" if latency else "transactions per second"
-    scale = 1000 if latency else 1
+    unit, scale = _UNITS.get(one.measure, (f"{one.measure}, ms", 1000))
     blocks = tuple((block, a / scale, b / scale) for block, a, b in blocks_of(record, one))
     picture = charts.pairs(
         charts.Duel(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
 from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
+from mrtuner.bench.verdict.judge import Judged
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
 from mrtuner.stats.paired import Calibration, Comparison, Verdict
 from mrtuner.wording import first_upper, plural
@@ -25,8 +26,9 @@ class GainRow:
     title: str
     why: str
     verdict: Verdict
-    gain: str  # × 2.31, or p99 × 0.015
+    gain: str  # × 2.31, p99 × 0.015, or pause × 0.02
     interval: str  # 1.94 to 2.86
+    speed: str | None  # throughput × 1.5 (1.4 to 1.6), where something else is judged
     pause: str | None  # 11 s → 0.1 s: with the defaults, with ours; None: not measured
     p99: str | None  # 41 ms → 54 ms
     bound: str  # CPU: 97% of 2 busy
@@ -74,6 +76,10 @@ def screen(series: Series, look: Look) -> Iterator[str]:
         for row in said.rows
     ]
     yield from table(header, rows, look)
+    speeds = [f"{row.title} {row.speed}" for row in said.rows if row.speed is not None]
+    if speeds:
+        yield from heading("throughput where something else is judged: no verdicts", look)
+        yield from paragraph("; ".join(speeds), look)
     for row in said.rows:
         if row.parts:
             yield from heading(f"{row.title}, part by part: medians, no verdicts", look)
@@ -125,6 +131,8 @@ def _headline(found: Sequence[LoadFinding]) -> str:
 
 def _short(one: LoadFinding) -> str:
     """Return, say, ``small volume 1.6 times as fast, longest pause …``."""
+    if one.verdict.measure == "longest pause":
+        return f"{one.title}: {_pause_words(one)}"
     if one.rated:
         a, b = _p99s(one)
         text = f"{one.title} {one.verdict.measure} {b or '–'} instead of {a or '–'}"
@@ -145,8 +153,7 @@ def _pauses_apart(one: LoadFinding) -> bool:
 
 
 def _pause_words(one: LoadFinding) -> str:
-    assert one.pauses is not None  # noqa: S101 - they were compared before
-    a, b = (_seconds(pause) for pause in one.pauses)
+    a, b = (_seconds(side.pause or 0) for side in (one.a, one.b))
     return f"longest pause {b} instead of {a}"
 
 
@@ -181,17 +188,29 @@ def _warnings(series: Series) -> Iterator[str]:
 def _row(one: LoadFinding) -> GainRow:
     seen, verdict = one.verdict.comparison, one.verdict.verdict
     a, b = _p99s(one)
-    if one.rated:
-        gain = f"{one.verdict.measure.removesuffix(' latency')} × {_figures(seen.ratio)}"
-    else:
-        gain = f"× {_figures(seen.ratio)}"
+    gain = f"{_SHORT[one.verdict.measure]}× {_figures(seen.ratio)}"
     return GainRow(
         title=one.title, why=one.why, verdict=verdict, gain=gain, interval=interval(seen),
+        speed=_speed(one),
         pause=_pauses(one), p99=f"{a} → {b}" if a and b else None, bound=_bounds(one),
         bound_short=_bounds_short(one),
         parts=", ".join(f"{name} × {_figures(ratio)}" for name, ratio in one.parts),
         notes=tuple(_notes(one)),
     )  # fmt: skip
+
+
+#: What a ratio is one of, in a table.
+_SHORT: Final[Mapping[Judged, str]] = {
+    "throughput": "", "longest pause": "pause ", "p99 latency": "p99 ", "median latency": "median ",
+}  # fmt: skip
+
+
+def _speed(one: LoadFinding) -> str | None:
+    """Return the throughput's ratio of a load at full speed that is not judged by it."""
+    seen = one.throughput
+    if one.rated or one.verdict.measure == "throughput" or seen is None:
+        return None
+    return f"throughput × {_figures(seen.ratio)} ({interval(seen)})"
 
 
 def _notes(one: LoadFinding) -> Iterator[str]:

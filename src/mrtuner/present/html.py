@@ -136,15 +136,15 @@ def _pairs_picture(seen: Evidence, delta: float, number: int) -> str:
 
 
 def _forest(measured: series.Series) -> str:
-    """Draw every load's throughput verdict in one chart."""
+    """Draw every load's throughput in one chart; one that is not judged by it is not decided."""
     effects = [
         Effect(
-            name=one.title, ratio=one.verdict.comparison.ratio, low=one.verdict.comparison.low,
-            high=one.verdict.comparison.high,
-            decided=one.verdict.verdict is not Verdict.UNDECIDED,
+            name=one.title, ratio=seen.ratio, low=seen.low, high=seen.high,
+            decided=one.verdict.measure == "throughput"
+            and one.verdict.verdict is not Verdict.UNDECIDED,
         )
         for one in measured.findings
-        if not one.rated
+        if not one.rated and (seen := one.throughput) is not None
     ]  # fmt: skip
     delta = measured.findings[0].record.plan.delta
     return forest(effects, delta=delta, key="loads")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mrtuner.bench.plan.model import Plan, Script, Variant, Workload
+from mrtuner.bench.plan.model import JudgedBy, Plan, Script, Variant, Workload
 from mrtuner.bench.series import Task
 from mrtuner.units import Bytes, GiB, MiB
 
@@ -116,15 +116,23 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
         "writes per second"
     )
 
-    def plan(name: str, seconds: int, blocks: int, rates: tuple[str, ...] = ("",)) -> Plan:
-        return _plan(name, _builtin(name), VOLUME_SCALE, VOLUME_CLIENTS, seed, sides,
-                     seconds=seconds, blocks=blocks, rates=rates)  # fmt: skip
-
     return [
         Task(
             title="small cloud volume, full speed",
-            why=f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for each answer; {machine}",
-            plan=plan("volume-full", seconds=18, blocks=5),
+            why=(
+                f"{_TPCB}, {VOLUME_CLIENTS} sessions that wait for each answer; {machine}. Judged "
+                "by the longest time in which nobody was served"
+            ),
+            plan=_plan(
+                "volume-full",
+                _builtin("volume-full", "longest pause"),
+                VOLUME_SCALE,
+                VOLUME_CLIENTS,
+                seed,
+                sides,
+                seconds=18,
+                blocks=5,
+            ),
             lead_in=30,
         ),
         Task(
@@ -133,7 +141,17 @@ def small_volume(seed: int, sides: Mapping[str, Mapping[str, str]]) -> list[Task
                 "the same at three quarters of the faster side's throughput, like an application "
                 "that does not wait: latency is counted from when a transaction was due"
             ),
-            plan=plan("volume-rate", seconds=25, blocks=2, rates=("1",)),
+            plan=_plan(
+                "volume-rate",
+                _builtin("volume-rate"),
+                VOLUME_SCALE,
+                VOLUME_CLIENTS,
+                seed,
+                sides,
+                seconds=25,
+                blocks=2,
+                rates=("1",),
+            ),
             share=0.75,
         ),
     ]
@@ -153,8 +171,8 @@ def _plan(
     )  # fmt: skip
 
 
-def _builtin(name: str) -> Workload:
-    return Workload(name=name, builtin="tpcb")
+def _builtin(name: str, judged_by: JudgedBy = "throughput") -> Workload:
+    return Workload(name=name, builtin="tpcb", judged_by=judged_by)
 
 
 def _scripts(name: str, text: str, parts: Sequence[str] = ()) -> Workload:

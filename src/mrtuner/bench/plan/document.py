@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from mrtuner.bench.load.pgbench import Protocol
-from mrtuner.bench.plan.model import Connect, Network, Storage
+from mrtuner.bench.plan.model import Connect, JudgedBy, Network, Storage
 from mrtuner.documents import Doc, Document, Struct, field
 
 
@@ -58,6 +58,9 @@ class PlannedWorkload(Struct):
     parts: Annotated[
         list[str], Doc("names for equal shares of the statements of its script, timed apart")
     ] = field(default_factory=list)
+    judged_by: Annotated[
+        JudgedBy, Doc("what is judged at full speed; at a given rate it is latency")
+    ] = "throughput"
 
 
 class PlannedVariant(Struct):

@@ -51,6 +51,11 @@ class Script:
             raise BadValue(f"{self.name}: weight {self.weight} is below 1", "Give 1 or more.")
 
 
+#: What may be judged at full speed.
+JudgedBy = Literal["throughput", "longest pause"]
+JUDGED_BY: Final = get_args(JudgedBy)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What the clients do: a script of pgbench's, some of one's own, or another program's work."""
@@ -65,6 +70,7 @@ class Workload:
     reads: bool = False  # its scripts only read: their sessions are read-only
     #: Names for equal shares of the statements of its only script, in order: timed apart.
     parts: tuple[str, ...] = ()
+    judged_by: JudgedBy = "throughput"  # at full speed; at a given rate, latency is judged
 
     def __post_init__(self) -> None:
         _check_name("workload", self.name)
@@ -81,6 +87,11 @@ class Workload:
         if self.protocol not in ("simple", "extended", "prepared"):
             raise BadValue(
                 f"unknown protocol {self.protocol!r}", "Give simple, extended or prepared."
+            )
+        if self.judged_by not in JUDGED_BY:
+            raise BadValue(
+                f"a workload cannot be judged by {self.judged_by!r}",
+                f"Give {' or '.join(JUDGED_BY)}.",
             )
         if self.parts and len(self.scripts) != 1:
             raise BadValue(

@@ -23,7 +23,8 @@ _COMMAND: Final[tuple[str, ...]] = (
     "command", "throughput", "throughput_key", "prepare", "per_scale",
 )  # fmt: skip
 _WORKLOAD: Final = frozenset({
-    "name", "builtin", "scripts", "protocol", "setup", "sysbench", "options", *_COMMAND,
+    "name", "builtin", "scripts", "protocol", "setup", "sysbench", "options", "judged_by",
+    *_COMMAND,
 })  # fmt: skip
 _SCRIPT: Final = frozenset({"file", "weight"})
 _VARIANT: Final = frozenset({
@@ -57,6 +58,7 @@ foreign_limit = "3%"
 name = "tpcb"
 builtin = "tpcb"        # tpcb, simple-update, select
 protocol = "prepared"   # prepared, extended, simple
+# judged_by = "longest pause"   # in which no transaction ended; left out: throughput
 
 # [[workload]]
 # name = "ours"

@@ -1,7 +1,7 @@
 """What a record shows: each further variant against the first, cell by cell.
 
-At full speed the throughput is judged, at a given rate the latency: there the throughput is what
-was asked for. p values are adjusted for all comparisons that answer one question (Holm). Verdicts
+At full speed the throughput is judged, or the longest pause where the workload says so; at a given
+rate the latency, since there the throughput is what was asked for. p values are adjusted for all comparisons that answer one question (Holm). Verdicts
 are computed from the record alone.
 """
 
@@ -22,6 +22,7 @@ from mrtuner.bench.verdict.pairs import (
     covers_a_cycle,
     latency,
     pairs,
+    pause,
     throughput,
     throughput_with_checkpoint,
 )
@@ -38,7 +39,7 @@ from mrtuner.stats.paired import (
 )
 
 #: What is judged; of latency, a percentile.
-Judged = Literal["throughput", "p99 latency", "median latency"]
+Judged = Literal["throughput", "longest pause", "p99 latency", "median latency"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class CellVerdict:
     variant: Variant
     measure: Judged
     comparison: Comparison  # of the cell alone; ratios are variant / first
-    with_checkpoint: Comparison | None  # None where nothing is written, and at a given rate
+    with_checkpoint: Comparison | None  # None where nothing is written or throughput not judged
     p99: Comparison | None  # of latency: a ratio below 1 is better; None where nothing was logged
     calibration: Calibration | None
     p_holm: float  # p value of `comparison`, adjusted for all
@@ -131,7 +132,7 @@ def _tests(record: Record) -> Iterator[_Test]:
         for variant in record.plan.variants[1:]:
             labels = (record.plan.baseline.name, variant.name)
             paid = None
-            if writes and not cell.rate:
+            if writes and measure == "throughput":
                 paid = pairs(record, cell, labels, throughput_with_checkpoint)
             if found := pairs(record, cell, labels, read):
                 yield _Test(record, cell, variant, measure, higher, found, paid)
@@ -140,6 +141,8 @@ def _tests(record: Record) -> Iterator[_Test]:
 def _judged_by(record: Record, cell: Cell) -> tuple[Judged, Measure, bool]:
     """The measure of a cell: its name, how to read it, whether more is better."""
     if not cell.rate:
+        if record.plan.by_name[cell.workload].judged_by == "longest pause":
+            return "longest pause", pause, False
         return "throughput", throughput, True
     runs = [sample for sample in record.of(cell) if sample.rejected is None]
     if all(latency(0.99)(sample) is not None for sample in runs):
