@@ -10,6 +10,10 @@ are there already count, so that an interrupted series goes on.
 
 measures the same loads so often on one pair of servers, filled once (some six minutes each). A
 pilot is counted as a run of its own: its p values are adjusted for its own loads.
+
+    python bench/demo.py --judge-again --output demo-runs
+
+measures nothing: it judges the records that are there by what the loads are judged by today.
 """
 
 from __future__ import annotations
@@ -32,12 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     given.output.mkdir(parents=True, exist_ok=True)
     if given.pilots:
         pilots(given.pilots, given.output)
-    else:
+    elif not given.judge_again:
         whole_runs(given.runs, given.output)
     reports = [
         json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(given.output.glob("run-*/report.json"))
     ]
+    if given.judge_again:
+        reports = [judged_again(report) for report in reports]
     for line in table(reports):
         sys.stdout.write(f"{line}\n")
     return 0
@@ -84,6 +90,23 @@ def _silent(_event: object) -> None:
     """Show no progress within a load."""
 
 
+def judged_again(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The loads of a report, from its records and by the measures of today's plans."""
+    from mrtuner.bench.plan import demo
+    from mrtuner.bench.series import from_dict
+    from mrtuner.cli.document import load_result
+    from mrtuner.documents import as_builtins
+
+    sides: Mapping[str, Mapping[str, str]] = {"default": {}, "advised": {}}
+    tasks = [*demo.in_memory(1, 1, 1, sides), *demo.small_volume(1, sides)]
+    today = {one.name: one.judged_by for task in tasks for one in task.plan.workloads}
+    for load in report["proof"]["loads"]:
+        for workload in load["head"]["plan"]["workloads"]:
+            workload["judged_by"] = today[workload["name"]]
+    findings = from_dict(report["proof"]).findings
+    return {"loads": [as_builtins(load_result(one)) for one in findings]}
+
+
 def table(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """One row a load: how often which verdict, the median ratio and its range, the pauses."""
     runs = f"{len(reports)} run{'s' * (len(reports) != 1)}"
@@ -119,6 +142,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--pilots", type=int, default=0)
+    parser.add_argument("--judge-again", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("demo-runs"))
     return parser
 

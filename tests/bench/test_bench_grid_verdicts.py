@@ -93,14 +93,17 @@ def test_at_a_given_rate_latency_is_judged() -> None:
 
 
 def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
-    """b serves no more a second, but nobody waits for 5 s, give or take a tenth, but for 0.1 s.
+    """Nobody waits for 5 s with b, but for 0.1 s.
 
-    What its checkpoint costs afterwards is a matter of throughput, which is not judged.
+    How its throughput scatters, and what its checkpoint costs afterwards, concern a verdict on
+    throughput, and there is none.
     """
     cell = Cell("tpcb", 10, 4)
     workload = Workload(name="tpcb", builtin="tpcb", judged_by="longest pause")
     runs = [
-        a_sample(cell, block, label, 1000, pause=pause + block / 100, checkpoint=checkpoint)
+        a_sample(
+            cell, block, label, 1000 * block, pause=pause + block / 100, checkpoint=checkpoint
+        )
         for block in range(1, 7)
         for label, pause, checkpoint in (("a", 5.0, 0.5), ("b", 0.1, 20.0))
     ]
@@ -108,6 +111,7 @@ def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
     assert (found.measure, found.verdict) == ("longest pause", Verdict.BETTER)
     assert 0.02 < found.comparison.ratio < 0.04
     assert found.with_checkpoint is None
+    assert found.refused == ()
     by_throughput = a_plan(workloads=(Workload(name="tpcb", builtin="tpcb"),))
     assert verdicts(a_record(runs, by_throughput))[0].verdict is not Verdict.BETTER
 

@@ -103,6 +103,11 @@ class Workload:
             )
 
     @property
+    def judges_throughput(self) -> bool:
+        """Whether a cell at full speed is judged by its throughput."""
+        return self.judged_by == "throughput"
+
+    @property
     def own_tables(self) -> bool:
         """Whether it makes tables beside pgbench's, and so needs a template of its own."""
         return self.setup is not None or self.prepared

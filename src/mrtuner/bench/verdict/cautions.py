@@ -26,10 +26,12 @@ _FEWEST_FOR_DRIFT: Final = 200
 
 def refusals(record: Record, cell: Cell, variant: str) -> Iterator[str]:
     """Why there can be no verdict: runs that scatter, a load generator at its own limit."""
-    for what, cv in _scatter_that_counts(record, cell, variant):
+    workload = record.plan.by_name[cell.workload]
+    scatter = _scatter_that_counts(record, cell, variant) if workload.judges_throughput else ()
+    for what, cv in scatter:
         if cv >= CV_REFUSE:
             yield f"{what} by {cv * 100:.0f} % (robust CV), more than {CV_REFUSE * 100:.0f} %"
-    threads = record.plan.by_name[cell.workload].threads(record.plan.threads, cell.clients)
+    threads = workload.threads(record.plan.threads, cell.clients)
     for name in (record.plan.baseline.name, variant):
         runs = record.accepted(cell, name)
         busy = max(

@@ -141,9 +141,9 @@ def _tests(record: Record) -> Iterator[_Test]:
 def _judged_by(record: Record, cell: Cell) -> tuple[Judged, Measure, bool]:
     """The measure of a cell: its name, how to read it, whether more is better."""
     if not cell.rate:
-        if record.plan.by_name[cell.workload].judged_by == "longest pause":
-            return "longest pause", pause, False
-        return "throughput", throughput, True
+        if record.plan.by_name[cell.workload].judges_throughput:
+            return "throughput", throughput, True
+        return "longest pause", pause, False
     runs = [sample for sample in record.of(cell) if sample.rejected is None]
     if all(latency(0.99)(sample) is not None for sample in runs):
         return "p99 latency", latency(0.99), False
