@@ -116,11 +116,12 @@ def demo_picture() -> str:
     loads = json.loads((DOCS / "demo.json").read_text(encoding="utf-8"))
     effects = [
         Effect(
-            name=load["title"], ratio=load["ratio"], low=load["interval"][0],
-            high=load["interval"][1], decided=load["verdict"] != "undecided",
+            name=load["title"], ratio=seen["ratio"], low=seen["interval"][0],
+            high=seen["interval"][1],
+            decided=load["measure"] == "throughput" and load["verdict"] != "undecided",
         )
         for load in loads
-        if load["measure"] == "throughput"
+        if (seen := load["throughput"]) is not None
     ]  # fmt: skip
     return forest(effects, delta=0.03, key="demo")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.series import LoadFinding
     from mrtuner.bench.verdict.bound import Bound
     from mrtuner.bench.verdict.summary import VariantSummary
+    from mrtuner.stats.paired import Comparison
 
 
 class ApplyDocument(Document, tag="mrtuner.apply/1"):
@@ -133,6 +134,13 @@ class LoadSide(Struct):
     because: Annotated[str, Doc("what shows that")]
 
 
+class LoadThroughput(Struct):
+    """The throughput of a load: the advised side over the other."""
+
+    ratio: Annotated[float, Doc("over all blocks")]
+    interval: Annotated[tuple[float | None, float | None], Doc("its 95 % interval")]
+
+
 class LoadResult(Struct):
     """What one load showed."""
 
@@ -144,6 +152,10 @@ class LoadResult(Struct):
     interval: Annotated[
         tuple[float | None, float | None],
         Doc("the 95 % interval of the ratio; the upper bound is null with a single pair"),
+    ]
+    throughput: Annotated[
+        LoadThroughput | None,
+        Doc("of a load at full speed, also where it is judged by something else"),
     ]
     pairs: Annotated[int, Doc("pairs of runs that count")]
     parts: Annotated[
@@ -192,14 +204,14 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
 def load_result(one: LoadFinding) -> LoadResult:
     """Return what one load showed."""
     seen = one.verdict.comparison
-    low, high = (number if isfinite(number) else None for number in (seen.low, seen.high))
     return LoadResult(
         title=one.title,
         why=one.why,
         measure=one.verdict.measure,
         verdict=one.verdict.verdict,
         ratio=seen.ratio,
-        interval=(low, high),
+        interval=_interval(seen),
+        throughput=_throughput(None if one.rated else one.throughput),
         pairs=seen.pairs,
         parts=dict(one.parts),
         p=seen.p_value,
@@ -209,6 +221,15 @@ def load_result(one: LoadFinding) -> LoadResult:
         cautions=list(one.verdict.cautions),
         sides=[_side(side, bound) for side, bound in zip((one.a, one.b), one.bounds, strict=True)],
     )
+
+
+def _throughput(seen: Comparison | None) -> LoadThroughput | None:
+    return None if seen is None else LoadThroughput(ratio=seen.ratio, interval=_interval(seen))
+
+
+def _interval(seen: Comparison) -> tuple[float | None, float | None]:
+    low, high = (number if isfinite(number) else None for number in (seen.low, seen.high))
+    return low, high
 
 
 def _side(side: VariantSummary, bound: Bound) -> LoadSide:
