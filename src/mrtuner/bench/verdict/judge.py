@@ -1,8 +1,8 @@
 """What a record shows: each further variant against the first, cell by cell.
 
 At full speed the throughput is judged, or the longest pause where the workload says so; at a given
-rate the latency, since there the throughput is what was asked for. p values are adjusted for all comparisons that answer one question (Holm). Verdicts
-are computed from the record alone.
+rate the latency, since there the throughput is what was asked for. p values are adjusted for all
+comparisons that answer one question (Holm). Verdicts are computed from the record alone.
 """
 
 from __future__ import annotations
