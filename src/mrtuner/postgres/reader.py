@@ -53,13 +53,13 @@ class Reader:
                     self.rows(first)
                 return self.rows(name)
         except errors.InsufficientPrivilege as error:
-            self.lacks(fact, _reason(error), hint)
+            self.lacks(fact, refused(error), hint)
         except (errors.LockNotAvailable, errors.QueryCanceled) as error:
-            self.lacks(fact, _reason(error), "Run again when the server is less busy.")
+            self.lacks(fact, refused(error), "Run again when the server is less busy.")
         except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
-            self.lacks(fact, f"not available on this server: {_reason(error)}")
+            self.lacks(fact, f"not available on this server: {refused(error)}")
         except (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState) as error:
-            self.lacks(fact, _reason(error))
+            self.lacks(fact, refused(error))
         return []
 
     def lacks(self, fact: str, why: str, hint: str | None = None) -> None:
@@ -67,5 +67,6 @@ class Reader:
         self.missing.append(Missing(fact, why, hint=hint))
 
 
-def _reason(error: Exception) -> str:
+def refused(error: Exception) -> str:
+    """Return why the server refused a query: the first line of its message."""
     return str(error).partition("\n")[0]

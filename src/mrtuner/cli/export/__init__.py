@@ -1,0 +1,20 @@
+"""The commands of `mrtuner export`: one file a monitoring system."""
+
+from __future__ import annotations
+
+from mrtuner.cli.group import Commands
+
+__all__ = ["command"]
+
+command = Commands(
+    "export",
+    {"prometheus": "Answer Prometheus' scrapes, or print the last sample in its format."},
+    package="mrtuner.cli.export",
+    help="""Offer what `mrtuner record` recorded last to a monitoring system.
+
+    \b
+    Examples:
+      mrtuner export prometheus                      answers on http://127.0.0.1:9188/metrics
+      mrtuner export prometheus --once > mrtuner.prom
+    """,
+)

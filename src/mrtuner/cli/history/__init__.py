@@ -1,0 +1,31 @@
+"""The commands of `mrtuner history`: one file a command."""
+
+from __future__ import annotations
+
+from mrtuner.cli.group import Commands
+
+__all__ = ["command"]
+
+command = Commands(
+    "history",
+    {
+        "show": "Show what happened: load, statements, checkpoints, changes.",
+        "compare": "Compare two periods.",
+        "query": "Run SQL on the history.",
+        "views": "List what can be queried, with its columns.",
+        "status": "Tell whether recording goes on and how far behind it is.",
+        "size": "Show what the history takes on disk, and will take.",
+        "verify": "Read every file and check that it is as it was written.",
+        "compact": "Move rows into files, merge files and delete old ones.",
+    },
+    package="mrtuner.cli.history",
+    help="""Read what `mrtuner record` recorded.
+
+    \b
+    Examples:
+      mrtuner history show --since 6h
+      mrtuner history compare --before 2026-11-22T10:00 --after 2026-11-23T10:00 --length 1h
+      mrtuner history query 'SELECT at, total FROM connections ORDER BY at DESC LIMIT 5'
+      mrtuner history status --check
+    """,
+)

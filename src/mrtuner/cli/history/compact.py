@@ -1,0 +1,46 @@
+"""`mrtuner history compact`: looking after the files by hand."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import needs, options, terminal
+from mrtuner.cli.history.store_options import directory_option
+
+
+@options.command("compact")
+@directory_option
+@click.option("--all", "everything", is_flag=True, help="Move the rows of the last day as well.")
+@click.option("--max-size", metavar="SIZE", help="Delete the oldest rows beyond this size.")
+def command(directory: Path | None, everything: bool, max_size: str | None) -> None:
+    """Move rows into Parquet files, merge small files and delete what is older than it is kept.
+
+    \b
+    Examples:
+      mrtuner history compact
+      mrtuner history compact --all                  everything into files, to copy them elsewhere
+      mrtuner history compact --max-size 5GB
+
+    A recorder does the same once an hour by itself, so this is for a store that nobody writes.
+    """
+    needs.first("duckdb")
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.store import opening, sealing
+    from mrtuner.history.store.writer import Writer
+    from mrtuner.units import parse_bytes
+
+    place = history_directory(directory)
+    largest = None if max_size is None else int(parse_bytes(max_size))
+    db = opening.for_reading(place)
+    sources = [source for source in opening.sources(db) if source.declaration]
+    db.close()
+    now = time.time_ns() // 1000
+    with Writer(place, sources) as writer:
+        moved = sealing.seal(writer, now, everything=everything)
+        merged = sealing.compact(writer, now)
+        expired = sealing.expire(writer, now, largest=largest)
+        sealing.sweep(writer, now)
+    terminal.print_line(f"{moved:,} rows moved, {merged} files merged, {expired} files deleted")

@@ -1,0 +1,64 @@
+"""`mrtuner history compare`: two periods side by side."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import needs, options, terminal
+from mrtuner.cli.history.store_options import (
+    Moment,
+    cpus_option,
+    directory_option,
+    instance_option,
+    length_option,
+    top_option,
+)
+
+
+@options.command("compare")
+@directory_option
+@instance_option
+@click.option(
+    "--before", type=Moment(), required=True, metavar="TIME",
+    help="Beginning of the first period, in UTC, such as 2026-11-22T10:00.",
+)  # fmt: skip
+@click.option(
+    "--after", type=Moment(), required=True, metavar="TIME",
+    help="Beginning of the second period.",
+)  # fmt: skip
+@length_option("--length", "Length of both periods.", "1h")
+@cpus_option
+@top_option
+@options.json_option
+def command(
+    directory: Path | None, instance: str | None, before: datetime, after: datetime, length: float,
+    cpus: int | None, top: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare two periods: load, checkpoints, WAL, and each statement's calls and time.
+
+    \b
+    Examples:
+      mrtuner history compare --before 2026-11-22T10:00 --after 2026-11-23T10:00
+      mrtuner history compare --before 2026-11-16T09:00 --after 2026-11-23T09:00 --length 8h
+
+    Statements are matched by their texts, since their identifiers may change with an upgrade.
+    """
+    needs.first("duckdb")
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.analysis import compare, period
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.document import as_comparison
+    from mrtuner.history.reading import open_history
+    from mrtuner.present.history import comparison_lines
+
+    with open_history(history_directory(directory)) as history:
+        periods = [
+            period(history, instance, since=length, until=begin + timedelta(seconds=length))
+            for begin in (before, after)
+        ]
+        found = compare(history, *periods, top=top, cpus=cpus)
+    told = as_builtins(as_comparison(found))
+    terminal.answer(told, comparison_lines(told), as_json)

@@ -1,0 +1,58 @@
+"""`mrtuner history show`: what happened to a server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import needs, options, terminal
+from mrtuner.cli.history.store_options import (
+    Moment,
+    cpus_option,
+    directory_option,
+    instance_option,
+    length_option,
+    top_option,
+)
+
+
+@options.command("show")
+@directory_option
+@instance_option
+@length_option("--since", "Length of the period, such as 6h or 7d.", "1h")
+@click.option(
+    "--until", type=Moment(), metavar="TIME",
+    help="End of the period, in UTC, such as 2026-11-23T10:00.  [default: the last sample]",
+)  # fmt: skip
+@cpus_option
+@top_option
+@options.json_option
+def command(
+    directory: Path | None, instance: str | None, since: float, until: datetime | None,
+    cpus: int | None, top: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Show what happened: load by wait class, statements, checkpoints, the busiest minute, changes.
+
+    \b
+    Examples:
+      mrtuner history show
+      mrtuner history show --since 6h --cpus 8
+      mrtuner history show --since 30min --until 2026-11-23T03:30 --instance db1:5432
+
+    Load is the number of sessions at work on average. Where it is above the number of CPUs,
+    sessions wait for each other; the letters of the chart tell for what.
+    """
+    needs.first("duckdb")
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.analysis import period, summary
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.document import as_document
+    from mrtuner.history.reading import open_history
+    from mrtuner.present.history import lines
+
+    with open_history(history_directory(directory)) as history:
+        about = period(history, instance, since=since, until=until)
+        told = as_builtins(as_document(summary(history, about, top=top, cpus=cpus)))
+    terminal.answer(told, lines(told), as_json)

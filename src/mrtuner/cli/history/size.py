@@ -1,0 +1,28 @@
+"""`mrtuner history size`: what the history takes on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mrtuner.cli import options, terminal
+from mrtuner.cli.history.store_options import directory_option
+
+
+@options.command("size")
+@directory_option
+@options.json_option
+def command(directory: Path | None, as_json: bool) -> None:
+    """Show what each view takes on disk, and what all will take when old rows are deleted.
+
+    \b
+    Examples:
+      mrtuner history size
+      mrtuner history size --dir /var/lib/mrtuner --json
+    """
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.size import size
+    from mrtuner.present.history import size_lines
+
+    told = as_builtins(size(history_directory(directory)))
+    terminal.answer(told, size_lines(told), as_json)

@@ -1,0 +1,38 @@
+"""`mrtuner history status`: whether recording goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.history.store_options import directory_option
+
+
+@options.command("status")
+@directory_option
+@options.check_option("nobody records, or a source is late")
+@options.json_option
+@click.pass_context
+def command(ctx: click.Context, /, directory: Path | None, check: bool, as_json: bool) -> None:
+    """Tell whether a recorder is at work, and how long ago each source was sampled.
+
+    \b
+    Examples:
+      mrtuner history status
+      mrtuner history status --check --dir /var/lib/mrtuner      for a health check
+
+    A source is late after three of its intervals. What a role may not read is named, with the
+    grant that would help.
+    """
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.size import status
+    from mrtuner.present.history import status_lines
+
+    told = as_builtins(status(history_directory(directory), time.time()))
+    terminal.answer(told, status_lines(told), as_json)
+    if check and (not told["recording"] or any(one["late"] for one in told["sources"])):
+        ctx.exit(exit_codes.FOUND)

@@ -1,0 +1,59 @@
+"""Options that the commands of `mrtuner history` share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from mrtuner.cli import options
+from mrtuner.errors import BadValue
+from mrtuner.inputs import Time
+
+#: The longest period that may be asked for [s]: longer than summaries are kept.
+_LONGEST: Final = 10 * 366 * 86_400.0
+
+directory_option = click.option(
+    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Directory of the history.  [default: MRTUNER_HISTORY_DIR, or the user's data directory]",
+)  # fmt: skip
+instance_option = click.option(
+    "--instance", metavar="NAME", help="Instance to show.  [default: the only one]"
+)
+cpus_option = click.option(
+    "--cpus", type=click.IntRange(1), metavar="N",
+    help="CPUs of the server, which are drawn into the chart.",
+)  # fmt: skip
+top_option = click.option(
+    "--top", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
+    help="Number of statements shown.",
+)  # fmt: skip
+
+
+def length_option(flag: str, text: str, default: str, name: str | None = None) -> Any:
+    """An option for a length of time that may be of years."""
+    declared = Time(help=text, most=_LONGEST)
+    return click.option(
+        *filter(None, (flag, name)), type=options.Declared(flag, declared),
+        metavar=declared.metavar, help=text, default=default, show_default=True,
+    )  # fmt: skip
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A time: ISO 8601, in UTC unless it names an offset."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> datetime:
+        """Return the time in UTC."""
+        try:
+            found = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise BadValue(
+                f"{str(value)!r} is not a time", "Write 2026-11-23T10:00, in UTC, or with +01:00."
+            ) from None
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

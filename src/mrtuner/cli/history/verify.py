@@ -1,0 +1,35 @@
+"""`mrtuner history verify`: whether the history is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import exit_codes, options, terminal
+from mrtuner.cli.history.store_options import directory_option
+
+
+@options.command("verify")
+@directory_option
+@options.json_option
+@click.pass_context
+def command(ctx: click.Context, /, directory: Path | None, as_json: bool) -> None:
+    """Read every file and compare it with its checksum; check the SQLite file as well.
+
+    \b
+    Examples:
+      mrtuner history verify
+      mrtuner history verify --dir /var/lib/mrtuner
+
+    A damaged file is named and the exit code is 1; the other commands leave it out and go on.
+    """
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.size import verify
+    from mrtuner.present.history import check_lines
+
+    told = as_builtins(verify(history_directory(directory)))
+    terminal.answer(told, check_lines(told), as_json)
+    if told["problems"]:
+        ctx.exit(exit_codes.FAILED)

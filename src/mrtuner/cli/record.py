@@ -1,0 +1,147 @@
+"""`mrtuner record`: samples servers until it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mrtuner.cli import needs, options, targets, terminal
+from mrtuner.cli.history.store_options import directory_option
+from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.history.recorder import Instance
+
+UNITS: Final = ("systemd", "container", "kubernetes")
+
+
+@options.command("record")
+@click.argument("targets_given", nargs=-1, metavar="[TARGET]...")
+@directory_option
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="File in TOML with a table [instances]: NAME = \"connection string\".",
+)  # fmt: skip
+@click.option(
+    "--name", metavar="NAME", help="Name of the instance in the history.  [default: HOST:PORT]"
+)
+@click.option(
+    "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Directory with SQL files of your own to sample as well.",
+)  # fmt: skip
+@options.share_option(
+    "--budget", "Share of one session's time that sampling may take.", default="1%"
+)
+@click.option(
+    "--max-size", metavar="SIZE",
+    help="Delete the oldest rows when the files are larger, such as 10GB.  [default: no limit]",
+)
+@options.time_option(
+    "--for", "Stop after this long.  [default: record until stopped]", name="duration"
+)
+@click.option(
+    "--unit", type=click.Choice(UNITS), metavar="KIND",
+    help="Write a service unit to stdout and do not record: one of systemd, container, kubernetes.",
+)  # fmt: skip
+def command(
+    targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
+    metrics: Path | None, budget: float, max_size: str | None, duration: float | None,
+    unit: str | None,
+) -> None:  # fmt: skip
+    """Record the history of servers, until stopped.
+
+    TARGET is a connection string, or local. Sessions are sampled each second; statements, waits,
+    I/O, WAL, checkpoints, tables, replication and settings each minute or less often.
+
+    \b
+    Examples:
+      mrtuner record postgresql://monitor@db/app
+      mrtuner record postgresql://monitor@db1/app postgresql://monitor@db2/app --max-size 10GB
+      mrtuner record --config fleet.toml --dir /var/lib/mrtuner
+      mrtuner record local --for 10min
+      mrtuner record postgresql://monitor@db/app --unit systemd > mrtuner-record.service
+      mrtuner history show                           what was recorded
+
+    The role should be a member of pg_monitor; what it may not read is told, and the rest is
+    recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it, and lose nothing.
+    """
+    if unit is not None:
+        _write_unit(unit, targets_given, directory, config)
+        return
+    needs.first("duckdb")
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.recorder import Limits, record
+    from mrtuner.history.source import built_in, in_directory
+    from mrtuner.history.store.writer import Writer
+    from mrtuner.units import parse_bytes
+
+    instances = _instances(targets_given, config, name)
+    sources = {**built_in(), **(in_directory(metrics) if metrics else {})}
+    largest = None if max_size is None else int(parse_bytes(max_size))
+    limits = Limits(budget=budget, largest=largest)
+    place = history_directory(directory)
+    with Writer(place, sources.values()) as writer, _stop(duration) as stop:
+        terminal.print_note(f"recording into {place}; Ctrl-C ends it")
+        record(writer, instances, stop, limits=limits, tell=terminal.print_note)
+    terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
+
+
+def _instances(
+    given: Sequence[str], config: Path | None, name: str | None
+) -> list[Instance]:
+    from mrtuner.history.fleet import instance_of, read_fleet
+
+    texts = [targets.ServerArgument().convert(text, None, None) for text in given]
+    if name is not None and (len(texts) != 1 or config is not None):
+        raise UsageError("--name is for a single target", "Name several in a file: --config.")
+    for text in texts:
+        options.warn_of_password(text)
+    found = [instance_of(text, name) for text in texts]
+    if config is not None:
+        found += read_fleet(config)
+    if not found:
+        raise UsageError("no server to record", "Run mrtuner record DSN, or give --config FILE.")
+    names = [one.name for one in found]
+    if twice := sorted({one for one in names if names.count(one) > 1}):
+        raise UsageError(f"two servers are called {twice[0]}", "Name them in a file: --config.")
+    return found
+
+
+@contextmanager
+def _stop(duration: float | None) -> Iterator[threading.Event]:
+    """An event that Ctrl-C, SIGTERM, SIGHUP or the end of the time sets."""
+    stop = threading.Event()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before: dict[int, Any] = {
+        number: signal.signal(number, asked)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    timer = threading.Timer(duration, stop.set) if duration else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield stop
+    finally:
+        if timer:
+            timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_unit(
+    unit: str, given: Sequence[str], directory: Path | None, config: Path | None
+) -> None:
+    from mrtuner.history.service import written
+
+    click.echo(written(unit, given, directory, config), nl=False)

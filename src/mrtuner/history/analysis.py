@@ -1,0 +1,456 @@
+"""What happened in a period: load, statements, checkpoints, the slowest minute, changes, gaps.
+
+The queries keep to a part of SQL that other engines understand as well. A period that begins before
+the rows as sampled are kept is answered from their summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from mrtuner.errors import UsageError
+from mrtuner.history.reading import History
+from mrtuner.history.source import Source
+from mrtuner.history.store.layout import rollup_view
+
+#: The class of load of a session that waits for nothing.
+CPU: Final = "CPU"
+#: Steps of a chart in a terminal.
+_STEPS: Final = 60
+#: More than so many intervals without a sample is a gap.
+_GAP: Final = 3
+#: More statements than pg_stat_statements keeps.
+_EVERY: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A period of one instance, in UTC."""
+
+    instance: str
+    begin: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.end - self.begin).total_seconds()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the queries are given."""
+        return {
+            "instance": self.instance,
+            "begin": self.begin.replace(tzinfo=None),
+            "end": self.end.replace(tzinfo=None),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStep:
+    """Average active sessions of one step, by wait class; empty: nobody was at work.
+
+    None where nothing was sampled.
+    """
+
+    at: datetime
+    classes: dict[str, float] | None
+
+    @property
+    def total(self) -> float | None:
+        """All classes."""
+        return None if self.classes is None else sum(self.classes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementWork:
+    """What one statement did in a period."""
+
+    query_id: int
+    text: str | None
+    database: str | None
+    role: str | None
+    calls: int
+    seconds: float
+    rows: int
+    blocks_read: int
+    temp_blocks: int
+    wal_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointWork:
+    """Checkpoints and WAL of a period; None where unknown."""
+
+    timed: int | None
+    requested: int | None
+    write_seconds: float | None
+    wal_bytes: int | None
+    peak_wal: float | None  # bytes a second, of the busiest sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowestMinute:
+    """The minute with the most sessions at work: what they waited for, and what ran."""
+
+    at: datetime
+    load: float
+    waits: tuple[tuple[str, float], ...]  # event and sessions, most first
+    statements: tuple[StatementWork, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryChange:
+    """A setting that changed, or an event."""
+
+    at: datetime
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time without samples."""
+
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What happened to one instance in a period."""
+
+    period: Period
+    cpus: int | None
+    sampled: float  # share of the period
+    load: tuple[LoadStep, ...]
+    statements: tuple[StatementWork, ...]
+    checkpoints: CheckpointWork
+    slowest: SlowestMinute | None
+    changes: tuple[HistoryChange, ...]
+    gaps: tuple[Gap, ...]
+    damaged: tuple[str, ...]
+
+    @property
+    def average_load(self) -> float | None:
+        """Average active sessions, over the steps that were sampled."""
+        known = [step.total for step in self.load if step.total is not None]
+        return sum(known) / len(known) if known else None
+
+
+def instances(history: History) -> tuple[str, ...]:
+    """The instances of a store, by name."""
+    rows = history.rows("SELECT DISTINCT instance FROM samples_by_hour ORDER BY 1")
+    return tuple(row["instance"] for row in rows)
+
+
+def period(
+    history: History, instance: str | None, *, since: float, until: datetime | None = None
+) -> Period:
+    """The last `since` seconds of an instance up to `until`, or up to its last sample.
+
+    Raises:
+        UsageError: there is no such instance, or there are several and none is named.
+    """
+    known = instances(history)
+    if instance is None:
+        if len(known) != 1:
+            raise UsageError(
+                f"the store has {len(known)} instances",
+                f"Name one with --instance: {', '.join(known)}." if known else "Record one first.",
+            )
+        instance = known[0]
+    if instance not in known:
+        raise UsageError(
+            f"the store has no instance {instance}",
+            f"It has {', '.join(known)}." if known else "Record one first.",
+        )
+    if until is None:
+        last = history.row(
+            "SELECT max(at) AS last FROM samples WHERE instance = $instance",
+            {"instance": instance},
+        )["last"]
+        if last is None:
+            raise UsageError(f"nothing of {instance} is as recent as that", "Give a longer --since.")
+        until = last.replace(tzinfo=UTC)
+    return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
+
+
+def summary(history: History, about: Period, *, top: int = 10, cpus: int | None = None) -> Summary:
+    """Return what happened in a period."""
+    load = load_by_step(history, about, max(60.0, about.seconds / _STEPS))
+    beats = beats_by_minute(history, about)
+    return Summary(
+        period=about,
+        cpus=cpus,
+        sampled=min(1.0, len(beats) * 60 / max(about.seconds, 60.0)),
+        load=load,
+        statements=statements(history, about, top),
+        checkpoints=checkpoints(history, about),
+        slowest=slowest_minute(history, about),
+        changes=changes(history, about),
+        gaps=gaps(history, about),
+        damaged=history.damaged,
+    )
+
+
+def view_for(history: History, name: str, begin: datetime) -> str:
+    """The view of a source that reaches back so far: the rows as sampled, or their summary."""
+    source = _source(history, name)
+    oldest = datetime.now(UTC) - timedelta(seconds=source.keep)
+    return name if begin >= oldest else rollup_view(source)
+
+
+def _source(history: History, name: str) -> Source:
+    for source in history.sources:
+        if source.name == name:
+            return source
+    raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
+
+
+_IN_PERIOD: Final = "instance = $instance AND at >= $begin AND at < $end"
+#: A client at work, or a process of the server that does something.
+_AT_WORK: Final = "(state = 'active' OR state IS NULL)"
+
+
+def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
+    """How often sessions were sampled in each minute."""
+    rows = history.rows(
+        f"""SELECT date_trunc('minute', at) AS minute, count(*) AS beats FROM samples
+            WHERE {_IN_PERIOD} AND source = 'sessions' GROUP BY 1""",  # noqa: S608
+        about.parameters,
+    )
+    return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
+
+
+def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadStep, ...]:
+    """Average active sessions by wait class, in steps of whole minutes."""
+    minutes = max(1, round(seconds / 60))
+    beats = beats_by_minute(history, about)
+    rows = history.rows(
+        f"""SELECT at AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
+            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1, 2""",  # noqa: S608
+        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
+    )
+    steps: list[LoadStep] = []
+    at = _minute(about.begin)
+    while at < about.end:
+        inside = [at + timedelta(minutes=n) for n in range(minutes)]
+        sampled = sum(beats.get(minute, 0) for minute in inside)
+        classes: dict[str, float] = {}
+        for row in rows:
+            if at <= row["minute"].replace(tzinfo=UTC) < at + timedelta(minutes=minutes):
+                classes[row["class"]] = classes.get(row["class"], 0) + row["samples"]
+        shares = {name: count / sampled for name, count in classes.items()} if sampled else None
+        steps.append(LoadStep(at=at, classes=shares))
+        at += timedelta(minutes=minutes)
+    return tuple(steps)
+
+
+def _minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
+
+
+def statements(history: History, about: Period, top: int) -> tuple[StatementWork, ...]:
+    """The statements that took most time; without pg_stat_statements there are none."""
+    if not any(source.name == "statements" for source in history.sources):
+        return ()
+    view = view_for(history, "statements", about.begin)
+    rows = history.rows(
+        f"""SELECT s.query_id, any_value(t.text) AS text, s.database, s.role,
+                   sum(s.calls) AS calls, sum(s.exec_ms) / 1000 AS seconds, sum(s.rows) AS rows,
+                   sum(s.blocks_read) AS blocks_read,
+                   sum(s.temp_blocks_read) + sum(s.temp_blocks_written) AS temp_blocks,
+                   sum(s.wal_bytes) AS wal_bytes
+            FROM {view} AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE s.instance = $instance AND s.at >= $begin AND s.at < $end
+              AND s.calls IS NOT NULL
+            GROUP BY s.query_id, s.database, s.role
+            ORDER BY seconds DESC, s.query_id LIMIT {int(top)}""",  # noqa: S608
+        about.parameters,
+    )
+    return tuple(_statement(row) for row in rows)
+
+
+def _statement(row: dict[str, Any]) -> StatementWork:
+    whole = ("calls", "rows", "blocks_read", "temp_blocks", "wal_bytes")
+    return StatementWork(**(row | {name: int(row[name] or 0) for name in whole}))
+
+
+def checkpoints(history: History, about: Period) -> CheckpointWork:
+    """Checkpoints and WAL of a period."""
+    view, wal = (view_for(history, name, about.begin) for name in ("checkpoints", "wal"))
+    rate = "bytes / nullif(seconds, 0)" if wal == "wal" else "bytes_peak"
+    done = history.row(
+        f"""SELECT sum(timed) AS timed, sum(requested) AS requested,
+                   sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {_IN_PERIOD}""",  # noqa: S608
+        about.parameters,
+    )
+    written = history.row(
+        f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {_IN_PERIOD}",  # noqa: S608
+        about.parameters,
+    )
+    return CheckpointWork(
+        timed=_whole(done["timed"]), requested=_whole(done["requested"]),
+        write_seconds=done["write_seconds"], wal_bytes=_whole(written["wal_bytes"]),
+        peak_wal=written["peak_wal"],
+    )  # fmt: skip
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
+    """The minute with the most sessions at work; None if nobody worked."""
+    beats = beats_by_minute(history, about)
+    rows = history.rows(
+        f"""SELECT at AS minute, sum(samples) AS samples FROM sessions_by_minute
+            WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1""",  # noqa: S608
+        about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
+    )
+    loads = [
+        (row["samples"] / beats[minute], minute)
+        for row in rows
+        if beats.get(minute := row["minute"].replace(tzinfo=UTC))
+    ]
+    if not loads:
+        return None
+    load, minute = max(loads)
+    within = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
+    waits = history.rows(
+        f"""SELECT coalesce(wait_type || ': ' || wait_event, '{CPU}') AS event,
+                   sum(samples) AS samples
+            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK}
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",  # noqa: S608
+        within.parameters,
+    )
+    # A sample of statements tells of the minute before it.
+    after = Period(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
+    return SlowestMinute(
+        at=minute,
+        load=load,
+        waits=tuple((row["event"], row["samples"] / beats[minute]) for row in waits),
+        statements=statements(history, after, 3),
+    )
+
+
+def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
+    """Settings that changed, and events, in the order of time."""
+    found = [
+        HistoryChange(at=row["at"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
+        for row in history.rows(
+            f"SELECT at, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",  # noqa: S608
+            about.parameters,
+        )
+    ]
+    rows = history.rows(
+        """SELECT * FROM (
+               SELECT at, name, value, unit,
+                      lag(value) OVER (PARTITION BY name ORDER BY at) AS before,
+                      row_number() OVER (PARTITION BY name ORDER BY at) AS number
+               FROM settings WHERE instance = $instance AND at < $end) AS s
+           WHERE number > 1 AND at >= $begin AND value IS DISTINCT FROM before""",
+        about.parameters,
+    )
+    found += [
+        HistoryChange(
+            at=row["at"].replace(tzinfo=UTC), what="setting",
+            detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}"
+                   + (f" ({row['unit']})" if row["unit"] else ""),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
+
+
+def _setting(value: str | None) -> str:
+    return "?" if value is None else value or "''"
+
+
+def gaps(history: History, about: Period) -> tuple[Gap, ...]:
+    """Times without samples of sessions, inside the period."""
+    interval = _source(history, "sessions").interval if _has(history, "sessions") else 60.0
+    longest = max(_GAP * interval, 60.0)
+    rows = history.rows(
+        f"""SELECT begin, at FROM (
+                SELECT at, lag(at) OVER (ORDER BY at) AS begin FROM samples WHERE {_IN_PERIOD}
+            ) AS s WHERE date_diff('second', begin, at) > {longest} ORDER BY at""",  # noqa: S608
+        about.parameters,
+    )
+    return tuple(
+        Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["at"].replace(tzinfo=UTC))
+        for row in rows
+    )
+
+
+def _has(history: History, name: str) -> bool:
+    return any(source.name == name for source in history.sources)
+
+
+# Two periods.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementChange:
+    """One statement in two periods; None where it did not run."""
+
+    text: str | None
+    before: StatementWork | None
+    after: StatementWork | None
+    more_load: float  # sessions that it keeps busy on average, after minus before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two periods side by side."""
+
+    before: Summary
+    after: Summary
+    statements: tuple[StatementChange, ...]
+
+
+def compare(
+    history: History, before: Period, after: Period, *, top: int = 10, cpus: int | None = None
+) -> Comparison:
+    """Return two periods and what changed between them, statement by statement.
+
+    Statements are the same if their texts are: identifiers may differ after an upgrade.
+    """
+    works = [_by_text(statements(history, one, _EVERY)) for one in (before, after)]
+    changed = [
+        StatementChange(
+            text=next(side[key].text for side in works if key in side),
+            before=works[0].get(key),
+            after=works[1].get(key),
+            more_load=_load(works[1].get(key), after) - _load(works[0].get(key), before),
+        )
+        for key in works[0].keys() | works[1].keys()
+    ]
+    changed.sort(key=lambda one: (-abs(one.more_load), one.text or ""))
+    return Comparison(
+        before=summary(history, before, cpus=cpus),
+        after=summary(history, after, cpus=cpus),
+        statements=tuple(changed[:top]),
+    )
+
+
+def _by_text(works: Sequence[StatementWork]) -> dict[tuple[Any, ...], StatementWork]:
+    """Statements by text, database and role; those with several identifiers are added up."""
+    found: dict[tuple[Any, ...], StatementWork] = {}
+    for work in works:
+        key = (work.text or work.query_id, work.database, work.role)
+        found[key] = _sum(found[key], work) if key in found else work
+    return found
+
+
+def _sum(one: StatementWork, other: StatementWork) -> StatementWork:
+    added = ("calls", "seconds", "rows", "blocks_read", "temp_blocks", "wal_bytes")
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in added})
+
+
+def _load(work: StatementWork | None, about: Period) -> float:
+    return work.seconds / about.seconds if work else 0.0

@@ -1,0 +1,73 @@
+"""How much of one session's time recording may take, and which source yields when it is more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+#: Share of one session's time. On a server with several CPUs it is less than that of the server.
+BUDGET: Final = 0.01
+#: An interval grows to so many times what the source asks for.
+MOST: Final = 64
+#: Weight of the latest sample in the average of a source's cost.
+_LATEST: Final = 0.2
+#: Below this part of the budget, an interval is shortened again.
+_CALM: Final = 0.25
+
+
+@dataclass(slots=True)
+class Pace:
+    """The interval of one source, and what its samples cost on average."""
+
+    interval: float  # seconds, as the source asks for
+    factor: int = 1
+    cost: float = 0.0  # seconds
+
+    @property
+    def actual(self) -> float:
+        """The interval now, in seconds."""
+        return self.interval * self.factor
+
+    @property
+    def share(self) -> float:
+        """Which part of a session's time it takes."""
+        return self.cost / self.actual
+
+
+@dataclass(slots=True)
+class Budget:
+    """The paces of all sources of an instance, kept within a share of one session's time."""
+
+    paces: dict[str, Pace]
+    share: float = BUDGET
+    _seen: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, intervals: Iterable[tuple[str, float]], share: float = BUDGET) -> Budget:
+        """A budget for sources with these intervals."""
+        return cls({name: Pace(interval) for name, interval in intervals}, share)
+
+    def took(self, name: str, seconds: float) -> None:
+        """Note what a sample cost."""
+        pace = self.paces[name]
+        weight = _LATEST if name in self._seen else 1.0
+        self._seen.add(name)
+        pace.cost += weight * (seconds - pace.cost)
+
+    def adjust(self) -> str | None:
+        """Make the most expensive source rarer, or a rare one more frequent; return its name."""
+        total = sum(pace.share for pace in self.paces.values())
+        if total > self.share:
+            slow = [name for name, pace in self.paces.items() if pace.factor < MOST]
+            if slow:
+                name = max(slow, key=lambda one: self.paces[one].share)
+                self.paces[name].factor *= 2
+                return name
+        elif total < self.share * _CALM:
+            rare = [name for name, pace in self.paces.items() if pace.factor > 1]
+            if rare:
+                name = min(rare, key=lambda one: self.paces[one].share)
+                self.paces[name].factor //= 2
+                return name
+        return None

@@ -1,0 +1,216 @@
+"""History as JSON: ``mrtuner.history/1``, ``mrtuner.history.compare/1`` and what a store holds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mrtuner.documents import Doc, Document, Struct, convert
+
+if TYPE_CHECKING:
+    from mrtuner.history.analysis import Comparison, Summary
+
+
+class HistoryPeriod(Struct):
+    """A period of one instance."""
+
+    instance: Annotated[str, Doc("its name in the store")]
+    begin: Annotated[datetime, Doc("UTC")]
+    end: Annotated[datetime, Doc("UTC")]
+
+
+class HistoryLoad(Struct):
+    """Average active sessions of one step."""
+
+    at: Annotated[datetime, Doc("when the step begins, UTC")]
+    classes: Annotated[
+        dict[str, float] | None,
+        Doc("sessions by wait class, CPU for those that wait for nothing; null without samples"),
+    ]
+
+
+class HistoryStatement(Struct):
+    """What one statement did in a period."""
+
+    query_id: Annotated[int, Doc("identifier of pg_stat_statements")]
+    text: Annotated[str | None, Doc("its text without literals; null if it was never seen")]
+    database: Annotated[str | None, Doc("its database")]
+    role: Annotated[str | None, Doc("its role")]
+    calls: Annotated[int, Doc("executions")]
+    seconds: Annotated[float, Doc("time executing")]
+    rows: Annotated[int, Doc("rows returned or changed")]
+    blocks_read: Annotated[int, Doc("blocks not found in shared_buffers")]
+    temp_blocks: Annotated[int, Doc("blocks of temporary files, read and written")]
+    wal_bytes: Annotated[int, Doc("WAL written")]
+
+
+class HistoryCheckpoints(Struct):
+    """Checkpoints and WAL of a period; null where unknown."""
+
+    timed: Annotated[int | None, Doc("checkpoints started by checkpoint_timeout")]
+    requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
+    write_seconds: Annotated[float | None, Doc("time writing buffers")]
+    wal_bytes: Annotated[int | None, Doc("WAL written")]
+    peak_wal: Annotated[float | None, Doc("bytes a second, of the busiest sample")]
+
+
+class HistoryWait(Struct):
+    """What sessions waited for."""
+
+    event: Annotated[str, Doc("class and event, or CPU")]
+    sessions: Annotated[float, Doc("sessions on average")]
+
+
+class HistoryMinute(Struct):
+    """The minute with the most sessions at work."""
+
+    at: Annotated[datetime, Doc("UTC")]
+    load: Annotated[float, Doc("average active sessions")]
+    waits: Annotated[list[HistoryWait], Doc("most first")]
+    statements: Annotated[list[HistoryStatement], Doc("that took most time")]
+
+
+class HistoryChangeEntry(Struct):
+    """A setting that changed, or an event."""
+
+    at: Annotated[datetime, Doc("UTC")]
+    what: Annotated[str, Doc("setting, restart, failover, upgrade, clock, lost, gap, …")]
+    detail: Annotated[str, Doc("in words")]
+
+
+class HistoryGap(Struct):
+    """A time without samples."""
+
+    begin: Annotated[datetime, Doc("the last sample before, UTC")]
+    end: Annotated[datetime, Doc("the first sample after, UTC")]
+
+
+class HistorySummary(Document, tag="mrtuner.history/1"):
+    """What happened to one instance in a period."""
+
+    period: Annotated[HistoryPeriod, Doc("the instance and the time")]
+    cpus: Annotated[int | None, Doc("CPUs of the server, if known")]
+    sampled: Annotated[float, Doc("share of the period's minutes with samples")]
+    average_load: Annotated[float | None, Doc("average active sessions")]
+    load: Annotated[list[HistoryLoad], Doc("by step")]
+    statements: Annotated[list[HistoryStatement], Doc("that took most time")]
+    checkpoints: Annotated[HistoryCheckpoints, Doc("checkpoints and WAL")]
+    slowest: Annotated[HistoryMinute | None, Doc("the busiest minute; null without load")]
+    changes: Annotated[list[HistoryChangeEntry], Doc("in the order of time")]
+    gaps: Annotated[list[HistoryGap], Doc("times without samples")]
+    damaged: Annotated[list[str], Doc("files that were left out, with the reason")]
+
+
+class HistoryStatementChange(Struct):
+    """One statement in two periods."""
+
+    text: Annotated[str | None, Doc("its text without literals")]
+    before: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    after: Annotated[HistoryStatement | None, Doc("null: it did not run")]
+    more_load: Annotated[float, Doc("sessions that it keeps busy, after minus before")]
+
+
+class HistoryComparison(Document, tag="mrtuner.history.compare/1"):
+    """Two periods of an instance."""
+
+    before: Annotated[HistorySummary, Doc("the first period")]
+    after: Annotated[HistorySummary, Doc("the second period")]
+    statements: Annotated[list[HistoryStatementChange], Doc("the largest changes first")]
+
+
+class HistoryRows(Document, tag="mrtuner.history.rows/1"):
+    """The rows of a query."""
+
+    columns: Annotated[list[str], Doc("names")]
+    rows: Annotated[list[list[Any]], Doc("values; times as text in UTC")]
+
+
+class HistoryView(Struct):
+    """What one view takes on disk."""
+
+    view: Annotated[str, Doc("its name")]
+    files: Annotated[int, Doc("Parquet files")]
+    rows: Annotated[int, Doc("rows in them")]
+    bytes: Annotated[int, Doc("their size")]
+    recent: Annotated[int, Doc("rows in SQLite")]
+    first: Annotated[datetime | None, Doc("the oldest row, UTC")]
+    per_day: Annotated[int | None, Doc("bytes that a day adds; null: too short to tell")]
+    at_most: Annotated[int | None, Doc("bytes when retention begins to delete; null likewise")]
+
+
+class HistorySize(Document, tag="mrtuner.history.size/1"):
+    """What a store takes on disk, and will take."""
+
+    directory: Annotated[str, Doc("the store")]
+    bytes: Annotated[int, Doc("all its files")]
+    recent_bytes: Annotated[int, Doc("of SQLite's among them")]
+    at_most: Annotated[int | None, Doc("forecast; null: too short to tell")]
+    views: Annotated[list[HistoryView], Doc("largest first")]
+
+
+class HistoryCheck(Document, tag="mrtuner.history.verify/1"):
+    """Whether a store is whole."""
+
+    directory: Annotated[str, Doc("the store")]
+    files: Annotated[int, Doc("Parquet files that were read")]
+    rows: Annotated[int, Doc("rows in them")]
+    problems: Annotated[list[str], Doc("what is wrong; empty: nothing")]
+
+
+class HistoryLag(Struct):
+    """How up to date one source of an instance is."""
+
+    instance: Annotated[str, Doc("the instance")]
+    source: Annotated[str, Doc("the source")]
+    last: Annotated[datetime | None, Doc("its last sample, UTC; null: none")]
+    lag: Annotated[float | None, Doc("seconds since then")]
+    late: Annotated[bool, Doc("whether more than three intervals have passed")]
+    why: Annotated[str | None, Doc("why it cannot be read")]
+    hint: Annotated[str | None, Doc("what would help")]
+
+
+class HistoryStatus(Document, tag="mrtuner.history.status/1"):
+    """Whether recording goes on."""
+
+    directory: Annotated[str, Doc("the store")]
+    recording: Annotated[bool, Doc("whether a recorder is at work")]
+    sources: Annotated[list[HistoryLag], Doc("by instance and source")]
+
+
+def as_document(about: Summary) -> HistorySummary:
+    """Return a summary as JSON has it."""
+    return convert(_summary(about), HistorySummary)
+
+
+def as_comparison(about: Comparison) -> HistoryComparison:
+    """Return a comparison as JSON has it."""
+    statements = [
+        {name: getattr(one, name) for name in ("text", "before", "after", "more_load")}
+        for one in about.statements
+    ]
+    return HistoryComparison(
+        before=as_document(about.before), after=as_document(about.after),
+        statements=[convert(one, HistoryStatementChange) for one in statements],
+    )  # fmt: skip
+
+
+def _summary(about: Summary) -> dict[str, Any]:
+    slowest = about.slowest
+    return {
+        "period": about.period,
+        "cpus": about.cpus,
+        "sampled": about.sampled,
+        "average_load": about.average_load,
+        "load": list(about.load),
+        "statements": list(about.statements),
+        "checkpoints": about.checkpoints,
+        "slowest": slowest and {
+            "at": slowest.at,
+            "load": slowest.load,
+            "waits": [{"event": event, "sessions": share} for event, share in slowest.waits],
+            "statements": list(slowest.statements),
+        },
+        "changes": list(about.changes),
+        "gaps": list(about.gaps),
+        "damaged": list(about.damaged),
+    }  # fmt: skip

@@ -1,0 +1,136 @@
+"""The last sample of everything a store holds, as figures with names and labels.
+
+An exporter asks the store and never the server, so that ten of them cost the server nothing. The
+names are the same for every monitoring system: source and column.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.history.source import Column, Kind, Source
+from mrtuner.history.store import layout, opening
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.own import SAMPLES
+
+#: Rows of one source and instance that are exported: each has its own labels, and a monitoring
+#: system pays for every one of them.
+MOST_ROWS: Final = 200
+#: Identifiers of statements come and go; whoever wants them as labels asks for them.
+LEFT_OUT: Final = frozenset({"statements", "settings", "progress"})
+#: Sessions of so long [s] make up the load that is exported.
+_LOAD: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One value of one instance, with the labels that tell it from others of the same name."""
+
+    name: str  # wal_bytes
+    help: str
+    unit: str | None
+    cumulative: bool  # since the server's statistics were reset; else as it is now
+    labels: Mapping[str, str]
+    value: float
+
+
+def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterator[Figure]:
+    """Yield the figures of all instances. `now` is in seconds since 1970.
+
+    Raises:
+        UsageError: there is no store, or it is damaged.
+    """
+    db = opening.for_reading(directory)
+    try:
+        db.execute("BEGIN")
+        for source in opening.sources(db):
+            if source.counts and source.name not in LEFT_OUT:
+                yield from _of_source(db, source, most_rows)
+        yield from _lag(db, now)
+        yield from _load(db, now)
+    finally:
+        db.close()
+
+
+def _of_source(db: sqlite3.Connection, source: Source, most_rows: int) -> Iterator[Figure]:
+    rows = db.execute(
+        "SELECT instance, row FROM last_row WHERE source = ? AND key <> '' ORDER BY instance, key",
+        (source.name,),
+    )
+    taken: dict[str, int] = {}
+    for instance, text in rows:
+        taken[instance] = taken.get(instance, 0) + 1
+        if taken[instance] <= most_rows:
+            yield from _of_row(source, instance, json.loads(text))
+    for instance, count in taken.items():
+        if count > most_rows:
+            yield Figure(
+                name="export_rows_left_out", help="Rows beyond the limit of one source", unit=None,
+                cumulative=False, labels={"instance": instance, "source": source.name},
+                value=count - most_rows,
+            )  # fmt: skip
+
+
+def _of_row(source: Source, instance: str, values: list[Any]) -> Iterator[Figure]:
+    pairs = list(zip(source.columns, values, strict=True))
+    keys = {
+        column.name: "" if value is None else str(value)
+        for column, value in pairs
+        if column.kind is Kind.KEY
+    }
+    for column, value in pairs:
+        if value is not None and column.kind in (Kind.COUNTER, Kind.GAUGE):
+            yield Figure(
+                name=_name(source, column),
+                help=column.help,
+                unit=column.unit,
+                cumulative=column.kind is Kind.COUNTER,
+                labels={"instance": instance, **keys},
+                value=value,
+            )
+
+
+def _name(source: Source, column: Column) -> str:
+    return f"{source.name}_{column.name}"
+
+
+def _lag(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
+    rows = db.execute("SELECT instance, source, at FROM last_sample ORDER BY 1, 2")
+    for instance, source, at in rows:
+        yield Figure(
+            name="record_lag_seconds", help="Time since the last sample", unit="s",
+            cumulative=False, labels={"instance": instance, "source": source},
+            value=max(0.0, now - at / MICRO),
+        )  # fmt: skip
+
+
+def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
+    """Average active sessions of the last minute, by what they waited for."""
+    since = round((now - _LOAD) * MICRO)
+    table = "recent_sessions"
+    known = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if not known:
+        return
+    beats = dict(
+        db.execute(
+            f"SELECT instance, count(*) FROM {layout.hot_table(SAMPLES)} "  # noqa: S608
+            "WHERE source = 'sessions' AND at >= ? GROUP BY 1", (since,),
+        )
+    )  # fmt: skip
+    rows = db.execute(
+        f"SELECT instance, coalesce(wait_type, 'CPU'), count(*) FROM {table} "  # noqa: S608
+        "WHERE at >= ? AND (state = 'active' OR state IS NULL) GROUP BY 1, 2 ORDER BY 1, 2",
+        (since,),
+    )
+    for instance, wait, count in rows:
+        if beats.get(instance):
+            yield Figure(
+                name="load_sessions", help="Average active sessions of the last minute", unit=None,
+                cumulative=False, labels={"instance": instance, "wait_type": wait},
+                value=count / beats[instance],
+            )  # fmt: skip

@@ -1,0 +1,61 @@
+"""The last sample in the text format of Prometheus, and over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.history.export.latest import MOST_ROWS, Figure, latest
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
+_PREFIX: Final = "mrtuner"
+
+
+def exposition(directory: Path, *, most_rows: int = MOST_ROWS) -> bytes:
+    """Return the last sample in Prometheus' text format.
+
+    Raises:
+        UsageError: there is no store, or it is damaged.
+    """
+    from prometheus_client import generate_latest
+
+    return bytes(generate_latest(registry(directory, most_rows=most_rows)))
+
+
+def registry(directory: Path, *, most_rows: int = MOST_ROWS) -> CollectorRegistry:
+    """Return a registry that reads the store each time it is asked."""
+    from prometheus_client.registry import CollectorRegistry
+
+    found = CollectorRegistry()
+    found.register(_Collector(directory, most_rows))
+    return found
+
+
+class _Collector:
+    """Yields the figures of a store as Prometheus' client has them."""
+
+    def __init__(self, directory: Path, most_rows: int) -> None:
+        self.directory, self.most_rows = directory, most_rows
+
+    def describe(self) -> Iterator[Any]:
+        """Nothing: what there is depends on the store."""
+        return iter(())
+
+    def collect(self) -> Iterator[Any]:
+        """One family for each name."""
+        families: dict[str, Any] = {}
+        for figure in latest(self.directory, time.time(), most_rows=self.most_rows):
+            family = families.setdefault(figure.name, _family(figure))
+            family.add_metric(list(figure.labels.values()), figure.value)
+        yield from families.values()
+
+
+def _family(figure: Figure) -> Any:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kind = CounterMetricFamily if figure.cumulative else GaugeMetricFamily
+    return kind(f"{_PREFIX}_{figure.name}", figure.help, labels=list(figure.labels))

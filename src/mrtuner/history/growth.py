@@ -1,0 +1,97 @@
+"""From two samples of a source to the rows worth keeping.
+
+A counter is stored as its growth since the sample before, so that any engine adds it up with SUM.
+What cannot be known is null, never zero and never negative: after a reset, and where the server is
+another one than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mrtuner.history.sample import DECIMALS
+from mrtuner.history.source import Kind
+
+if TYPE_CHECKING:
+    from mrtuner.history.sample import Row, Values
+    from mrtuner.history.source import Source
+
+#: What a row is about: the values of its key columns.
+Key = tuple[Any, ...]
+
+
+def key_of(source: Source, row: Row) -> Key:
+    """The values of the row's key columns."""
+    return tuple(
+        value
+        for column, value in zip(source.columns, row.values, strict=True)
+        if column.kind is Kind.KEY
+    )
+
+
+def by_key(source: Source, rows: Iterable[Row]) -> dict[Key, Row]:
+    """The rows of a sample, by what they are about. Of two rows about the same, the last."""
+    return {key_of(source, row): row for row in rows}
+
+
+def grown(
+    source: Source, before: Mapping[Key, Row] | None, after: Mapping[Key, Row]
+) -> Iterator[Values]:
+    """Yield the values to store: growth of counters, the rest as it is.
+
+    `before` is None where there is nothing to compare with. A row that says nothing new is left
+    out, unless the source has only one row. What is gone since gets a row of nulls.
+    """
+    single = not source.of(Kind.KEY)
+    states = source.of(Kind.GAUGE, Kind.TEXT)
+    for key, row in after.items():
+        if before is None:
+            values = _unknown(source, row)
+            if single or states:
+                yield values
+        elif single or row != before.get(key):
+            yield _difference(source, before.get(key), row)
+    if states and not single and before:
+        yield from (_gone(source, before[key]) for key in before.keys() - after.keys())
+
+
+def _gone(source: Source, row: Row) -> Values:
+    return tuple(
+        value if column.kind is Kind.KEY else None
+        for column, value in zip(source.columns, row.values, strict=True)
+    )
+
+
+def _unknown(source: Source, row: Row) -> Values:
+    return tuple(
+        None if column.kind is Kind.COUNTER else value
+        for column, value in zip(source.columns, row.values, strict=True)
+    )
+
+
+def _difference(source: Source, before: Row | None, after: Row) -> Values:
+    """The growth from one row to the other.
+
+    What was not there before was made since, so it has grown from zero. A counter that went down
+    was reset, as was the row's every other counter.
+    """
+    if before is None:
+        return after.values
+    pairs = list(zip(source.columns, before.values, after.values, strict=True))
+    went_down = any(
+        old is not None and new is not None and new < old
+        for column, old, new in pairs
+        if column.kind is Kind.COUNTER
+    )
+    if went_down or before.reset != after.reset:
+        return _unknown(source, after)
+    return tuple(_growth(old, new) if column.kind is Kind.COUNTER else new
+                 for column, old, new in pairs)  # fmt: skip
+
+
+def _growth(before: Any, after: Any) -> Any:
+    """The difference; that of floats has as many digits as they have, so that all add up."""
+    if before is None or after is None:
+        return None
+    return round(after - before, DECIMALS) if isinstance(after, float) else after - before

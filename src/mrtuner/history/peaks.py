@@ -1,0 +1,131 @@
+"""The busiest times of a history, as what a server did in one window: for `tune`.
+
+Averages since a reset hide bursts, and bursts are what max_wal_size and work_mem are for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from mrtuner.errors import UsageError
+from mrtuner.history.analysis import Period
+from mrtuner.history.reading import History
+from mrtuner.postgres.model import Activity
+from mrtuner.units import Bytes
+
+#: Length of a window [s]: checkpoints are advised about so far apart.
+WINDOW: Final = 900
+#: A window of which less than this was sampled is left out.
+_COVERED: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """Counters of the busiest windows of a period, each of its own, and when WAL was highest."""
+
+    activity: Activity
+    wal_at: datetime | None  # end of the window with most WAL, UTC
+    begin: datetime
+    end: datetime
+
+
+def peaks(history: History, about: Period) -> Peaks:
+    """Return each counter's growth in the window where it grew most.
+
+    Checkpoints are those of the window with most WAL, so that their share of requested ones fits.
+
+    Raises:
+        UsageError: less than a window was recorded.
+    """
+    wal = _windows(history, about, "wal", ("bytes", "buffers_full"))
+    checkpoints = _windows(history, about, "checkpoints", ("timed", "requested", "clean_stops",
+                                                           "buffers_written", "buffers_cleaned"))  # fmt: skip
+    if not wal:
+        raise UsageError(
+            f"the history of {about.instance} is shorter than {WINDOW // 60} minutes",
+            "Record for longer, or tune without --history.",
+        )
+    databases = _windows(history, about, "databases", _DATABASES)
+    busiest = max(wal, key=lambda row: row["bytes"] or 0)
+    near = _at(checkpoints, busiest["at"])
+    highest = {name: _highest(databases, name) for name in _DATABASES}
+    sessions = history.row(
+        "SELECT max(total) AS total, max(active) AS active FROM connections "
+        "WHERE instance = $instance AND at >= $begin AND at < $end",
+        about.parameters,
+    )
+    return Peaks(
+        activity=Activity(
+            window=float(WINDOW),
+            wal_bytes=_bytes(busiest["bytes"]),
+            wal_buffers_full=_highest(wal, "buffers_full"),
+            checkpoints_timed=near.get("timed"),
+            checkpoints_requested=near.get("requested"),
+            clean_stops=_highest(checkpoints, "clean_stops"),
+            background_writes=_sum(near.get("buffers_written"), near.get("buffers_cleaned")),
+            backend_writes=None,
+            temp_files=highest["temp_files"],
+            temp_bytes=_bytes(highest["temp_bytes"]),
+            dead_rows=_sum(highest["rows_updated"], highest["rows_deleted"]),
+            live_rows=None,
+            blocks_read=highest["blocks_read"],
+            blocks_hit=highest["blocks_hit"],
+            commits=highest["commits"],
+            active_ms=highest["active_ms"],
+            parallel_planned=highest["parallel_planned"],
+            parallel_launched=highest["parallel_launched"],
+            peak_sessions=sessions["total"],
+            peak_active=sessions["active"],
+        ),
+        wal_at=busiest["at"] if busiest["bytes"] else None,
+        begin=about.begin,
+        end=about.end,
+    )
+
+
+_DATABASES: Final = (
+    "temp_files", "temp_bytes", "rows_updated", "rows_deleted", "blocks_read", "blocks_hit",
+    "commits", "active_ms", "parallel_planned", "parallel_launched",
+)  # fmt: skip
+
+
+def _windows(
+    history: History, about: Period, view: str, names: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Growth over the window that ends with each sample, scaled to all of it where it has gaps."""
+    sums = ", ".join(f"sum({name}) AS {name}" for name in names)
+    windows = ", ".join(
+        f"(sum({name}) OVER w * {WINDOW} / sum(seconds) OVER w)::BIGINT AS {name}" for name in names
+    )
+    # A row tells of the time before it, so the frame begins half a sample after the window.
+    return history.rows(
+        f"""SELECT * FROM (
+                SELECT at, sum(seconds) OVER w AS covered, {windows} FROM (
+                    SELECT at, max(seconds) AS seconds, {sums} FROM {view}
+                    WHERE instance = $instance AND at >= $begin AND at < $end
+                      AND seconds > 0 GROUP BY at) AS s
+                WINDOW w AS (ORDER BY at
+                             RANGE BETWEEN INTERVAL {WINDOW - 30} SECOND PRECEDING
+                             AND CURRENT ROW)) AS t
+            WHERE covered >= {WINDOW * _COVERED} ORDER BY at""",  # noqa: S608
+        about.parameters,
+    )
+
+
+def _at(rows: list[dict[str, Any]], at: datetime) -> dict[str, Any]:
+    """The window that ends at this time, or nearest to it."""
+    return min(rows, key=lambda row: abs(row["at"] - at), default={})
+
+
+def _highest(rows: list[dict[str, Any]], name: str) -> int | None:
+    return max((row[name] for row in rows if row[name] is not None), default=None)
+
+
+def _sum(*parts: int | None) -> int | None:
+    return None if None in parts else sum(part or 0 for part in parts)
+
+
+def _bytes(value: int | None) -> Bytes | None:
+    return None if value is None else Bytes(value)

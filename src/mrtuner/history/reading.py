@@ -1,0 +1,204 @@
+"""Reading a store with SQL: rows in SQLite and in Parquet files as one view a source.
+
+A store is read as it was at one moment, while a recorder may write. Damaged files are left out and
+named.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.history.source import Source, Type
+from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store.parquet import File
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.parquet import Engine
+
+#: What a query takes: names and rows.
+Rows = list[dict[str, Any]]
+_WORD: Final = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A store that is open for reading; see `open_history`."""
+
+    con: Engine
+    db: sqlite3.Connection
+    directory: Path
+    files: tuple[File, ...]
+    damaged: tuple[str, ...]  # files that are left out, each with the reason
+    sources: tuple[Source, ...]
+
+    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> Rows:
+        """Return the rows of a query over the views, by the names of their columns.
+
+        Raises:
+            BadValue: DuckDB refuses it.
+        """
+        names, rows = self.table(sql, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def table(
+        self, sql: str, parameters: dict[str, Any] | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the names of the columns, and the rows."""
+        import duckdb
+
+        self.provide(sql)
+        try:
+            found = self.con.execute(sql, parameters or {})
+            return [column[0] for column in found.description or ()], found.fetchall()
+        except duckdb.Error as error:
+            raise BadValue(
+                f"the query failed: {str(error).partition(chr(10))[0]}",
+                "See the views with mrtuner history views.",
+            ) from None
+
+    def row(self, sql: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the only row of a query."""
+        return self.rows(sql, parameters)[0]
+
+    def lock(self) -> None:
+        """From now on queries read the store and nothing else: no other file, no setting."""
+        lake = parquet.quoted(str(self.directory / layout.LAKE))
+        self.con.execute(f"SET allowed_directories = [{lake}]")
+        self.con.execute("SET enable_external_access = false")
+        self.con.execute("SET lock_configuration = true")
+
+    def views(self) -> Iterator[tuple[str, str]]:
+        """Name and meaning of each view."""
+        for source in self.sources:
+            yield source.name, source.help
+            yield layout.rollup_view(source), f"the same, by {source.rollup}"
+        yield "statement_texts", "texts of statements, without literals"
+
+    def described(self, view: str) -> list[list[str]]:
+        """Name, type, unit and meaning of a view's columns.
+
+        Raises:
+            BadValue: there is no such view.
+        """
+        if view not in dict(self.views()):
+            raise BadValue(f"the history has no view {view}", "Run mrtuner history views.")
+        about = {
+            column.name: (column.unit or "", column.help)
+            for source in self.sources
+            if view in {source.name, layout.rollup_view(source)}
+            for column in source.columns
+        } | _SHARED
+        rows = self.rows(f'SELECT column_name, column_type FROM (DESCRIBE "{view}")')
+        return [
+            [name, row["column_type"].lower(), *_about(about, name)]
+            for row in rows
+            for name in [row["column_name"]]
+        ]
+
+    def provide(self, sql: str) -> None:
+        """Make the views that a query names, and the tables below them.
+
+        Only those: what is in SQLite has to be copied.
+        """
+        words = set(_WORD.findall(sql))
+        have = {row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views()").fetchall()}
+        for source in self.sources:
+            names = {source.name, layout.rollup_view(source)}
+            if words & names and source.name not in have:
+                self._make_views(source)
+        if "statement_texts" in words and "statement_texts" not in have:
+            self._make_texts()
+
+    def _make_views(self, source: Source) -> None:
+        table = layout.hot_table(source)
+        columns = layout.stored_columns(source)
+        known = {row[1] for row in self.db.execute(f"PRAGMA table_info({table})")}
+        names = ", ".join(
+            f'"{name}"' if name in known else "NULL" for name in layout.column_names(source)
+        )
+        recent = self.db.execute(f"SELECT {names} FROM {table}") if known else ()  # noqa: S608
+        parquet.load(self.con, table, columns, recent)
+        self._view(source.name, f"FROM {table}")
+        summary = parquet.rollup(
+            f"FROM {table}", source.rollup_by, layout.step(source.rollup),
+            dict(layout.rollup_columns(source)),
+        )  # fmt: skip
+        self._view(layout.rollup_view(source), summary)
+
+    def _view(self, name: str, recent: str) -> None:
+        files = [file for file in self.files if file.view == name]
+        sealed = parquet.union(self.directory / layout.LAKE, files) if files else ""
+        whole = f"({sealed}) UNION ALL BY NAME ({recent})" if files else recent
+        self.con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {whole}')
+
+    def _make_texts(self) -> None:
+        rows = self.db.execute("SELECT 0, '', query_id, text FROM statement_text")
+        parquet.load(
+            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), rows
+        )
+        self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
+
+
+#: Columns that every view has.
+_SHARED: Final = {
+    "at": ("", "when it was sampled, UTC; of a summary, when the step begins"),
+    "instance": ("", "the server"),
+    "seconds": ("s", "time since the sample before, over which counters have grown"),
+    "samples": ("", "rows that were summarized"),
+    "text": ("", "the statement, without literals"),
+}
+#: What the columns of a summary say more.
+_SUMMARY: Final = {
+    "_peak": " (highest a second)", "_min": " (lowest)", "_max": " (highest)",
+    "_avg": " (average)", "_last": " (last)",
+}  # fmt: skip
+
+
+def _about(known: dict[str, tuple[str, str]], name: str) -> tuple[str, str]:
+    if name in known:
+        return known[name]
+    for suffix, more in _SUMMARY.items():
+        stem = name.removesuffix(suffix)
+        if stem in known:
+            unit, meaning = known[stem]
+            return unit, meaning + more
+    return "", ""
+
+
+@contextmanager
+def open_history(directory: Path) -> Iterator[History]:
+    """Open a store for reading, as it is now.
+
+    Raises:
+        UsageError: there is none, or it is damaged.
+        Refused: it is of a newer version.
+        MissingPart: DuckDB is not installed.
+    """
+    db = opening.for_reading(directory)
+    try:
+        con = parquet.engine()
+        try:
+            # From here on, this connection sees one state of the store.
+            db.execute("BEGIN")
+            files = opening.listed(db)
+            flaws = {file: parquet.flaw(directory / layout.LAKE, file) for file in files}
+            yield History(
+                con=con,
+                db=db,
+                directory=directory,
+                files=tuple(file for file, flaw in flaws.items() if flaw is None),
+                damaged=tuple(f"{file.path} {flaw}" for file, flaw in flaws.items() if flaw),
+                sources=tuple(opening.sources(db)),
+            )
+        finally:
+            con.close()
+    finally:
+        db.close()
+

@@ -1,0 +1,280 @@
+"""Recording: one thread an instance that samples, and one writer.
+
+The writer is the only one that touches the store. A sample counts as recorded when its transaction
+is durable; what is read but not yet durable when the process is killed was never acknowledged. The
+next sample then covers the time since the last that was, so nothing that a counter counted is lost.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty, Full, Queue
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.errors import MrTunerError
+from mrtuner.facts import Missing
+from mrtuner.history.budget import BUDGET, Budget
+from mrtuner.history.sample import Sample, Sampler
+from mrtuner.history.source import Source
+from mrtuner.history.statement_text import normalized
+from mrtuner.history.store import sealing
+from mrtuner.history.store.layout import HOUR, MICRO
+from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.postgres.connect import connect, translated
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: Called with a sentence for the operator.
+Tell = Callable[[str], None]
+#: Batches an instance may be ahead of the writer; beyond that, samples are left out.
+_AHEAD: Final = 120
+#: Between two attempts to connect [s]: doubled until the longest.
+_FIRST_RETRY, _LAST_RETRY: Final = 1.0, 30.0
+#: Between two attempts to write to a disk that is full [s].
+_WRITE_AGAIN: Final = 5.0
+#: Between two adjustments to the budget [s].
+_ADJUST: Final = 10.0
+#: After a full hour, so that samples of its last second are there.
+_AFTER_HOUR: Final = 60 * MICRO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A server to record."""
+
+    name: str  # in the store
+    dsn: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What recording may take."""
+
+    budget: float = BUDGET  # share of a session's time
+    largest: int | None = None  # bytes of all files
+
+
+def record(
+    writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
+    limits: Limits | None = None, tell: Tell | None = None,
+) -> None:  # fmt: skip
+    """Record these instances until `stop` is set; then everything that was read is stored.
+
+    An instance that cannot be reached is tried again until it can. A disk that is full stops the
+    recording until there is space; `tell` gets one sentence about either.
+
+    Raises:
+        MrTunerError: `stop` was set while nothing could be written: what was lost.
+    """
+    limits = limits or Limits()
+    tell = tell or _silent
+    queue: Queue[Batch] = Queue(maxsize=_AHEAD * len(instances))
+    threads = [
+        threading.Thread(
+            target=_Watch(one, writer.sources, queue, stop, limits.budget, tell).run,
+            name=f"record {one.name}",
+            daemon=True,
+        )
+        for one in instances
+    ]
+    for thread in threads:
+        thread.start()
+    keeper = _Keeper(writer, stop, tell, limits)
+    keeper.maintain()
+    while not stop.is_set() or any(thread.is_alive() for thread in threads):
+        keeper.store(_taken(queue))
+        keeper.maintain_when_due()
+    keeper.store(_taken(queue))
+
+
+def _silent(_sentence: str) -> None:
+    """Tell nobody."""
+
+
+def _taken(queue: Queue[Batch]) -> list[Batch]:
+    """What is waiting, after at most a second."""
+    found = []
+    with suppress(Empty):
+        found.append(queue.get(timeout=1.0))
+        while True:
+            found.append(queue.get_nowait())
+    return found
+
+
+# The writer's side.
+
+
+@dataclass(slots=True)
+class _Keeper:
+    """Stores what arrives, and moves past hours into files."""
+
+    writer: Writer
+    stop: threading.Event
+    tell: Tell
+    limits: Limits
+    due: int = 0
+
+    def store(self, batches: Sequence[Batch]) -> None:
+        """Store them; while the disk is full, try again."""
+        failed = False
+        while batches:
+            try:
+                self.writer.commit(batches)
+            except sqlite3.OperationalError as error:
+                if self.stop.is_set():
+                    raise MrTunerError(
+                        f"{len(batches)} batches of samples could not be stored: {error}",
+                        "Make room on the disk; what counters counted meanwhile comes with the "
+                        "next sample.",
+                    ) from None
+                if not failed:
+                    self.tell(f"nothing can be stored: {error}; trying again")
+                failed = True
+                self.stop.wait(_WRITE_AGAIN)
+            else:
+                break
+        if failed:
+            self.tell("samples are stored again")
+
+    def maintain_when_due(self) -> None:
+        """Look after the files once an hour."""
+        if _now() >= self.due:
+            self.maintain()
+
+    def maintain(self) -> None:
+        """Move past hours into files, merge and delete files; a failure is told and tried again."""
+        now = _now()
+        self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
+        try:
+            sealing.seal(self.writer, now)
+            sealing.compact(self.writer, now)
+            sealing.expire(self.writer, now, largest=self.limits.largest)
+            sealing.sweep(self.writer, now)
+        except (OSError, sqlite3.OperationalError) as error:
+            self.tell(f"rows of past hours stay in SQLite for now: {error}")
+
+
+# The side of one instance.
+
+
+class _Watch:
+    """Samples one instance in a thread of its own."""
+
+    def __init__(
+        self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
+        stop: threading.Event, share: float, tell: Tell,
+    ) -> None:  # fmt: skip
+        self.instance, self.queue, self.stop, self.tell = instance, queue, stop, tell
+        self.sources = {source.name: source for source in sources}
+        self.budget = Budget.of(
+            ((source.name, source.interval) for source in self.sources.values()), share
+        )
+        self.known_texts: set[int] = set()
+        self.unsent = Batch(instance=instance.name)  # what must not be left out
+        self.left_out = 0
+
+    def run(self) -> None:
+        """Connect and sample until told to stop; after each loss, connect again."""
+        retry, lost = _FIRST_RETRY, False
+        while not self.stop.is_set():
+            try:
+                with connect(self.instance.dsn) as conn, translated():
+                    if lost:
+                        self.tell(f"{self.instance.name}: connected again")
+                    self._note("connected", "recording")
+                    retry, lost = _FIRST_RETRY, False
+                    self._sample_until_stopped(conn)
+            except MrTunerError as error:
+                if not lost:
+                    self.tell(f"{self.instance.name}: {error.message}; trying again")
+                    self._note("lost", error.message)
+                lost = True
+                self.stop.wait(retry)
+                retry = min(retry * 2, _LAST_RETRY)
+
+    def _sample_until_stopped(self, conn: Connection) -> None:
+        sampler = Sampler(conn)
+        self.unsent = replace(self.unsent, identity=sampler.prepare())
+        begin = time.monotonic()
+        due = dict.fromkeys(self.sources, begin)
+        adjusted = begin
+        while not self.stop.wait(max(0.0, min(due.values()) - time.monotonic())):
+            now = time.monotonic()
+            names = [name for name, when in due.items() if when <= now]
+            samples = [sample for name in names if (sample := self._sampled(sampler, name))]
+            for name in names:
+                due[name] = _next(due[name], self.budget.paces[name].actual, time.monotonic())
+            self._send(samples, self._texts(sampler, samples), sampler.missing)
+            if now - adjusted > _ADJUST:
+                adjusted = now
+                self._adjust()
+
+    def _sampled(self, sampler: Sampler, name: str) -> Sample | None:
+        begin = time.monotonic()
+        sample = sampler.sample(self.sources[name])
+        self.budget.took(name, time.monotonic() - begin)
+        return sample
+
+    def _texts(self, sampler: Sampler, samples: Iterable[Sample]) -> dict[int, str]:
+        """The texts of statements that were not seen before."""
+        ids = {
+            row.values[place]
+            for sample in samples
+            if sample.source.name == "statements"
+            for place in [_place(sample.source, "query_id")]
+            for row in sample.rows
+        }
+        fresh = ids - self.known_texts
+        if not fresh:
+            return {}
+        found = sampler.texts(fresh)
+        self.known_texts |= fresh
+        return {number: normalized(text) for number, text in found.items()}
+
+    def _adjust(self) -> None:
+        name = self.budget.adjust()
+        if name:
+            pace = self.budget.paces[name]
+            self._note("pace", f"{name} is sampled every {pace.actual:g} s")
+
+    def _note(self, kind: str, detail: str) -> None:
+        event = Event(at=_now(), instance=self.instance.name, kind=kind, detail=detail)
+        self.unsent = replace(self.unsent, events=(*self.unsent.events, event))
+
+    def _send(
+        self, samples: Iterable[Sample], texts: Mapping[int, str], missing: Mapping[str, Missing]
+    ) -> None:
+        """Hand over what was read; if the writer is far behind, leave out the samples alone."""
+        batch = replace(
+            self.unsent, samples=tuple(samples), texts=texts, missing=tuple(missing.values())
+        )
+        try:
+            self.queue.put_nowait(batch)
+        except Full:
+            self.known_texts -= texts.keys()
+            self.left_out += 1
+            return
+        self.unsent = Batch(instance=self.instance.name)
+        if self.left_out:
+            self._note("gap", f"{self.left_out} times, samples were left out: the store was behind")
+            self.left_out = 0
+
+
+def _next(due: float, interval: float, now: float) -> float:
+    """When to sample again: on the beat, without making up for beats that were missed."""
+    missed = max(0.0, (now - due) // interval)
+    return due + (missed + 1) * interval
+
+
+def _place(source: Source, column: str) -> int:
+    return [one.name for one in source.columns].index(column)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

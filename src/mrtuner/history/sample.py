@@ -1,0 +1,201 @@
+"""Sampling one server: what a query of a source returned, and the server's identity."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mrtuner.facts import Missing
+from mrtuner.history.source import Source, Type
+from mrtuner.postgres.reader import refused
+from mrtuner.postgres.sql import query
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
+
+#: Values of a row in the order of the source's columns.
+Values = tuple[Any, ...]
+_LOCK_TIMEOUT: Final = "100ms"
+#: Of every float: microseconds, where the unit is ms. More digits are noise and do not compress.
+DECIMALS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which server answers. Counters of two samples are compared only if it stays the same."""
+
+    version_num: int
+    started: str  # of the postmaster
+    system: str | None  # system identifier; None: the role may not see it
+    standby: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a sample: its values, and when its counters were reset."""
+
+    values: Values
+    reset: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one query of a source returned."""
+
+    source: Source
+    at: int  # microseconds since 1970
+    monotonic: float  # seconds on a clock that never jumps
+    rows: tuple[Row, ...]
+    cost: float  # seconds until the rows were here
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Samples the server at one connection, and remembers what it cannot read."""
+
+    conn: Connection
+    missing: dict[str, Missing] = field(default_factory=dict)
+    _usable: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self) -> Identity:
+        """Make the session harmless and return which server it is.
+
+        It is read-only, waits for no lock, and starts neither workers nor JIT.
+        """
+        for name, value in _SESSION.items():
+            self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
+        row = self._dicts("recorder_identity")[0]
+        return Identity(**row)
+
+    def sample(self, source: Source) -> Sample | None:
+        """Return the rows of a source, or None where it cannot be read; `missing` says why.
+
+        Raises psycopg.OperationalError when the session breaks.
+        """
+        if source.name not in self._usable and not self._choose(source):
+            return None
+        at, monotonic = time.time_ns() // 1000, time.monotonic()
+        rows = self._try(source, self._usable[source.name])
+        if rows is None:
+            return None
+        cost = time.monotonic() - monotonic
+        return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+
+    def texts(self, query_ids: Iterable[int]) -> dict[int, str]:
+        """Return the texts of these statements as pg_stat_statements keeps them."""
+        with self.conn.transaction():
+            self._dicts("extension_schema")
+            wanted = list(query_ids)
+            rows = self.conn.execute(
+                "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s)", (wanted,)
+            ).fetchall()
+        return dict(rows)
+
+    def _choose(self, source: Source) -> bool:
+        """Find the newest query of the source that this server understands."""
+        if source.extension and not self._has(source.extension):
+            self._lacks(
+                source, f"the extension {source.extension} is not installed in this database",
+                f"CREATE EXTENSION {source.extension}, and add it to shared_preload_libraries.",
+            )  # fmt: skip
+            return False
+        queries = source.for_version(self.conn.info.server_version)
+        if not queries:
+            since = min(source.queries) // 10000
+            self._lacks(source, f"needs PostgreSQL {since} or later")
+            return False
+        for text in queries:
+            if self._try(source, text) is not None:
+                self._usable[source.name] = text
+                self.missing.pop(source.name, None)
+                return True
+        return False
+
+    def _has(self, extension: str) -> bool:
+        found = self.conn.execute(
+            "SELECT FROM pg_catalog.pg_extension WHERE extname = %s", (extension,)
+        )
+        return bool(found.fetchall())
+
+    def _try(self, source: Source, text: str) -> tuple[Row, ...] | None:
+        """Run a query of the source; None, and the reason in `missing`, if the server refuses it."""
+        from psycopg import DatabaseError, OperationalError, errors
+        from psycopg.rows import dict_row
+
+        try:
+            with self.conn.transaction():
+                timeout = f"{round(source.timeout * 1000)}ms"
+                self.conn.execute(
+                    "SELECT set_config('statement_timeout', %s, true)", (timeout,)
+                )
+                if source.extension:
+                    self._dicts("extension_schema")
+                with self.conn.cursor(row_factory=dict_row) as cursor:
+                    found = cursor.execute(text.encode()).fetchall()
+            return tuple(_row(source, row) for row in found)
+        except (errors.QueryCanceled, errors.LockNotAvailable) as error:
+            self._lacks(source, refused(error), "It is tried again at the next sample.")
+        except OperationalError:
+            raise
+        except DatabaseError as error:
+            grant = source.grant or "pg_monitor"
+            self._lacks(source, refused(error), f"GRANT {grant} to the role.")
+        except UnicodeDecodeError:
+            self._lacks(source, "a name or text is not in the encoding that the database claims")
+        except _Unfit as error:
+            self._lacks(source, str(error))
+        return None
+
+    def _lacks(self, source: Source, why: str, hint: str | None = None) -> None:
+        self.missing[source.name] = Missing(source.name, why, hint=hint)
+
+    def _dicts(self, name: str) -> list[dict[str, Any]]:
+        from psycopg.rows import dict_row
+
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name, self.conn.info.server_version)).fetchall()
+
+
+#: The recorder's session reads, waits for nobody and uses one process.
+_SESSION: Final[Mapping[str, str]] = {
+    "application_name": "mrtuner record",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "default_transaction_read_only": "on",
+    "lock_timeout": _LOCK_TIMEOUT,
+    "idle_in_transaction_session_timeout": "1min",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+
+
+class _Unfit(ValueError):
+    """The query and the header of a source do not agree."""
+
+
+def _row(source: Source, row: Mapping[str, Any]) -> Row:
+    names = {column.name for column in source.columns}
+    if lacking := sorted(names - row.keys()):
+        raise _Unfit(f"the query returns no column {lacking[0]}")
+    values = tuple(_value(column.type, row[column.name]) for column in source.columns)
+    return Row(values=values, reset=row.get(source.reset) if source.reset else None)
+
+
+def _value(kind: Type, value: Any) -> Any:
+    """Convert a value as psycopg returns it to the column's type; None stays None."""
+    if value is None:
+        return None
+    try:
+        match kind:
+            case Type.INTEGER:
+                return int(value)
+            case Type.FLOAT:
+                return round(float(value), DECIMALS)
+            case Type.BOOLEAN:
+                return bool(value)
+            case Type.TEXT:
+                return str(value)
+    except (TypeError, ValueError):
+        raise _Unfit(f"a value is no {kind}") from None

@@ -1,0 +1,168 @@
+"""What a store takes on disk, whether it is whole, and whether it is being written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.history.source import Source
+from mrtuner.history.store import layout, opening, parquet
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.parquet import File
+
+if TYPE_CHECKING:
+    from mrtuner.history.document import (
+        HistoryCheck,
+        HistoryLag,
+        HistorySize,
+        HistoryStatus,
+        HistoryView,
+    )
+
+_DAY: Final = 86_400 * MICRO
+#: A forecast from less [microseconds] would be of the first hours of a new store.
+_SHORTEST: Final = _DAY // 4
+#: Intervals without a sample until a source is late.
+_LATE: Final = 3
+
+
+def size(directory: Path) -> HistorySize:
+    """Return what the views of a store take, and what they will take at most.
+
+    The forecast assumes that each day adds what the days so far added on average.
+    """
+    from mrtuner.history.document import HistorySize
+
+    db = opening.for_reading(directory)
+    try:
+        files = opening.listed(db)
+        views = [
+            _view(db, name, source, keep, [file for file in files if file.view == name])
+            for source in opening.sources(db)
+            for name, keep in (
+                (source.name, source.keep), (layout.rollup_view(source), source.keep_rollup)
+            )
+        ]  # fmt: skip
+    finally:
+        db.close()
+    recent = sum(
+        path.stat().st_size for path in directory.glob(f"{layout.DATABASE}*") if path.is_file()
+    )
+    forecasts = [view.at_most for view in views if view.files]
+    return HistorySize(
+        directory=str(directory),
+        bytes=recent + sum(view.bytes for view in views),
+        recent_bytes=recent,
+        at_most=None if not forecasts or None in forecasts
+        else recent + sum(one or 0 for one in forecasts),
+        views=sorted(views, key=lambda view: (-view.bytes, -view.recent, view.view)),
+    )  # fmt: skip
+
+
+def _view(
+    db: sqlite3.Connection, name: str, source: Source, keep: float, files: list[File]
+) -> HistoryView:
+    from mrtuner.history.document import HistoryView
+
+    recent = 0
+    if name == source.name:
+        table = layout.hot_table(source)
+        recent = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+    total = sum(file.bytes for file in files)
+    first = min((file.first for file in files), default=None)
+    last = max((file.last for file in files), default=0)
+    long = 0 if first is None else last - first
+    per_day = round(total * _DAY / long) if long >= _SHORTEST else None
+    return HistoryView(
+        view=name,
+        files=len(files),
+        rows=sum(file.rows for file in files),
+        bytes=total,
+        recent=recent,
+        first=None if first is None else _time(first),
+        per_day=per_day,
+        at_most=None if per_day is None else round(per_day * keep * MICRO / _DAY),
+    )
+
+
+def _time(at: int) -> datetime:
+    return datetime.fromtimestamp(at / MICRO, UTC)
+
+
+def verify(directory: Path) -> HistoryCheck:
+    """Read every file of a store and compare it with the list; check SQLite's file too."""
+    from mrtuner.history.document import HistoryCheck
+
+    db = opening.for_reading(directory)
+    try:
+        problems = [
+            f"{layout.DATABASE}: {row[0]}"
+            for row in db.execute("PRAGMA integrity_check")
+            if row[0] != "ok"
+        ]
+        db.execute("BEGIN")
+        files = opening.listed(db)
+    finally:
+        db.close()
+    lake = directory / layout.LAKE
+    for file in files:
+        flaw = parquet.flaw(lake, file)
+        if flaw is None and parquet.checksum(lake / file.path) != file.sha256:
+            flaw = "is not as it was written"
+        if flaw:
+            problems.append(f"{file.path}: {flaw}")
+    return HistoryCheck(
+        directory=str(directory), files=len(files), rows=sum(file.rows for file in files),
+        problems=problems,
+    )  # fmt: skip
+
+
+def status(directory: Path, now: float) -> HistoryStatus:
+    """Return how far behind each source is. `now` is in seconds since 1970."""
+    from mrtuner.history.document import HistoryLag, HistoryStatus
+
+    db = opening.for_reading(directory)
+    try:
+        intervals = {source.name: source.interval for source in opening.sources(db)}
+        last = {
+            (instance, source): at / MICRO
+            for instance, source, at in db.execute("SELECT instance, source, at FROM last_sample")
+        }
+        missing = {
+            (instance, source): (why, hint)
+            for instance, source, why, hint in db.execute("SELECT * FROM missing")
+        }
+    finally:
+        db.close()
+    lags: list[HistoryLag] = []
+    for instance, source in sorted(last.keys() | missing.keys()):
+        at = last.get((instance, source))
+        why, hint = missing.get((instance, source), (None, None))
+        lag = None if at is None else max(0.0, now - at)
+        late = why is None and (lag is None or lag > _LATE * intervals.get(source, 60.0) + 10)
+        lags.append(HistoryLag(
+            instance=instance, source=source, lag=lag, late=late, why=why, hint=hint,
+            last=None if at is None else datetime.fromtimestamp(at, UTC),
+        ))  # fmt: skip
+    return HistoryStatus(
+        directory=str(directory), recording=is_recording(directory), sources=lags
+    )
+
+
+def is_recording(directory: Path) -> bool:
+    """Whether a process holds the store's lock."""
+    try:
+        number = os.open(directory / layout.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(number)
+    return False

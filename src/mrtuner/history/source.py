@@ -1,0 +1,233 @@
+"""What can be recorded: sources, each a SQL file that declares its own columns.
+
+A source's file begins with a comment in TOML:
+
+    /*
+    help = "Checkpoints"
+    interval = "1min"              # between samples
+    keep = "35d"                   # of rows as sampled; the hourly summary is kept for keep_rollup
+    reset = "stats_reset"          # a column that changes when the counters start again
+
+    [keys]                         # what a row is about
+    [counters]                     # what only grows: the growth since the sample before is stored
+    [gauges]                       # what is as it is: the value is stored
+    [texts]                        # what says more about the row
+    */
+    SELECT …
+
+Each column has a help text, and a type or unit where the default (text for keys and texts, integer
+for counters and gauges) does not do. Users' own metrics are files of the same form.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.errors import BadValue
+from mrtuner.units import parse_duration
+
+#: Every table of a store has these; no column of a source may be called so.
+RESERVED: Final = frozenset({"at", "instance", "seconds", "samples"})
+_NAME: Final = r"[a-z][a-z0-9_]{0,62}"
+_HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
+OLDEST: Final = 130000
+
+
+class Kind(StrEnum):
+    """What a column is to the row; the table of the header that declares it."""
+
+    KEY = "keys"
+    COUNTER = "counters"
+    GAUGE = "gauges"
+    TEXT = "texts"
+
+
+class Type(StrEnum):
+    """How a column is stored, in SQLite and in Parquet."""
+
+    INTEGER = "integer"
+    FLOAT = "float"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a source."""
+
+    name: str
+    kind: Kind
+    type: Type
+    unit: str | None
+    help: str
+
+
+class Rollup(StrEnum):
+    """What is kept when the rows as sampled are not: one row an hour or a minute."""
+
+    HOUR = "hour"
+    MINUTE = "minute"
+
+    @property
+    def seconds(self) -> int:
+        """The length of its steps."""
+        return 3600 if self is Rollup.HOUR else 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is sampled, how often, how long it is kept, and the queries by server version."""
+
+    name: str
+    help: str
+    interval: float  # seconds
+    timeout: float  # seconds
+    keep: float  # seconds
+    keep_rollup: float  # seconds
+    columns: tuple[Column, ...]
+    rollup: Rollup
+    rollup_by: tuple[str, ...]  # columns that stay apart in the summary
+    reset: str | None
+    extension: str | None  # must be installed in the database
+    grant: str | None  # the role that lets it be seen
+    queries: Mapping[int, str]  # by the first server version
+    declaration: str = ""  # the comment in TOML that says all of the above
+
+    def of(self, *kinds: Kind) -> tuple[Column, ...]:
+        """The columns of these kinds, in the order of the file."""
+        return tuple(column for column in self.columns if column.kind in kinds)
+
+    @property
+    def counts(self) -> bool:
+        """Whether rows are compared with those of the sample before."""
+        return bool(self.of(Kind.KEY, Kind.COUNTER))
+
+    def for_version(self, version_num: int) -> tuple[str, ...]:
+        """The queries that this server may understand, the newest first.
+
+        An extension may be older than its server, so there may be several.
+        """
+        usable = sorted((since for since in self.queries if since <= version_num), reverse=True)
+        return tuple(self.queries[since] for since in usable)
+
+
+@cache
+def built_in() -> Mapping[str, Source]:
+    """The sources that MrTuner comes with, by name."""
+    return _by_name(files("mrtuner.history.sources").iterdir())
+
+
+def in_directory(directory: Path) -> Mapping[str, Source]:
+    """The sources that a user wrote, by name.
+
+    Raises:
+        BadValue: a file cannot be understood, or takes the name of a built-in source.
+    """
+    try:
+        found = _by_name(directory.iterdir())
+    except OSError as error:
+        raise BadValue(f"cannot read {directory}: {error.strerror}", "Name a directory.") from None
+    if taken := sorted(found.keys() & built_in().keys()):
+        raise BadValue(
+            f"{taken[0]}.sql has the name of a built-in source", "Give the file another name."
+        )
+    return found
+
+
+def _by_name(entries: Iterable[Traversable]) -> dict[str, Source]:
+    variants: dict[str, dict[int, str]] = {}
+    for entry in entries:
+        stem, _, since = entry.name.removesuffix(".sql").partition(".")
+        if entry.name.endswith(".sql"):
+            if not re.fullmatch(_NAME, stem) or not re.fullmatch(r"\d{6}|", since):
+                raise _bad(entry.name, "its name is not like wal.sql or wal.140000.sql")
+            variants.setdefault(stem, {})[int(since or OLDEST)] = entry.read_text("utf-8")
+    return {name: parse(name, texts) for name, texts in sorted(variants.items())}
+
+
+def parse(name: str, texts: Mapping[int, str]) -> Source:
+    """Return the source that these files declare, by the first server version each is for.
+
+    Raises:
+        BadValue: the oldest one has no header, or the header is not understood.
+    """
+    oldest = min(texts)
+    found = _HEADER.match(texts[oldest])
+    if found is None:
+        raise _bad(name, "it does not begin with a comment in TOML")
+    try:
+        header = tomllib.loads(found[1])
+    except tomllib.TOMLDecodeError as error:
+        raise _bad(name, str(error)) from None
+    columns = tuple(_columns(name, header))
+    texts = {**texts, oldest: texts[oldest][found.end() :]}
+    return Source(
+        name=name,
+        help=_text(name, header, "help"),
+        interval=parse_duration(_text(name, header, "interval")),
+        timeout=parse_duration(header.get("timeout", "5s")),
+        keep=parse_duration(header.get("keep", "35d")),
+        keep_rollup=parse_duration(header.get("keep_rollup", "1826d")),
+        columns=columns,
+        rollup=_rollup(name, header),
+        rollup_by=_rollup_by(name, header, columns),
+        reset=header.get("reset"),
+        extension=header.get("extension"),
+        grant=header.get("grant"),
+        queries={since: text.strip().rstrip(";") for since, text in texts.items()},
+        declaration=found[0],
+    )
+
+
+def _columns(name: str, header: Mapping[str, Any]) -> Iterator[Column]:
+    for kind in Kind:
+        default = Type.TEXT if kind in (Kind.KEY, Kind.TEXT) else Type.INTEGER
+        for column, about in header.get(kind, {}).items():
+            if not re.fullmatch(_NAME, column) or column in RESERVED:
+                raise _bad(name, f"a column cannot be called {column}")
+            if not isinstance(about, Mapping) or not isinstance(about.get("help"), str):
+                raise _bad(name, f"column {column} has no help text")
+            try:
+                stored = Type(about.get("type", default))
+            except ValueError:
+                raise _bad(name, f"column {column}: type is one of {', '.join(Type)}") from None
+            yield Column(column, kind, stored, about.get("unit"), about["help"])
+
+
+def _rollup(name: str, header: Mapping[str, Any]) -> Rollup:
+    try:
+        return Rollup(header.get("rollup", Rollup.HOUR))
+    except ValueError:
+        raise _bad(name, f"rollup is one of {', '.join(Rollup)}") from None
+
+
+def _rollup_by(
+    name: str, header: Mapping[str, Any], columns: Iterable[Column]
+) -> tuple[str, ...]:
+    keys = [column.name for column in columns if column.kind is Kind.KEY]
+    chosen = tuple(header.get("rollup_by", keys))
+    if unknown := sorted(set(chosen) - {column.name for column in columns}):
+        raise _bad(name, f"rollup_by names {unknown[0]}, which is no column")
+    return chosen
+
+
+def _text(name: str, header: Mapping[str, Any], key: str) -> str:
+    found = header.get(key)
+    if not isinstance(found, str):
+        raise _bad(name, f"its header has no {key}")
+    return found
+
+
+def _bad(name: str, why: str) -> BadValue:
+    return BadValue(
+        f"cannot read the source {name}: {why}", "See docs/how-to/record-your-own-metrics.md."
+    )

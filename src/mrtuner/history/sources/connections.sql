@@ -1,0 +1,26 @@
+/*
+help = "Sessions of clients, by state"
+interval = "10s"
+
+[gauges]
+total = { help = "sessions of clients" }
+active = { help = "of them running a statement" }
+idle = { help = "of them idle" }
+idle_in_transaction = { help = "of them idle in a transaction" }
+waiting = { help = "of them waiting for a lock" }
+oldest_transaction = { type = "float", unit = "s", help = "age of the oldest transaction" }
+oldest_snapshot = { help = "transactions begun since the oldest snapshot or open transaction" }
+maximum = { help = "max_connections" }
+*/
+SELECT count(*) AS total,
+       count(*) FILTER (WHERE state = 'active') AS active,
+       count(*) FILTER (WHERE state = 'idle') AS idle,
+       count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle_in_transaction,
+       count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting,
+       extract(epoch FROM clock_timestamp() - min(xact_start))::float8 AS oldest_transaction,
+       max(greatest(age(backend_xmin), age(backend_xid)))::bigint AS oldest_snapshot,
+       current_setting('max_connections')::bigint AS maximum
+FROM pg_catalog.pg_stat_activity
+WHERE pid <> pg_backend_pid()
+  AND (backend_type = 'client backend'
+       OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)

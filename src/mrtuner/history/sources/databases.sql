@@ -1,0 +1,43 @@
+/*
+help = "Transactions, rows, blocks and temporary files of each database"
+interval = "1min"
+reset = "stats_reset"
+
+[keys]
+database = { help = "the database; null: shared catalogs" }
+
+[counters]
+commits = { help = "transactions committed" }
+rollbacks = { help = "transactions rolled back" }
+blocks_read = { unit = "blocks", help = "blocks not found in shared_buffers" }
+blocks_hit = { unit = "blocks", help = "blocks found in shared_buffers" }
+rows_returned = { help = "rows read by scans" }
+rows_fetched = { help = "rows fetched by index scans" }
+rows_inserted = { help = "rows inserted" }
+rows_updated = { help = "rows updated" }
+rows_deleted = { help = "rows deleted" }
+temp_files = { help = "temporary files created" }
+temp_bytes = { unit = "bytes", help = "data written to temporary files" }
+deadlocks = { help = "deadlocks detected" }
+conflicts = { help = "statements cancelled by recovery on a standby" }
+read_ms = { type = "float", unit = "ms", help = "time reading blocks, with track_io_timing" }
+write_ms = { type = "float", unit = "ms", help = "time writing blocks, with track_io_timing" }
+session_ms = { type = "float", unit = "ms", help = "time of sessions; 14 and later" }
+active_ms = { type = "float", unit = "ms", help = "time in statements; 14 and later" }
+idle_in_transaction_ms = { type = "float", unit = "ms", help = "time idle in transactions; 14 and later" }
+sessions = { help = "sessions begun; 14 and later" }
+sessions_lost = { help = "sessions abandoned, failed or killed; 14 and later" }
+parallel_planned = { help = "parallel workers planned; 18 and later" }
+parallel_launched = { help = "parallel workers launched; 18 and later" }
+*/
+SELECT datname AS database, stats_reset::text AS stats_reset,
+       xact_commit AS commits, xact_rollback AS rollbacks, blks_read AS blocks_read,
+       blks_hit AS blocks_hit, tup_returned AS rows_returned, tup_fetched AS rows_fetched,
+       tup_inserted AS rows_inserted, tup_updated AS rows_updated, tup_deleted AS rows_deleted,
+       temp_files, temp_bytes, deadlocks, conflicts,
+       blk_read_time AS read_ms, blk_write_time AS write_ms,
+       NULL::float8 AS session_ms, NULL::float8 AS active_ms,
+       NULL::float8 AS idle_in_transaction_ms, NULL::bigint AS sessions,
+       NULL::bigint AS sessions_lost,
+       NULL::bigint AS parallel_planned, NULL::bigint AS parallel_launched
+FROM pg_catalog.pg_stat_database

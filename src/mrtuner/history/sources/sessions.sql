@@ -1,0 +1,34 @@
+/*
+help = "Sessions at work, waiting or idle in a transaction: one row a session and sample"
+interval = "1s"
+keep = "7d"
+rollup = "minute"
+rollup_by = ["database", "role", "backend_type", "state", "wait_type", "wait_event", "query_id"]
+keep_rollup = "400d"
+
+[texts]
+pid = { type = "integer", help = "process of the session" }
+database = { help = "its database" }
+role = { help = "its role" }
+application = { help = "its application_name" }
+backend_type = { help = "client backend, autovacuum worker, checkpointer, …" }
+state = { help = "state of a client's session" }
+wait_type = { help = "class of what it waits for; null: it runs on a CPU" }
+wait_event = { help = "what it waits for" }
+query_id = { type = "integer", help = "identifier of its statement; PostgreSQL 14 and later" }
+transaction_seconds = { type = "integer", unit = "s", help = "age of its transaction" }
+statement_seconds = { type = "integer", unit = "s", help = "age of its statement" }
+blocked_by = { help = "processes whose locks it waits for, with commas" }
+*/
+-- Background processes that wait for work are left out; so are transactions idle for a moment.
+SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS application,
+       a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
+       NULL::bigint AS query_id,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint AS transaction_seconds,
+       extract(epoch FROM clock_timestamp() - a.query_start)::bigint AS statement_seconds,
+       CASE WHEN a.wait_event_type = 'Lock'
+            THEN array_to_string(pg_blocking_pids(a.pid), ',') END AS blocked_by
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.pid <> pg_backend_pid() AND a.wait_event_type IS DISTINCT FROM 'Activity'
+  AND (a.state IN ('active', 'fastpath function call') OR a.state IS NULL
+       OR a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - '5s'::interval)

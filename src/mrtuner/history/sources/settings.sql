@@ -1,0 +1,26 @@
+/*
+help = "Settings, when they are first seen and when they change"
+interval = "1min"
+keep = "1826d"
+grant = "pg_read_all_settings"
+
+[keys]
+name = { help = "the parameter" }
+
+[texts]
+value = { help = "its value, in its base unit" }
+unit = { help = "its base unit" }
+origin = { help = "default, configuration file, command line, …" }
+pending = { type = "boolean", help = "changed in the files, waits for a restart" }
+*/
+-- What the recorder's own session sets is shown as it was before. A connection string may hold a
+-- password.
+SELECT name,
+       CASE WHEN name IN ('primary_conninfo', 'ssl_passphrase_command')
+            THEN CASE WHEN setting <> '' THEN '(set)' ELSE '' END
+            WHEN source = 'session' THEN reset_val ELSE setting END AS value,
+       unit, nullif(source, 'session') AS origin, pending_restart AS pending
+FROM pg_catalog.pg_settings
+WHERE source NOT IN ('client', 'interactive', 'test')
+  AND name NOT IN ('application_name', 'client_encoding', 'in_hot_standby', 'num_os_semaphores',
+                   'transaction_isolation', 'transaction_read_only', 'transaction_deferrable')

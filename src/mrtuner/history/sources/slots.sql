@@ -1,0 +1,23 @@
+/*
+help = "Replication slots and the WAL that they keep"
+interval = "1min"
+
+[keys]
+name = { help = "the slot" }
+
+[texts]
+kind = { help = "physical or logical" }
+active = { type = "boolean", help = "whether it is in use" }
+status = { help = "reserved, extended, unreserved or lost" }
+
+[gauges]
+retained = { unit = "bytes", help = "WAL kept for it" }
+safe = { unit = "bytes", help = "WAL until it is lost, with max_slot_wal_keep_size" }
+xmin_age = { help = "transactions since the oldest whose rows it keeps" }
+*/
+SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
+       greatest(here.lsn - restart_lsn, 0)::bigint AS retained, safe_wal_size AS safe,
+       greatest(age(xmin), age(catalog_xmin))::bigint AS xmin_age
+FROM pg_catalog.pg_replication_slots,
+     (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+             ELSE pg_current_wal_lsn() END AS lsn) AS here

@@ -1,0 +1,46 @@
+"""Texts of statements without their literals.
+
+pg_stat_statements replaces the constants of statements that are planned, but not those of others
+before PostgreSQL 18: a password in ALTER ROLE, a path in COPY.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Longer ones are cut: a generated list of 10,000 names says no more than its beginning.
+LONGEST: Final = 10_000
+
+#: Quoted names stay; comments may hold anything, and go.
+_TOKEN: Final = re.compile(
+    r"""(?P<name>"(?:[^"]|"")*")
+      | (?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))
+      | (?P<dollar>(?P<tag>\$(?:[A-Za-z_\x80-\U0010ffff]\w*)?\$).*?(?:(?P=tag)|\Z))
+      | (?P<parameter>\$\d+)
+      | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
+      | (?P<string>(?:[uU]&|[bBxXnN])?'(?:[^']|'')*(?:'|\Z))
+      | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$]*)
+      | (?P<number>(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_KEPT: Final = frozenset({"name", "parameter", "word"})
+
+
+def normalized(text: str) -> str:
+    """Return a statement with `?` for each literal, without comments, on one line.
+
+    >>> normalized("ALTER ROLE app PASSWORD 'hunter2' -- new")
+    'ALTER ROLE app PASSWORD ?'
+    >>> normalized('SELECT "a b", x1 FROM t WHERE id = $1 LIMIT 10')
+    'SELECT "a b", x1 FROM t WHERE id = $1 LIMIT ?'
+    """
+    return " ".join(_TOKEN.sub(_replaced, text).split())[:LONGEST]
+
+
+def _replaced(match: re.Match[str]) -> str:
+    kind = match.lastgroup or ""
+    if kind in _KEPT:
+        return match[0]
+    return " " if kind == "comment" else "?"

@@ -1,0 +1,145 @@
+"""Opening the SQLite database of a store, for the one writer or for any reader."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.store import layout
+from mrtuner.history.store.own import OWN
+from mrtuner.history.store.parquet import File
+
+#: How long a statement waits for another one's lock [s]; a reader never holds one for long.
+_PATIENCE: Final = 30.0
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory of a store, for its owner alone.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        (directory / layout.LAKE).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot keep history in {directory}: {error.strerror}",
+            "Give a directory that can be written with --dir.",
+        ) from None
+
+
+def for_writing(path: Path, sources: Iterable[Source]) -> sqlite3.Connection:
+    """Open the database, and make the tables that it lacks.
+
+    Raises:
+        Refused: it is of a newer version.
+        UsageError: it is none of ours, damaged, or cannot be written.
+    """
+    with _explained(path):
+        db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            _check(db, path, new=True)
+            db.execute("PRAGMA journal_mode = WAL")
+            # A commit that returned survives the machine, not only the process.
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("BEGIN IMMEDIATE")
+            _make_tables(db, (*sources, *OWN))
+            db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def for_reading(directory: Path) -> sqlite3.Connection:
+    """Open the database of a store without changing anything; a writer may be at work.
+
+    Raises:
+        UsageError: there is no store, or it is damaged.
+        Refused: it is of a newer version.
+    """
+    path = directory / layout.DATABASE
+    if not path.is_file():
+        raise UsageError(
+            f"there is no history in {directory}",
+            "Record some with mrtuner record, or name its directory with --dir.",
+        )
+    with _explained(path):
+        db = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+        try:
+            _check(db, path, new=False)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def sources(db: sqlite3.Connection) -> Iterator[Source]:
+    """The sources that a store has, as they were declared when it was written last."""
+    yield from OWN
+    for name, text in db.execute("SELECT name, declaration FROM source ORDER BY name"):
+        yield parse(name, {OLDEST: text})
+
+
+def listed(db: sqlite3.Connection) -> list[File]:
+    """The Parquet files on the list of a store, in the order of their numbers."""
+    rows = db.execute(
+        "SELECT number, view, path, first, last, rows, bytes, sha256 FROM file "
+        "WHERE retired IS NULL AND broken IS NULL ORDER BY number"
+    )
+    names = ("number", "view", "path", "first", "last", "rows", "bytes", "sha256")
+    return [File(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    empty = new and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if application != layout.APPLICATION and not empty:
+        raise UsageError(f"{path} is not a store of MrTuner", "Give another directory with --dir.")
+    if version > layout.FORMAT:
+        raise Refused(
+            f"{path.parent} was written by a newer MrTuner (format {version}; this one knows "
+            f"{layout.FORMAT})",
+            "Update MrTuner: pip install --upgrade mrtuner.",
+        )
+
+
+def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
+    if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+        db.execute(f"PRAGMA application_id = {layout.APPLICATION}")
+        db.execute(f"PRAGMA user_version = {layout.FORMAT}")
+        for statement in layout.TABLES:
+            db.execute(statement)
+    for source in sources:
+        if source.declaration:
+            db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (source.name, source.declaration))
+        db.execute(layout.create_table(source))
+        table = layout.hot_table(source)
+        have = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+        for name, _ in layout.stored_columns(source):
+            if name not in have:
+                db.execute(f'ALTER TABLE {table} ADD COLUMN "{name}"')
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise MrTunerError(
+                f"cannot open {path}: {error}", "Check its permissions and the space on the disk."
+            ) from None
+        raise UsageError(
+            f"{path} is damaged: {error}",
+            "Move it away: recording starts a new one, and its Parquet files stay readable.",
+        ) from None

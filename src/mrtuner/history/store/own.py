@@ -1,0 +1,47 @@
+"""What a recorder keeps about itself, in tables like those of the sources."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrtuner.history.source import Column, Kind, Rollup, Source, Type
+
+_DAY: Final = 86_400.0
+
+
+def _own(name: str, about: str, columns: tuple[Column, ...]) -> Source:
+    return Source(
+        name=name,
+        help=about,
+        interval=0,
+        timeout=0,
+        keep=400 * _DAY,
+        keep_rollup=1826 * _DAY,
+        columns=columns,
+        rollup=Rollup.HOUR,
+        rollup_by=tuple(column.name for column in columns if column.kind is Kind.KEY),
+        reset=None,
+        extension=None,
+        grant=None,
+        queries={},
+    )
+
+
+SAMPLES: Final = _own(
+    "samples",
+    "What was sampled: without a sample there is a gap, with one and no row nothing changed",
+    (
+        Column("source", Kind.KEY, Type.TEXT, None, "the source"),
+        Column("rows", Kind.GAUGE, Type.INTEGER, None, "rows that the server returned"),
+        Column("cost_ms", Kind.GAUGE, Type.FLOAT, "ms", "time until they were here"),
+    ),
+)
+EVENTS: Final = _own(
+    "events",
+    "Restarts, failovers, upgrades, gaps of the recording",
+    (
+        Column("kind", Kind.TEXT, Type.TEXT, None, "restart, failover, upgrade, lost, …"),
+        Column("detail", Kind.TEXT, Type.TEXT, None, "in words"),
+    ),
+)
+OWN: Final = (SAMPLES, EVENTS)

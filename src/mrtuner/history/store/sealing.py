@@ -1,0 +1,211 @@
+"""Moving rows from SQLite into Parquet, and looking after the files.
+
+A file is written under the name of the next number, made durable, and only then put on the list, in
+the transaction that deletes its rows from SQLite. A recorder killed before that writes the same
+file again; killed after it, nothing is left to do. Readers take files from the list alone, so they
+see each row once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from mrtuner.history.source import Kind, Source
+from mrtuner.history.store import layout, parquet
+from mrtuner.history.store.layout import HOUR, MICRO
+from mrtuner.history.store.own import OWN
+from mrtuner.history.store.parquet import Engine, File
+from mrtuner.history.store.writer import Writer
+
+#: A table of more rows is moved each hour, another each day: small files cost more than they hold.
+MANY_ROWS: Final = 50_000
+#: Files of one partition that are read as quickly as one.
+_FEW_FILES: Final = 24
+#: A reader that took the list may still read a file for so long [s].
+_GRACE: Final = 15 * 60
+_DAY: Final = 24 * HOUR
+
+
+def sources_of(writer: Writer) -> tuple[Source, ...]:
+    """All tables of the store."""
+    return (*writer.sources, *OWN)
+
+
+def seal(writer: Writer, now: int, *, everything: bool = False) -> int:
+    """Move rows of the past into files, and return how many.
+
+    Yesterday's are moved; of today, those of past hours where there are many. `everything` moves
+    all up to now. `now` is in microseconds since 1970.
+    """
+    moved = 0
+    for source in sources_of(writer):
+        table = layout.hot_table(source)
+        count = writer.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+        step = HOUR if count > MANY_ROWS else _DAY
+        days = writer.db.execute(
+            f"SELECT DISTINCT at / {_DAY} FROM {table} "  # noqa: S608
+            f"WHERE ? OR at / {step} <> ? / {step} ORDER BY 1", (everything, now),
+        ).fetchall()  # fmt: skip
+        for (day,) in days:
+            begin, end = day * _DAY, (day + 1) * _DAY
+            if begin <= now < end and not everything:
+                end = now // step * step
+            moved += _move(writer, source, begin, end)
+    return moved
+
+
+def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
+    """Move the rows of this time into a file, and their summary into another."""
+    table = layout.hot_table(source)
+    names = ", ".join(f'"{name}"' for name in layout.column_names(source))
+    rows = writer.db.execute(
+        f"SELECT {names} FROM {table} WHERE at >= ? AND at < ?", (begin, end)  # noqa: S608
+    )
+    lake = writer.directory / layout.LAKE
+    with parquet.engine() as con:
+        parquet.load(con, "moved", layout.stored_columns(source), rows)
+        number = _next_number(writer)
+        summary = parquet.rollup(
+            "FROM moved", source.rollup_by, layout.step(source.rollup),
+            dict(layout.rollup_columns(source)),
+        )  # fmt: skip
+        plan = ((source.name, "FROM moved", order_of(source)),
+                (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "at")))  # fmt: skip
+        files = []
+        for place, (view, query, order) in enumerate(plan):
+            path = _path(writer, view, begin, number + place)
+            parquet.write(con, query, lake, path, order)
+            files.append(parquet.described(con, lake, path, number=number + place, view=view))
+    with writer.transaction():
+        _enlist(writer, files)
+        writer.db.execute(
+            f"DELETE FROM {table} WHERE at >= ? AND at < ?", (begin, end)  # noqa: S608
+        )
+    return files[0].rows
+
+
+def order_of(source: Source) -> tuple[str, ...]:
+    """How rows are sorted: those of one instance and one key side by side, by time."""
+    keys = tuple(column.name for column in source.of(Kind.KEY))
+    return ("instance", *keys, "at")
+
+
+def _path(writer: Writer, view: str, at: int, number: int) -> str:
+    return f"{layout.partition_of(view, at)}/{number:08}-{writer.id}.parquet"
+
+
+def _next_number(writer: Writer) -> int:
+    row = writer.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'file'").fetchone()
+    return 1 + (row[0] if row else 0)
+
+
+def _enlist(writer: Writer, files: Iterable[File]) -> None:
+    writer.db.executemany(
+        "INSERT INTO file (number, view, path, first, last, rows, bytes, sha256) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256) for f in files],
+    )
+
+
+def _retire(writer: Writer, files: Iterable[File]) -> None:
+    """Take files off the list; they are deleted when no reader can have them any more."""
+    writer.db.executemany(
+        "UPDATE file SET retired = ? WHERE number = ?",
+        [(time.time_ns() // 1000, file.number) for file in files],
+    )
+
+
+# Looking after the files.
+
+
+def compact(writer: Writer, now: int) -> int:
+    """Merge the files of each day, and of each month of a summary; return how many went.
+
+    A partition whose time is over gets one file; one that still grows is left until it has many.
+    """
+    merged = 0
+    partitions: dict[str, list[File]] = defaultdict(list)
+    for file in writer.files():
+        partitions[str(Path(file.path).parent)].append(file)
+    for partition, files in partitions.items():
+        over = partition != layout.partition_of(files[0].view, now)
+        if len(files) > (1 if over else _FEW_FILES):
+            merged += _merge(writer, files)
+    return merged
+
+
+def _merge(writer: Writer, files: Sequence[File]) -> int:
+    """Replace files of one partition by one; damaged ones are left where they are."""
+    lake = writer.directory / layout.LAKE
+    sound = [file for file in files if parquet.flaw(lake, file) is None]
+    if len(sound) < 2:
+        return 0
+    view = sound[0].view
+    number = _next_number(writer)
+    path = _path(writer, view, sound[0].first, number)
+    with parquet.engine() as con:
+        parquet.write(con, parquet.union(lake, sound), lake, path, _merge_order(writer, view))
+        merged = parquet.described(con, lake, path, number=number, view=view)
+    with writer.transaction():
+        _enlist(writer, [merged])
+        _retire(writer, sound)
+    return len(sound)
+
+
+def _merge_order(writer: Writer, view: str) -> tuple[str, ...]:
+    for source in sources_of(writer):
+        if view == source.name:
+            return order_of(source)
+        if view == layout.rollup_view(source):
+            return ("instance", *source.rollup_by, "at")
+    return ("instance", "at")
+
+
+def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
+    """Take files off the list that are older than they are kept, and return how many.
+
+    Where all of them are larger than `largest` [bytes], the oldest rows as sampled go first, then
+    the oldest summaries.
+    """
+    keep = {source.name: source.keep for source in sources_of(writer)}
+    keep |= {layout.rollup_view(source): source.keep_rollup for source in sources_of(writer)}
+    files = writer.files()
+    old = [file for file in files if file.last < now - keep.get(file.view, 0) * MICRO]
+    old += _beyond(largest, [file for file in files if file not in old])
+    if old:
+        with writer.transaction():
+            _retire(writer, old)
+    return len(old)
+
+
+def _beyond(largest: int | None, files: Sequence[File]) -> Iterator[File]:
+    """Those that have to go until the others fit."""
+    total = sum(file.bytes for file in files)
+    for file in sorted(files, key=lambda one: (layout.is_rollup(one.view), one.last)):
+        if largest is None or total <= largest:
+            return
+        total -= file.bytes
+        yield file
+
+
+def sweep(writer: Writer, now: int) -> int:
+    """Delete files that nobody reads any more, and what a killed recorder left; return how many."""
+    lake = writer.directory / layout.LAKE
+    due = writer.db.execute(
+        "SELECT number, path FROM file WHERE retired < ?", (now - _GRACE * MICRO,)
+    ).fetchall()
+    for _, path in due:
+        (lake / path).unlink(missing_ok=True)
+    with writer.transaction():
+        writer.db.executemany("DELETE FROM file WHERE number = ?", [(one[0],) for one in due])
+    listed = {row[0] for row in writer.db.execute("SELECT path FROM file")}
+    own = [*lake.glob(f"*/*/*-{writer.id}.parquet"), *lake.glob(f"*/*/.*-{writer.id}.parquet.*")]
+    left = [path for path in own if str(path.relative_to(lake)) not in listed]
+    for path in left:
+        path.unlink()
+    return len(due) + len(left)
+

@@ -1,0 +1,288 @@
+"""Writing a store: what a recorder read, in one transaction.
+
+Rows are kept in SQLite with synchronous=FULL: once `Writer.commit` returns, they survive the
+process and the machine. Only one process may write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from mrtuner.errors import Refused
+from mrtuner.facts import Missing
+from mrtuner.history.growth import Key, by_key, grown
+from mrtuner.history.sample import Identity, Row, Sample
+from mrtuner.history.source import Source
+from mrtuner.history.store import layout, opening, own
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.opening import listed
+from mrtuner.history.store.parquet import File
+
+#: A step of the clock by more than this [s] is told; less, NTP's slewing does.
+_JUMP: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to an instance or to its recording."""
+
+    at: int
+    instance: str
+    kind: str  # restart, failover, upgrade, clock, lost, connected, started, stopped
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What was read of one instance at about one time."""
+
+    instance: str
+    samples: tuple[Sample, ...] = ()
+    identity: Identity | None = None  # after a connection was made
+    texts: Mapping[int, str] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    missing: tuple[Missing, ...] | None = None  # sources that cannot be read; None: as before
+
+
+class Writer:
+    """The one process that writes a store. `with Writer(directory, sources) as writer:`."""
+
+    def __init__(self, directory: Path, sources: Iterable[Source]) -> None:
+        """Open a store, or make one.
+
+        Raises:
+            Refused: another process writes it, or it is of a newer version.
+            UsageError: the directory holds something else, or cannot be written.
+        """
+        self.directory = directory
+        self.sources = tuple(sources)
+        opening.make_directory(directory)
+        self._lock = _locked(directory / layout.LOCK)
+        try:
+            self.db = opening.for_writing(directory / layout.DATABASE, self.sources)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._missing: dict[str, tuple[Missing, ...]] = {}
+        self._clocks: dict[tuple[str, str], tuple[int, float]] = {}
+        self.id = self._id()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database and let others write."""
+        self.db.close()
+        os.close(self._lock)
+
+    def _id(self) -> str:
+        """This store's own part of file names, so that several may share a lake."""
+        with self.transaction():
+            found = self.db.execute("SELECT id FROM writer").fetchone()
+            if found is None:
+                found = (secrets.token_hex(4),)
+                self.db.execute("INSERT INTO writer VALUES (?, ?)", (found[0], time.time_ns()))
+        return str(found[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction that is durable when the block ends, and undone if it fails."""
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            self._missing.clear()
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+
+    def commit(self, batches: Iterable[Batch]) -> None:
+        """Store what was read; all of it or, with an exception, nothing.
+
+        Raises:
+            sqlite3.OperationalError: the disk is full, or the like. It may be tried again.
+        """
+        clocks = dict(self._clocks)
+        with self.transaction():
+            for batch in batches:
+                if batch.identity is not None:
+                    self._meet(batch.instance, batch.identity)
+                for sample in batch.samples:
+                    self._store(batch.instance, sample, clocks)
+                self._events(batch.events)
+                self._note_missing(batch)
+                self.db.executemany(
+                    "INSERT OR IGNORE INTO statement_text VALUES (?, ?)", batch.texts.items()
+                )
+        self._clocks = clocks
+
+    def files(self) -> list[File]:
+        """The Parquet files on the list, in the order of their numbers."""
+        return listed(self.db)
+
+    # The parts of a commit.
+
+    def _meet(self, instance: str, now: Identity) -> None:
+        """Note which server answers; if it is another than before, its counters start anew."""
+        row = self.db.execute(
+            "SELECT version_num, started, system, standby FROM last_identity WHERE instance = ?",
+            (instance,),
+        ).fetchone()
+        before = None if row is None else Identity(
+            version_num=row[0], started=row[1], system=row[2], standby=bool(row[3])
+        )  # fmt: skip
+        if before == now:
+            return
+        self.db.execute(
+            "INSERT OR REPLACE INTO last_identity VALUES (?, ?, ?, ?, ?)",
+            (instance, now.version_num, now.started, now.system, now.standby),
+        )
+        if before is not None:
+            self.db.execute("DELETE FROM last_row WHERE instance = ?", (instance,))
+            self.db.execute("DELETE FROM last_sample WHERE instance = ?", (instance,))
+            kind, detail = change_of(before, now)
+            self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
+
+    def _store(
+        self, instance: str, sample: Sample, clocks: dict[tuple[str, str], tuple[int, float]]
+    ) -> None:
+        source = sample.source
+        seconds = self._elapsed(instance, sample, clocks)
+        if source.counts:
+            after = by_key(source, sample.rows)
+            before = self._last_rows(instance, source)
+            rows = grown(source, before, after)
+            self._remember(instance, source, before or {}, after)
+        else:
+            rows = (row.values for row in sample.rows)
+        self._insert(source, [(sample.at, instance, seconds, *values) for values in rows])
+        cost = round(sample.cost * 1000, 3)
+        self._insert(
+            own.SAMPLES,
+            [(sample.at, instance, seconds, source.name, len(sample.rows), cost)],
+        )
+
+    def _elapsed(
+        self, instance: str, sample: Sample, clocks: dict[tuple[str, str], tuple[int, float]]
+    ) -> float | None:
+        """Seconds since the sample before, on a clock that does not jump where there is one."""
+        name = sample.source.name
+        before = self.db.execute(
+            "SELECT at FROM last_sample WHERE instance = ? AND source = ?", (instance, name)
+        ).fetchone()
+        self.db.execute(
+            "INSERT OR REPLACE INTO last_sample VALUES (?, ?, ?)", (instance, name, sample.at)
+        )
+        clock = clocks.get((instance, name))
+        clocks[instance, name] = (sample.at, sample.monotonic)
+        if before is None:
+            return None
+        by_wall = (sample.at - before[0]) / MICRO
+        if clock is None or clock[0] != before[0]:
+            return round(by_wall, 3) if by_wall > 0 else None
+        elapsed = sample.monotonic - clock[1]
+        if abs(by_wall - elapsed) > _JUMP:
+            detail = f"the recorder's clock jumped by {by_wall - elapsed:+.1f} s"
+            self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
+        return round(elapsed, 3)
+
+    def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
+        """The rows of the sample before, or None if there was none of this server."""
+        known = self.db.execute(
+            "SELECT row FROM last_row WHERE instance = ? AND source = ? AND key = ''",
+            (instance, source.name),
+        ).fetchone()
+        if known is None or known[0] != _shape(source):
+            return None
+        rows = self.db.execute(
+            "SELECT key, reset, row FROM last_row WHERE instance = ? AND source = ? AND key <> ''",
+            (instance, source.name),
+        )
+        return {
+            tuple(json.loads(key)): Row(values=tuple(json.loads(row)), reset=reset)
+            for key, reset, row in rows
+        }
+
+    def _remember(
+        self, instance: str, source: Source, before: Mapping[Key, Row], after: Mapping[Key, Row]
+    ) -> None:
+        """Keep the rows for the next sample; that with the empty key says of which columns."""
+        changed = [
+            (instance, source.name, json.dumps(key), row.reset, json.dumps(row.values))
+            for key, row in after.items()
+            if before.get(key) != row
+        ]
+        changed.append((instance, source.name, "", None, _shape(source)))
+        self.db.executemany("INSERT OR REPLACE INTO last_row VALUES (?, ?, ?, ?, ?)", changed)
+        gone = [(instance, source.name, json.dumps(key)) for key in before.keys() - after.keys()]
+        self.db.executemany(
+            "DELETE FROM last_row WHERE instance = ? AND source = ? AND key = ?", gone
+        )
+
+    def _events(self, events: Iterable[Event]) -> None:
+        rows = [(one.at, one.instance, None, one.kind, one.detail) for one in events]
+        self._insert(own.EVENTS, rows)
+
+    def _note_missing(self, batch: Batch) -> None:
+        if batch.missing is None or batch.missing == self._missing.get(batch.instance):
+            return
+        self._missing[batch.instance] = batch.missing
+        self.db.execute("DELETE FROM missing WHERE instance = ?", (batch.instance,))
+        self.db.executemany(
+            "INSERT OR REPLACE INTO missing VALUES (?, ?, ?, ?)",
+            [(batch.instance, one.name, one.why, one.hint) for one in batch.missing],
+        )
+
+    def _insert(self, source: Source, rows: list[tuple[Any, ...]]) -> None:
+        if rows:
+            names = ", ".join(f'"{name}"' for name in layout.column_names(source))
+            marks = ", ".join("?" * len(rows[0]))
+            table = layout.hot_table(source)
+            self.db.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)  # noqa: S608
+
+
+def change_of(before: Identity, now: Identity) -> tuple[str, str]:
+    """The kind of an event and its details: why counters of the two cannot be compared."""
+    if before.version_num // 10000 != now.version_num // 10000:
+        return "upgrade", f"{before.version_num // 10000} to {now.version_num // 10000}"
+    if before.system != now.system and before.system and now.system:
+        return "replaced", "another cluster answers under this name"
+    if before.standby != now.standby:
+        return "failover", "a primary answers" if before.standby else "a standby answers"
+    return "restart", f"started at {now.started}"
+
+
+def _shape(source: Source) -> str:
+    """The columns, by which rows of an earlier version of the source are told apart."""
+    return " ".join(f"{column.name}:{column.kind}" for column in source.columns)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _locked(path: Path) -> int:
+    """Return a descriptor that holds the lock of this store until it is closed."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(number)
+        raise Refused(
+            f"another process records into {path.parent}",
+            "Stop it first, or give another directory with --dir.",
+        ) from None
+    return number

@@ -1,0 +1,290 @@
+"""What happened to a server, as text for a terminal: lines, one at a time; no I/O.
+
+They use only the document ``mrtuner.history/1``, so they can be recreated from the JSON.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mrtuner.tables import aligned
+from mrtuner.units import pretty_bytes, pretty_duration
+from mrtuner.wording import plural
+
+Told = Mapping[str, Any]
+
+_CPU: Final = "CPU"
+#: Letters of wait classes in the chart. Source: pg_stat_activity.wait_event_type.
+_LETTERS: Final = {
+    _CPU: "C", "IO": "I", "Lock": "L", "LWLock": "W", "BufferPin": "B", "Client": "c",
+    "IPC": "P", "Timeout": "T", "Extension": "E", "InjectionPoint": "J",
+}  # fmt: skip
+_TALL: Final = 8
+_TEXT: Final = 60
+
+
+def lines(told: Told) -> Iterator[str]:
+    """Yield the whole answer: load, statements, checkpoints, the slowest minute, changes, gaps."""
+    yield from _head(told)
+    yield ""
+    yield from _chart(told)
+    yield from _statements("Statements by time", told["statements"])
+    yield from _checkpoints(told)
+    yield from _slowest(told["slowest"])
+    yield from _changes(told)
+    yield from _list("Not recorded", (f"{_when(one['begin'])} to {_when(one['end'])}"
+                                      for one in told["gaps"]))  # fmt: skip
+    yield from _list("Damaged files that were left out", told["damaged"])
+
+
+def _when(at: str) -> str:
+    """The time of a document, to the second: ``2026-11-23 10:00:00``."""
+    return at[:19].replace("T", " ")
+
+
+def _head(told: Told) -> Iterator[str]:
+    period = told["period"]
+    begin, end = _when(period["begin"]), _when(period["end"])
+    yield f"{period['instance']}: {begin} to {end} UTC"
+    load = told["average_load"]
+    if load is None:
+        yield "nothing was sampled in this period"
+        return
+    cpus = f" on {plural(told['cpus'], 'CPU')}" if told["cpus"] else ""
+    part = "" if told["sampled"] >= 0.99 else f", {told['sampled']:.0%} of the time sampled"
+    yield f"{load:.2f} sessions at work on average{cpus}{part}"
+
+
+def _chart(told: Told) -> Iterator[str]:
+    """Load by wait class as columns of letters; a line of dashes shows the CPUs."""
+    steps = told["load"]
+    highest = max((sum((step["classes"] or {}).values()) for step in steps), default=0.0)
+    if not highest:
+        return
+    top = max(highest, float(told["cpus"] or 0))
+    columns = [_column(step["classes"], top) for step in steps]
+    cpu_row = round((told["cpus"] or 0) / top * _TALL)
+    for row in range(_TALL, 0, -1):
+        figure = f"{top * row / _TALL:6.1f}" if row in {_TALL, _TALL // 2} else " " * 6
+        blank = "-" if row == cpu_row else " "
+        yield f"{figure} | " + "".join(column[row - 1] or blank for column in columns).rstrip()
+    yield f"{'':6} +-" + "-" * len(columns)
+    yield f"{'':9}{_when(steps[0]['at'])[11:16]}" + " " * max(1, len(columns) - 10) + _when(
+        steps[-1]["at"]
+    )[11:16]
+    yield from _legend(steps, told["cpus"])
+
+
+def _column(classes: Mapping[str, float] | None, top: float) -> list[str]:
+    """The letters of one step from the bottom up; a dot where nothing was sampled."""
+    if classes is None:
+        return [".", *[""] * (_TALL - 1)]
+    letters: list[str] = []
+    reached = 0.0
+    for name in sorted(classes, key=_order):
+        reached += classes[name]
+        letters += [_LETTERS.get(name, "?")] * (round(reached / top * _TALL) - len(letters))
+    return letters[:_TALL] + [""] * (_TALL - len(letters))
+
+
+def _order(name: str) -> int:
+    names = list(_LETTERS)
+    return names.index(name) if name in names else len(names)
+
+
+def _legend(steps: Sequence[Told], cpus: int | None) -> Iterator[str]:
+    sums: dict[str, float] = defaultdict(float)
+    known = [step["classes"] for step in steps if step["classes"] is not None]
+    for classes in known:
+        for name, share in classes.items():
+            sums[name] += share
+    yield ""
+    rows = [
+        (_LETTERS.get(name, "?"), name, f"{sums[name] / len(known):.2f}")
+        for name in sorted(sums, key=_order)
+    ]
+    yield from aligned([("", "sessions at work, or waiting for", "average"), *rows], right={2})
+    if cpus:
+        yield f"-  the server's {plural(cpus, 'CPU')}"
+
+
+def _statements(title: str, works: Sequence[Told]) -> Iterator[str]:
+    if not works:
+        return
+    yield ""
+    yield title
+    total = sum(work["seconds"] for work in works) or 1.0
+    header = ("time", "share", "calls", "ms/call", "rows", "read", "temp", "statement")
+    rows = [
+        (
+            pretty_duration(work["seconds"]), f"{work['seconds'] / total:.0%}",
+            f"{work['calls']:,}", f"{work['seconds'] * 1000 / max(work['calls'], 1):.3g}",
+            f"{work['rows']:,}", f"{work['blocks_read']:,}", f"{work['temp_blocks']:,}",
+            _short(work),
+        )
+        for work in works
+    ]  # fmt: skip
+    yield from aligned([header, *rows], right=set(range(7)))
+
+
+def _short(work: Told) -> str:
+    text = work["text"] or f"(text unknown, {work['query_id']})"
+    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+
+
+def _checkpoints(told: Told) -> Iterator[str]:
+    about = told["checkpoints"]
+    if about["timed"] is None and about["wal_bytes"] is None:
+        return
+    yield ""
+    yield "Checkpoints and WAL"
+    rows = [
+        ("checkpoints by time", _number(about["timed"])),
+        ("checkpoints by WAL or command", _number(about["requested"])),
+        ("time writing buffers", _or_unknown(about["write_seconds"], pretty_duration)),
+        ("WAL written", _or_unknown(about["wal_bytes"], pretty_bytes)),
+        ("WAL a second, busiest minute", _or_unknown(about["peak_wal"], lambda n: pretty_bytes(round(n)))),
+    ]
+    yield from aligned(rows, right={1})
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _or_unknown(value: Any, write: Any) -> str:
+    return "unknown" if value is None else str(write(value))
+
+
+def _slowest(minute: Told | None) -> Iterator[str]:
+    if minute is None:
+        return
+    yield ""
+    yield f"Busiest minute: {_when(minute['at'])}, {minute['load']:.2f} sessions at work"
+    for wait in minute["waits"]:
+        yield f"  {wait['sessions']:6.2f}  {wait['event']}"
+    for work in minute["statements"]:
+        yield f"  {work['seconds']:6.2f} s in {work['calls']:,} calls: {_short(work)}"
+
+
+def _changes(told: Told) -> Iterator[str]:
+    yield from _list(
+        "Changes",
+        (f"{_when(one['at'])}  {one['what']}: {one['detail']}" for one in told["changes"]),
+    )
+
+
+def _list(title: str, items: Iterable[str]) -> Iterator[str]:
+    for number, item in enumerate(items):
+        if number == 0:
+            yield ""
+            yield title
+        yield f"  {item}"
+
+
+# Two periods.
+
+
+def comparison_lines(told: Told) -> Iterator[str]:
+    """Yield two periods side by side, and the statements that changed most."""
+    before, after = told["before"], told["after"]
+    for name, one in (("before", before), ("after", after)):
+        period = one["period"]
+        yield f"{name:7} {_when(period['begin'])} to {_when(period['end'])} UTC"
+    yield ""
+    yield from aligned([("", "before", "after", "ratio"), *_figures(before, after)], right={1, 2, 3})
+    rows = [
+        (
+            f"{one['more_load']:+.3f}", _calls(one["before"]), _calls(one["after"]),
+            _each(one["before"]), _each(one["after"]),
+            _short(one["after"] or one["before"]),
+        )
+        for one in told["statements"]
+    ]  # fmt: skip
+    if rows:
+        yield ""
+        yield "Statements by change of load [sessions]"
+        header = ("load", "calls before", "after", "ms/call before", "after", "statement")
+        yield from aligned([header, *rows], right=set(range(5)))
+
+
+def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
+    yield _pair("sessions at work", before["average_load"], after["average_load"], "{:.2f}")
+    for title, name in (("checkpoints by time", "timed"), ("checkpoints by WAL or command", "requested")):
+        yield _pair(title, before["checkpoints"][name], after["checkpoints"][name], "{:,}")
+    peaks = [one["checkpoints"]["peak_wal"] for one in (before, after)]
+    shown = [_or_unknown(peak, lambda n: pretty_bytes(round(n))) for peak in peaks]
+    yield ("WAL a second, busiest minute", shown[0], shown[1], _ratio(*peaks))
+
+
+def _pair(title: str, before: float | None, after: float | None, form: str) -> tuple[str, str, str, str]:
+    cells = ["unknown" if value is None else form.format(value) for value in (before, after)]
+    return (title, cells[0], cells[1], _ratio(before, after))
+
+
+def _ratio(before: float | None, after: float | None) -> str:
+    return f"{after / before:.2f}" if before and after is not None else ""
+
+
+def _calls(work: Told | None) -> str:
+    return f"{work['calls']:,}" if work else "-"
+
+
+def _each(work: Told | None) -> str:
+    return f"{work['seconds'] * 1000 / work['calls']:.3g}" if work and work["calls"] else "-"
+
+
+# What a store holds.
+
+
+def size_lines(told: Told) -> Iterator[str]:
+    """Yield what each view takes, and the forecast."""
+    most = _or_unknown(told["at_most"], pretty_bytes)
+    yield f"{told['directory']}: {pretty_bytes(told['bytes'])}; at most {most} with today's retention"
+    yield ""
+    header = ("view", "size", "files", "rows", "in SQLite", "a day", "oldest")
+    rows = [
+        (
+            one["view"], pretty_bytes(one["bytes"]), f"{one['files']:,}", f"{one['rows']:,}",
+            f"{one['recent']:,}", _or_unknown(one["per_day"], pretty_bytes),
+            _when(one["first"]) if one["first"] else "",
+        )
+        for one in told["views"]
+        if one["files"] or one["recent"]
+    ]  # fmt: skip
+    yield from aligned([header, *rows], right=set(range(1, 6)))
+
+
+def check_lines(told: Told) -> Iterator[str]:
+    """Yield whether a store is whole."""
+    yield f"{plural(told['files'], 'file')} with {told['rows']:,} rows were read"
+    yield from _list("Problems", told["problems"])
+    if not told["problems"]:
+        yield "The store is whole."
+
+
+def status_lines(told: Told) -> Iterator[str]:
+    """Yield how far behind each source is, late and unreadable ones first."""
+    state = "a recorder is at work" if told["recording"] else "nobody records"
+    yield f"{told['directory']}: {state}"
+    yield ""
+    rows = [
+        (
+            one["instance"], one["source"],
+            "never" if one["lag"] is None else f"{pretty_duration(one['lag'])} ago",
+            one["why"] or ("late" if one["late"] else "ok"),
+        )
+        for one in sorted(told["sources"], key=lambda one: (not one["late"], one["why"] is None))
+    ]  # fmt: skip
+    yield from aligned([("instance", "source", "last sample", ""), *rows])
+    hints = dict.fromkeys(one["hint"] for one in told["sources"] if one["hint"])
+    yield from _list("What would help", hints)
+
+
+def row_lines(told: Told) -> Iterator[str]:
+    """Yield the rows of a query as a table."""
+    cells = [tuple("" if value is None else str(value) for value in row) for row in told["rows"]]
+    yield from aligned([tuple(told["columns"]), *cells])
+    yield f"({plural(len(cells), 'row')})"

@@ -1,0 +1,174 @@
+"""`mrtuner record`, `history` and `export`, as a user sees them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from history_story import story
+from mrtuner.cli import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The hour of `history_story`."""
+    directory = tmp_path_factory.mktemp("history")
+    story(directory)
+    return str(directory)
+
+
+SCREEN = """\
+db:5432: 2026-11-23 01:59:59 to 2026-11-23 02:59:59 UTC
+"""
+
+
+def test_show_tells_what_happened(store: str) -> None:
+    done = run("history", "show", "--dir", store, "--cpus", "4")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(SCREEN)
+    assert "SELECT count(*) FROM orders" in done.stdout
+    assert "setting: max_wal_size: 1024 → 4096 (MB)" in done.stdout
+    assert "2026-11-23 02:49:59 to 2026-11-23 02:55:00" in done.stdout
+
+
+def test_show_as_json_is_one_document(store: str) -> None:
+    told = json.loads(run("history", "show", "--dir", store, "--json").stdout)
+    assert told["schema"] == "mrtuner.history/1"
+    assert told["checkpoints"]["requested"] == 10
+
+
+def test_compare_puts_two_periods_side_by_side(store: str) -> None:
+    done = run(
+        "history", "compare", "--dir", store, "--before", "2026-11-23T02:10", "--after",
+        "2026-11-23T03:41+01:00", "--length", "8min",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "sessions at work" in done.stdout
+    assert "SELECT count(*) FROM orders" in done.stdout
+
+
+def test_a_query_is_answered_as_table_json_and_csv(store: str) -> None:
+    sql = "SELECT wait_event, count(*) AS n FROM sessions WHERE wait_type = 'IO' GROUP BY 1"
+    assert "WALSync     4800" in run("history", "query", sql, "--dir", store).stdout
+    told = json.loads(run("history", "query", sql, "--dir", store, "--json").stdout)
+    assert (told["columns"], told["rows"]) == (["wait_event", "n"], [["WALSync", 4800]])
+    text = run("history", "query", sql, "--dir", store, "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(text))) == [["wait_event", "n"], ["WALSync", "4800"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("show", "--dir", "/nowhere"), "there is no history in /nowhere"),
+        (("query", "SELEKT 1"), "the query failed"),
+        (("query", "SELECT * FROM nothing"), "the query failed"),
+        (("views", "nothing"), "no view nothing"),
+        (("show", "--instance", "other"), "no instance other"),
+        (("show", "--until", "yesterday"), "is not a time"),
+        (("show", "--since", "6x"), "--since"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_a_hint(
+    store: str, arguments: tuple[str, ...], why: str
+) -> None:
+    more = () if "--dir" in arguments else ("--dir", store)
+    done = run("history", *arguments, *more)
+    assert done.exit_code == 2, done.output
+    assert why in done.stderr
+    assert "HINT:" in done.stderr
+    assert done.stdout == ""
+
+
+def test_views_and_their_columns_are_explained(store: str) -> None:
+    assert "statement_texts" in run("history", "views", "--dir", store).stdout
+    columns = run("history", "views", "wal_by_hour", "--dir", store).stdout
+    assert "bytes_peak" in columns
+    assert "highest a second" in columns
+
+
+def test_status_is_for_a_health_check(store: str) -> None:
+    done = run("history", "status", "--dir", store)
+    assert done.exit_code == 0
+    assert "nobody records" in done.stdout
+    assert run("history", "status", "--dir", store, "--check").exit_code == 3
+
+
+def test_size_verify_and_compact(store: str) -> None:
+    moved = run("history", "compact", "--dir", store, "--all")
+    assert moved.exit_code == 0, moved.output
+    assert "rows moved" in moved.stdout
+    assert "The store is whole." in run("history", "verify", "--dir", store).stdout
+    assert "sessions_by_minute" in run("history", "size", "--dir", store).stdout
+    damaged = next(Path(store).glob("lake/wal/*/*.parquet"))
+    damaged.write_bytes(b"PAR1")
+    failed = run("history", "verify", "--dir", store)
+    assert failed.exit_code == 1
+    assert damaged.name in failed.stdout
+    assert damaged.name in run("history", "show", "--dir", store).stdout
+
+
+@pytest.mark.parametrize("unit", ["systemd", "container", "kubernetes"])
+def test_a_service_is_written_and_nothing_recorded(unit: str) -> None:
+    done = run("record", "postgresql://monitor@db/app", "--dir", "/var/lib/x", "--unit", unit)
+    assert done.exit_code == 0, done.output
+    assert "postgresql://monitor@db/app" in done.stdout
+    assert "/var/lib/x" in done.stdout
+    secret = run("record", "postgresql://monitor:hunter2@db/app", "--unit", unit)
+    assert secret.exit_code == 2
+    assert "hunter2" not in secret.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "no server to record"),
+        (("rds:prod",), "is an instance of Amazon RDS"),
+        (("postgresql://a@h/x", "postgresql://b@h/y"), "two servers are called h:5432"),
+        (("postgresql://a@h/x", "--name", "a b"), "cannot be called"),
+        (("postgresql://a@h/x", "postgresql://b@g/y", "--name", "a"), "--name is for a single"),
+    ],
+)
+def test_a_target_that_cannot_be_recorded_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], why: str
+) -> None:
+    done = run("record", *arguments, "--dir", str(tmp_path / "history"))
+    assert done.exit_code == 2, done.output
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no table [instances]"),
+        ("[instances]\na = 1", "a is not a connection string"),
+        ("[instances", "is not TOML"),
+    ],
+)
+def test_a_fleet_that_is_not_understood_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "fleet.toml").write_text(text)
+    done = run("record", "--config", str(tmp_path / "fleet.toml"), "--dir", str(tmp_path / "h"))
+    assert done.exit_code == 2
+    assert why in done.stderr
+
+
+def test_prometheus_reads_the_last_sample(store: str) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    done = run("export", "prometheus", "--dir", store, "--once")
+    assert done.exit_code == 0, done.output
+    families = {one.name: one for one in text_string_to_metric_families(done.stdout)}
+    (wal,) = families["mrtuner_wal_bytes"].samples
+    # By hand: 59 minutes of 1 MB a second, and 10 of 15 MB a second more.
+    assert wal.value == 59 * 60 * 1e6 + 600 * 15e6
+    assert wal.labels == {"instance": "db:5432"}
+    assert families["mrtuner_wal_bytes"].type == "counter"
+    assert families["mrtuner_connections_total"].type == "gauge"

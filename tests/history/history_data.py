@@ -1,0 +1,55 @@
+"""Sources, rows and batches for the tests of the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrtuner.history.sample import Row, Sample
+from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.store.writer import Batch
+
+SECOND = 1_000_000
+#: 2026-11-23 00:00:00 UTC, in microseconds.
+MIDNIGHT = 1_795_392_000 * SECOND
+
+QUEUE = """\
+/*
+help = "Jobs of a queue"
+interval = "1min"
+reset = "since"
+
+[keys]
+queue = { help = "its name" }
+
+[counters]
+done = { help = "jobs done" }
+busy_ms = { type = "float", unit = "ms", help = "time at work" }
+
+[gauges]
+waiting = { help = "jobs that wait" }
+*/
+SELECT 1
+"""
+
+
+def queue() -> Source:
+    """A source with a key, two counters and a gauge."""
+    return parse("queue", {OLDEST: QUEUE})
+
+
+def row(*values: Any, reset: str | None = None) -> Row:
+    """A row with these values."""
+    return Row(values=values, reset=reset)
+
+
+def sample(source: Source, at: int, *rows: Row, monotonic: float | None = None) -> Sample:
+    """A sample at so many seconds after midnight."""
+    return Sample(
+        source=source, at=MIDNIGHT + at * SECOND, rows=rows, cost=0.001,
+        monotonic=float(at) if monotonic is None else monotonic,
+    )  # fmt: skip
+
+
+def batch(*samples: Sample, instance: str = "db:5432", **more: Any) -> Batch:
+    """What was read of one instance."""
+    return Batch(instance=instance, samples=samples, **more)

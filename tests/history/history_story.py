@@ -1,0 +1,87 @@
+"""An hour of one instance that anybody can check by hand.
+
+02:00 to 03:00 on 2026-11-23. Two sessions run on CPUs all the time; from 02:30 to 02:40 eight more
+wait for WAL to be written. One statement runs 10 times a second for 1 ms; from 02:30 on another
+runs once a second for 500 ms. At 02:30 somebody changed max_wal_size. Nobody recorded from 02:50
+to 02:55. A checkpoint by time each 5 minutes; between 02:30 and 02:40 also one by WAL each minute.
+WAL: 1 MB a second, in the busy minutes 16 MB a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from history_data import MIDNIGHT, SECOND
+from mrtuner.history.sample import Row, Sample
+from mrtuner.history.source import Source, built_in
+from mrtuner.history.store.writer import Batch, Writer
+
+INSTANCE = "db:5432"
+BEGIN = 2 * 3600
+BUSY = range(BEGIN + 1800, BEGIN + 2400)
+SILENT = range(BEGIN + 3000, BEGIN + 3300)
+CHEAP, DEAR = 11, 22
+TEXTS = {CHEAP: "SELECT * FROM account WHERE id = $1", DEAR: "SELECT count(*) FROM orders"}
+MB = 1_000_000
+
+
+def story(directory: Path) -> None:
+    """Record that hour."""
+    with Writer(directory, built_in().values()) as writer:
+        for second in range(BEGIN, BEGIN + 3600):
+            if second in SILENT:
+                continue
+            samples = list(_samples(second - BEGIN, second))
+            writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), texts=TEXTS)])
+
+
+def _samples(passed: int, second: int) -> Iterator[Sample]:
+    yield _sample("sessions", second, *_sessions(second))
+    if passed % 60 == 0:
+        dear = max(0, passed - 1800)
+        yield _sample(
+            "statements", second,
+            _row("statements", database="app", role="web", query_id=CHEAP, toplevel=True,
+                 calls=10 * passed, exec_ms=10.0 * passed, rows=10 * passed),
+            _row("statements", database="app", role="web", query_id=DEAR, toplevel=True,
+                 calls=dear, exec_ms=500.0 * dear, rows=dear),
+        )  # fmt: skip
+        busy = min(600, max(0, passed - 1800))
+        yield _sample("wal", second, _row("wal", bytes=MB * passed + 15 * MB * busy))
+        yield _sample(
+            "checkpoints", second,
+            _row("checkpoints", timed=passed // 300, requested=busy // 60, write_ms=100.0 * passed),
+        )  # fmt: skip
+        size = "1024" if passed < 1800 else "4096"
+        yield _sample(
+            "settings", second,
+            _row("settings", name="max_wal_size", value=size, unit="MB", origin="configuration file",
+                 pending=False),
+        )  # fmt: skip
+        yield _sample("connections", second, _row("connections", total=20, active=2, maximum=100))
+
+
+def _sessions(second: int) -> Iterator[Row]:
+    common = {"database": "app", "role": "web", "backend_type": "client backend", "state": "active"}
+    for pid in (101, 102):
+        yield _row("sessions", pid=pid, query_id=CHEAP, **common)
+    if second in BUSY:
+        for pid in range(201, 209):
+            yield _row("sessions", pid=pid, query_id=DEAR, wait_type="IO", wait_event="WALSync",
+                       **common)  # fmt: skip
+    yield _row("sessions", pid=301, **(common | {"state": "idle in transaction"}))
+
+
+def _row(source: str, **given: object) -> Row:
+    names = [column.name for column in built_in()[source].columns]
+    assert given.keys() <= set(names)
+    zero = {name: 0 for name in names} if source in {"statements", "checkpoints"} else {}
+    return Row(values=tuple({**zero, **given}.get(name) for name in names), reset=None)
+
+
+def _sample(name: str, second: int, *rows: Row) -> Sample:
+    source: Source = built_in()[name]
+    return Sample(
+        source=source, at=MIDNIGHT + second * SECOND, monotonic=float(second), rows=rows, cost=0.001
+    )

@@ -1,0 +1,130 @@
+"""What an hour is said to have been is what it was: see `history_story`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from history_data import MIDNIGHT, SECOND
+from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, story
+from mrtuner.errors import UsageError
+from mrtuner.history import analysis
+from mrtuner.history.analysis import Period
+from mrtuner.history.peaks import peaks
+from mrtuner.history.reading import History, open_history
+from mrtuner.history.source import built_in
+from mrtuner.history.store import sealing
+from mrtuner.history.store.writer import Writer
+
+TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
+
+
+def period(begin: int, end: int) -> Period:
+    """Minutes after two o'clock."""
+    return Period(
+        instance=INSTANCE, begin=TWO + timedelta(minutes=begin), end=TWO + timedelta(minutes=end)
+    )
+
+
+@pytest.fixture(scope="module", params=["in SQLite", "in files"])
+def history(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[History]:
+    directory = tmp_path_factory.mktemp("history")
+    story(directory)
+    if request.param == "in files":
+        with Writer(directory, built_in().values()) as writer:
+            sealing.seal(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+    with open_history(directory) as history:
+        yield history
+
+
+def test_the_load_is_that_of_sessions_at_work_by_what_they_wait_for(history: History) -> None:
+    steps = analysis.load_by_step(history, period(0, 60), 600)
+    assert [step.classes for step in steps] == [
+        {"CPU": 2.0}, {"CPU": 2.0}, {"CPU": 2.0}, {"CPU": 2.0, "IO": 8.0}, {"CPU": 2.0},
+        {"CPU": 2.0},
+    ]  # fmt: skip
+
+
+def test_where_nobody_recorded_the_load_is_unknown(history: History) -> None:
+    steps = analysis.load_by_step(history, period(48, 52), 60)
+    assert [step.total for step in steps] == [2.0, 2.0, None, None]
+    (gap,) = analysis.gaps(history, period(0, 60))
+    assert (gap.begin, gap.end) == (
+        TWO + timedelta(minutes=49, seconds=59), TWO + timedelta(minutes=55)
+    )  # fmt: skip
+
+
+def test_statements_come_by_the_time_they_took(history: History) -> None:
+    """By hand, 02:00:01 to 02:59: 59 minutes of 600 calls of 1 ms; 29 of 60 calls of 500 ms."""
+    dear, cheap = analysis.statements(history, period(0, 60), 10)
+    assert (dear.query_id, dear.text, dear.calls, dear.seconds) == (DEAR, TEXTS[DEAR], 1740, 870.0)
+    assert (cheap.query_id, cheap.calls, cheap.seconds, cheap.role) == (CHEAP, 35_400, 35.4, "web")
+
+
+def test_checkpoints_and_wal_add_up(history: History) -> None:
+    """By hand: 59 MB-minutes and 10 busy ones of 15 MB/s more."""
+    about = analysis.checkpoints(history, period(0, 60))
+    assert (about.timed, about.requested) == (11, 10)
+    assert about.wal_bytes == 59 * 60 * MB + 600 * 15 * MB
+    assert about.peak_wal == 16 * MB
+
+
+def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> None:
+    minute = analysis.slowest_minute(history, period(0, 60))
+    assert minute is not None
+    assert TWO + timedelta(minutes=30) <= minute.at < TWO + timedelta(minutes=40)
+    assert (minute.load, minute.waits) == (10.0, (("IO: WALSync", 8.0), ("CPU", 2.0)))
+    assert minute.statements[0].query_id == DEAR
+
+
+def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: History) -> None:
+    (change,) = analysis.changes(history, period(0, 60))
+    assert (change.at, change.what) == (TWO + timedelta(minutes=30), "setting")
+    assert change.detail == "max_wal_size: 1024 → 4096 (MB)"
+    assert analysis.changes(history, period(31, 60)) == ()
+
+
+def test_two_periods_are_compared_statement_by_statement(history: History) -> None:
+    """By hand: the dear statement keeps 0.5 sessions busy from 02:30 on."""
+    found = analysis.compare(history, period(10, 20), period(41, 49))
+    assert found.statements[0].text == TEXTS[DEAR]
+    assert found.statements[0].before is None or found.statements[0].before.calls == 0
+    assert found.statements[0].more_load == pytest.approx(0.5, abs=0.07)
+    assert abs(found.statements[1].more_load) < 0.002
+    assert found.before.average_load == found.after.average_load == 2.0
+
+
+def test_the_peaks_are_those_of_the_busiest_quarter_of_an_hour(history: History) -> None:
+    """By hand: 10 busy minutes of 16 MB/s and 5 others of 1 MB/s; 10 requested checkpoints."""
+    found = peaks(history, period(0, 60))
+    assert found.activity.window == 900
+    assert found.activity.wal_bytes == 600 * 16 * MB + 300 * MB
+    assert found.activity.checkpoints_requested == 10
+    assert found.activity.peak_sessions == 20
+
+
+def test_a_history_that_is_too_short_has_no_peaks(history: History) -> None:
+    with pytest.raises(UsageError, match="shorter than 15 minutes"):
+        peaks(history, period(0, 5))
+
+
+def test_the_period_ends_with_the_last_sample(history: History) -> None:
+    found = analysis.period(history, None, since=600)
+    assert (found.instance, found.seconds) == (INSTANCE, 600.0)
+    assert found.end == TWO + timedelta(minutes=59, seconds=59)
+
+
+def test_an_instance_that_is_not_there_is_named(history: History) -> None:
+    with pytest.raises(UsageError, match="no instance other"):
+        analysis.period(history, "other", since=600)
+
+
+def test_a_summary_answers_what_rows_as_sampled_cannot(history: History) -> None:
+    """The statements of an hour by their hourly summary are the same."""
+    sql = "SELECT query_id, sum(calls) AS calls, sum(exec_ms) AS ms FROM {} GROUP BY 1 ORDER BY 1"
+    assert history.rows(sql.format("statements")) == history.rows(sql.format("statements_by_hour"))

@@ -1,0 +1,138 @@
+"""Killed at any step, a recorder has lost nothing that it acknowledged, and kept nothing twice.
+
+A child process writes, seals and merges, and tells a pipe after each commit. It is killed at the
+first, second, third … line of our code that it runs; then the store is compared with what came
+through the pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from mrtuner.history.reading import open_history
+from mrtuner.history.store import opening, sealing
+from mrtuner.history.store.parquet import engine
+from mrtuner.history.store.writer import Writer
+
+SOURCE = queue()
+HOUR = 3600
+#: Commits of one child: over two days, so that it seals and merges.
+COMMITS = 6
+OURS = os.path.dirname(sealing.__file__)
+
+
+def work(directory: Path, first: int, pipe: int) -> None:
+    """Commit, tell, seal, merge: what a recorder does in a day, within a moment."""
+    with Writer(directory, [SOURCE]) as writer:
+        for number in range(first, first + COMMITS):
+            at = number * 5 * HOUR
+            writer.commit([batch(sample(SOURCE, at, row("mail", number, 0.0, number)))])
+            os.write(pipe, f"{number}\n".encode())
+            now = MIDNIGHT + at * SECOND
+            sealing.seal(writer, now, everything=number % 2 == 0)
+        sealing.compact(writer, now + 48 * HOUR * SECOND)
+        sealing.sweep(writer, now)
+
+
+def child(directory: Path, first: int, kill_at: int) -> tuple[list[int], bool]:
+    """Run `work` in a child that is killed at its line number `kill_at`.
+
+    Return the commits that it told of, and whether it was killed.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        lines = 0
+
+        def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+            nonlocal lines
+            if not frame.f_code.co_filename.startswith(OURS):
+                return None
+            if event == "line":
+                lines += 1
+                if lines == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        code = 1
+        try:
+            sys.settrace(trace)
+            work(directory, first, writing)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        acknowledged = [int(line) for line in told]
+    _, state = os.waitpid(pid, 0)
+    killed = os.WIFSIGNALED(state)
+    assert killed or os.WEXITSTATUS(state) == 0
+    return acknowledged, killed
+
+
+def stored(directory: Path) -> list[int]:
+    """The numbers of the samples that are in the store."""
+    with open_history(directory) as history:
+        return [row[0] for row in history.table("SELECT waiting FROM queue ORDER BY 1")[1]]
+
+
+def killed_at(directory: Path, line: int) -> bool:
+    """Kill a child, check; run another to its end, check again. False: there is no such line."""
+    acknowledged, killed = child(directory, 0, line)
+    found = stored(directory) if (directory / "recent.sqlite").exists() else []
+    assert len(found) == len(set(found)), f"killed at line {line}, something is there twice"
+    assert set(acknowledged) <= set(found), f"killed at line {line}, something is lost"
+    assert len(found) <= len(acknowledged) + 1
+    more, _ = child(directory, 100, 0)
+    assert stored(directory) == [*found, *more], f"after line {line}, recording went on wrongly"
+    return killed
+
+
+@pytest.fixture(autouse=True)
+def warm() -> None:
+    """Import DuckDB before children are made, so that none imports it anew."""
+    engine().close()
+
+
+def every(directory: Path, step: int, first: int = 1) -> Iterator[int]:
+    """The lines at which a child was killed, each of its own store."""
+    line = first
+    while killed_at(directory / str(line), line):
+        yield line
+        line += step
+
+
+def test_killed_at_steps_all_over_it_loses_nothing_and_keeps_nothing_twice(tmp_path: Path) -> None:
+    """Each 47th line, a prime, so that loops are hit at different lines."""
+    assert len(list(every(tmp_path, 47))) > 20
+
+
+@pytest.mark.slow
+def test_killed_at_every_step_it_loses_nothing_and_keeps_nothing_twice(tmp_path: Path) -> None:
+    assert len(list(every(tmp_path, 1))) > 1000
+
+
+def test_the_check_sees_a_lost_sample_and_one_that_is_there_twice(tmp_path: Path) -> None:
+    """The same check on stores that are wrong on purpose."""
+    acknowledged, killed = child(tmp_path, 0, 0)
+    assert not killed
+    assert stored(tmp_path) == acknowledged == list(range(COMMITS))
+    with Writer(tmp_path, [SOURCE]) as writer, writer.transaction():
+        writer.db.execute("INSERT INTO recent_queue (at, instance, waiting) VALUES (1, 'x', 0)")
+    assert stored(tmp_path) == [0, *acknowledged]
+    db = opening.for_reading(tmp_path)
+    names = [file.path for file in opening.listed(db) if file.view == "queue"]
+    db.close()
+    assert names
+    (tmp_path / "lake" / names[0]).unlink()
+    assert set(stored(tmp_path)) < set(acknowledged)
+

@@ -1,0 +1,171 @@
+"""A real recorder beside a real load, killed and started again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import NewCluster
+from mrtuner.history.reading import open_history
+from mrtuner.history.recorder import Instance, record
+from mrtuner.history.source import built_in
+from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.cluster import Cluster
+from servers import counted, sql
+
+PROGRAM = "from mrtuner.cli import main; main()"
+WAIT = 30.0
+
+
+def rows(directory: Path, text: str) -> list[tuple[Any, ...]]:
+    with open_history(directory) as history:
+        return history.table(text)[1]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what the recorder will have done soon."""
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@contextmanager
+def recorder(directory: Path, dsn: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """`mrtuner record` in a process of its own."""
+    command = [sys.executable, "-c", PROGRAM, "record", dsn, "--dir", str(directory), *more]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def samples(directory: Path, source: str) -> int:
+    if not (directory / "recent.sqlite").exists():
+        return 0
+    return rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0]
+
+
+@pytest.fixture
+def cluster(new_cluster: NewCluster) -> Cluster:
+    cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements", "CREATE TABLE t (id int, x int)")
+    return cluster
+
+
+INSERT = "INSERT INTO t SELECT n, 0 FROM generate_series(1, 100) AS n"
+
+
+def test_killed_and_started_again_its_totals_are_those_of_the_server(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """1,000 rows: 300 while it records, 400 while it is dead, 300 when it records again."""
+    with recorder(tmp_path, cluster.dsn()) as process:
+        until(lambda: samples(tmp_path, "tables"))
+        counted(cluster.dsn(), *[INSERT] * 3)
+        process.kill()
+        process.wait(WAIT)
+    counted(cluster.dsn(), *[INSERT] * 4)
+    with recorder(tmp_path, cluster.dsn()) as process:
+        until(lambda: samples(tmp_path, "tables") == 2)
+        counted(cluster.dsn(), *[INSERT] * 3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+    with recorder(tmp_path, cluster.dsn(), "--for", "2s") as process:
+        assert process.wait(WAIT) == 0
+    assert rows(tmp_path, "SELECT sum(inserted) FROM tables WHERE name = 't'") == [(1000,)]
+    assert rows(tmp_path, """
+        SELECT sum(calls), sum(rows) FROM statements JOIN statement_texts USING (query_id)
+        WHERE text LIKE 'INSERT INTO t%'""") == [(10, 1000)]  # fmt: skip
+    assert sql(
+        cluster.dsn(), "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'"
+    ) == [(1000,)]
+
+
+def test_sessions_are_sampled_each_second(cluster: Cluster, tmp_path: Path) -> None:
+    with recorder(tmp_path, cluster.dsn()) as process:
+        until(lambda: samples(tmp_path, "sessions") > 0)
+        sql(cluster.dsn(), "SELECT pg_sleep(4)")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+    found = rows(tmp_path, "SELECT count(*) FROM sessions WHERE wait_event = 'PgSleep'")
+    assert 2 <= found[0][0] <= 6
+
+
+def test_a_server_that_goes_away_is_a_gap_and_no_end(cluster: Cluster, tmp_path: Path) -> None:
+    with recorder(tmp_path, cluster.dsn()) as process:
+        until(lambda: samples(tmp_path, "sessions") > 0)
+        cluster.restart()
+        until(lambda: rows(tmp_path, "SELECT 1 FROM events WHERE kind = 'restart'"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
+        assert process.stderr is not None
+        told = process.stderr.read()
+    assert "trying again" in told
+    assert "connected again" in told
+    kinds = [row[0] for row in rows(tmp_path, "SELECT kind FROM events ORDER BY at")]
+    assert kinds.index("lost") < kinds.index("restart")
+    assert rows(tmp_path, "SELECT count(*) FROM databases WHERE commits < 0") == [(0,)]
+
+
+def test_no_password_is_stored_or_told(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"}, listen=True)
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements",
+        "CREATE ROLE app LOGIN PASSWORD 'hunter2hunter2'")  # fmt: skip
+    with recorder(tmp_path, cluster.dsn()) as process:
+        until(lambda: samples(tmp_path, "statements") > 0)
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT)
+    whole = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"CREATE ROLE app LOGIN PASSWORD" in whole
+    assert b"hunter2" not in whole
+
+
+def test_a_store_that_cannot_be_written_is_told_and_tried_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The database file of the store is made full, and then not."""
+    told: list[str] = []
+    stop = threading.Event()
+    with Writer(tmp_path, built_in().values()) as writer:
+        pages = writer.db.execute("PRAGMA page_count").fetchone()[0]
+        writer.db.execute(f"PRAGMA max_page_count = {pages}")
+
+        def tell(sentence: str) -> None:
+            told.append(sentence)
+            if "nothing can be stored" in sentence:
+                writer.db.execute("PRAGMA max_page_count = 1000000")
+            if "stored again" in sentence:
+                stop.set()
+
+        threading.Timer(WAIT, stop.set).start()
+        record(writer, [Instance(name="db", dsn=cluster.dsn())], stop, tell=tell)
+    assert any("nothing can be stored" in sentence for sentence in told)
+    assert any("stored again" in sentence for sentence in told)
+    assert samples(tmp_path, "sessions") > 0
+
+
+def test_the_recorder_is_idle_in_no_transaction(cluster: Cluster, tmp_path: Path) -> None:
+    """What stays in a transaction holds back vacuum."""
+    with recorder(tmp_path, cluster.dsn()):
+        until(lambda: samples(tmp_path, "tables") > 0)
+        states = sql(
+            cluster.dsn(),
+            "SELECT count(*), count(backend_xmin) FROM pg_stat_activity "
+            "WHERE application_name = 'mrtuner record' AND state = 'idle'",
+        )
+        until(lambda: states != [(0, 0)])
+    assert states == [(1, 0)]

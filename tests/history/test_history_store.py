@@ -1,0 +1,308 @@
+"""A store keeps what was read, and gives it back once, whoever looks and whenever."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from mrtuner.errors import BadValue, Refused, UsageError
+from mrtuner.history.reading import open_history
+from mrtuner.history.sample import Identity
+from mrtuner.history.size import is_recording, size, status, verify
+from mrtuner.history.store import layout, sealing
+from mrtuner.history.store.writer import Event, Writer
+
+SOURCE = queue()
+DAY = 86_400 * SECOND
+IDENTITY = Identity(version_num=180000, started="10:00", system="1", standby=False)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    with Writer(tmp_path, [SOURCE]) as writer:
+        yield writer
+
+
+def rows(directory: Path, sql: str) -> list[tuple[Any, ...]]:
+    with open_history(directory) as history:
+        return history.table(sql)[1]
+
+
+DONE = "SELECT queue, done, waiting, seconds FROM queue ORDER BY at, queue"
+
+
+def test_growth_is_kept_with_the_time_it_took(writer: Writer) -> None:
+    writer.commit([batch(sample(SOURCE, 0, row("mail", 100, 1.0, 3)))])
+    writer.commit([batch(sample(SOURCE, 60, row("mail", 160, 2.0, 5)))])
+    assert rows(writer.directory, DONE) == [("mail", None, 3, None), ("mail", 60, 5, 60.0)]
+
+
+def test_another_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
+    with Writer(tmp_path, [SOURCE]) as writer:
+        writer.commit([batch(sample(SOURCE, 0, row("mail", 100, 1.0, 3)), identity=IDENTITY)])
+    with Writer(tmp_path, [SOURCE]) as writer:
+        again = sample(SOURCE, 300, row("mail", 160, 2.0, 5), monotonic=5.0)
+        writer.commit([batch(again, identity=IDENTITY)])
+    assert rows(tmp_path, DONE)[1] == ("mail", 60, 5, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "kind"),
+    [
+        ({"started": "11:00"}, "restart"),
+        ({"version_num": 190000, "started": "11:00"}, "upgrade"),
+        ({"system": "2"}, "replaced"),
+        ({"standby": True}, "failover"),
+    ],
+)
+def test_another_server_gives_a_gap_and_an_event(
+    writer: Writer, now: dict[str, Any], kind: str
+) -> None:
+    writer.commit([batch(sample(SOURCE, 0, row("mail", 100, 1.0, 3)), identity=IDENTITY)])
+    known = {name: getattr(IDENTITY, name) for name in IDENTITY.__slots__}
+    other = Identity(**(known | now))
+    writer.commit([batch(sample(SOURCE, 60, row("mail", 160, 2.0, 5)), identity=other)])
+    assert rows(writer.directory, DONE)[1] == ("mail", None, 5, None)
+    assert rows(writer.directory, "SELECT kind FROM events") == [(kind,)]
+
+
+def test_a_clock_that_jumps_back_changes_no_rate(writer: Writer) -> None:
+    """The wall clock goes back ten minutes; a minute has passed."""
+    writer.commit([batch(sample(SOURCE, 900, row("mail", 100, 1.0, 3), monotonic=10.0))])
+    writer.commit([batch(sample(SOURCE, 300, row("mail", 160, 2.0, 5), monotonic=70.0))])
+    assert ("mail", 60, 5, 60.0) in rows(writer.directory, DONE)
+    assert rows(writer.directory, "SELECT kind, detail FROM events") == [
+        ("clock", "the recorder's clock jumped by -660.0 s")
+    ]
+
+
+def test_a_clock_set_back_while_nobody_recorded_gives_growth_without_a_rate(tmp_path: Path) -> None:
+    with Writer(tmp_path, [SOURCE]) as writer:
+        writer.commit([batch(sample(SOURCE, 900, row("mail", 100, 1.0, 3)))])
+    with Writer(tmp_path, [SOURCE]) as writer:
+        writer.commit([batch(sample(SOURCE, 300, row("mail", 160, 2.0, 5)))])
+    assert ("mail", 60, 5, None) in rows(tmp_path, DONE)
+
+
+def test_a_failed_commit_leaves_nothing_and_is_done_again(writer: Writer) -> None:
+    writer.commit([batch(sample(SOURCE, 0, row("mail", 100, 1.0, 3)))])
+    later = [batch(sample(SOURCE, 60, row("mail", 160, 2.0, 5)))]
+    writer.db.execute("PRAGMA max_page_count = 1")
+    huge = batch(texts={n: "x" * 10_000 for n in range(100)})
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        writer.commit([*later, huge])
+    assert len(rows(writer.directory, DONE)) == 1
+    writer.db.execute("PRAGMA max_page_count = 1000000")
+    writer.commit([*later, huge])
+    assert rows(writer.directory, DONE)[1] == ("mail", 60, 5, 60.0)
+
+
+# Sealing.
+
+
+def fill(writer: Writer, samples: int, step: int = 600) -> None:
+    """A sample each step: 1 job more each second, in two queues."""
+    for number in range(samples):
+        at = number * step
+        writer.commit(
+            [batch(sample(SOURCE, at, row("mail", at, 0.0, number), row("web", 2 * at, 0.0, 0)))]
+        )
+
+
+TOTALS = "SELECT queue, count(*), sum(done) FROM queue GROUP BY 1 ORDER BY 1"
+
+
+def test_rows_are_the_same_before_and_after_they_are_moved(writer: Writer) -> None:
+    fill(writer, 200)
+    before = rows(writer.directory, TOTALS), rows(writer.directory, DONE)
+    moved = sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert moved == before[0][0][1][1] + before[0][1][1]
+    assert writer.db.execute("SELECT count(*) FROM recent_queue").fetchone() == (0,)
+    assert (rows(writer.directory, TOTALS), rows(writer.directory, DONE)) == before
+
+
+def test_only_the_past_is_moved(writer: Writer) -> None:
+    """200 samples of 10 minutes are 33 hours: a day and 56 samples."""
+    fill(writer, 200)
+    sealing.seal(writer, MIDNIGHT + 199 * 600 * SECOND)
+    assert writer.db.execute(
+        "SELECT count(*) FROM recent_queue WHERE queue = 'mail'"
+    ).fetchone() == (56,)
+    assert [file.path.split("/")[1] for file in writer.files() if file.view == "queue"] == [
+        "date=2026-11-23"
+    ]
+
+
+def test_a_summary_says_the_same_from_sqlite_and_from_files(writer: Writer) -> None:
+    """By hand: 600 jobs each 10 minutes are 3,600 an hour, 1 a second; the first hour lacks the
+    growth before its first sample.
+    """
+    fill(writer, 144)
+    sql = (
+        "SELECT hour(at), done, done_peak, waiting_min, waiting_max, waiting_last, samples "
+        "FROM queue_by_hour WHERE queue = 'mail' ORDER BY at LIMIT 2"
+    )
+    by_hand = [(0, 3000, 1.0, 0, 5, 5, 6), (1, 3600, 1.0, 6, 11, 11, 6)]
+    assert rows(writer.directory, sql) == by_hand
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert rows(writer.directory, sql) == by_hand
+
+
+def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer: Writer) -> None:
+    for day in range(3):
+        writer.commit([batch(sample(SOURCE, day * 7200, row("mail", day + 1, 0.0, day)))])
+        sealing.seal(writer, MIDNIGHT + (day * 7200 + 60) * SECOND, everything=True)
+    before = rows(writer.directory, DONE)
+    now = MIDNIGHT + 3 * DAY
+    assert sealing.compact(writer, now) >= 3
+    assert len([file for file in writer.files() if file.view == "queue"]) == 1
+    assert rows(writer.directory, DONE) == before
+    lake = writer.directory / layout.LAKE
+    assert len(list(lake.glob("queue/*/*.parquet"))) == 4
+    writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
+    sealing.sweep(writer, now)
+    assert len(list(lake.glob("queue/*/*.parquet"))) == 1
+
+
+def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
+    fill(writer, 144)
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert sealing.expire(writer, MIDNIGHT + 40 * DAY) == 1
+    assert rows(writer.directory, TOTALS) == []
+    assert rows(writer.directory, "SELECT sum(done) FROM queue_by_hour WHERE queue = 'mail'") == [
+        (143 * 600,)
+    ]
+
+
+def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
+    fill(writer, 300)
+    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    files = writer.files()
+    first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
+    sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=sum(file.bytes for file in files) - 1)
+    assert set(files) - set(writer.files()) == {first}
+
+
+# Whoever looks.
+
+
+def test_a_reader_sees_one_state_while_the_writer_goes_on(writer: Writer) -> None:
+    fill(writer, 20)
+    with open_history(writer.directory) as history:
+        fill_more = [batch(sample(SOURCE, 20 * 600, row("mail", 99_999, 0.0, 0)))]
+        writer.commit(fill_more)
+        sealing.seal(writer, MIDNIGHT + 2 * DAY)
+        assert history.row("SELECT max(done) AS most FROM queue WHERE queue = 'mail'") == {
+            "most": 600
+        }
+    assert rows(writer.directory, "SELECT max(done) FROM queue WHERE queue = 'mail'") != [(600,)]
+
+
+def test_a_second_recorder_is_refused(writer: Writer) -> None:
+    with pytest.raises(Refused, match="another process records"):
+        Writer(writer.directory, [SOURCE])
+    assert is_recording(writer.directory)
+
+
+def test_a_store_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+    with Writer(tmp_path, [SOURCE]) as writer:
+        writer.db.execute(f"PRAGMA user_version = {layout.FORMAT + 1}")
+    for opened in (lambda: Writer(tmp_path, [SOURCE]), lambda: open_history(tmp_path).__enter__()):
+        with pytest.raises(Refused, match=f"format {layout.FORMAT + 1}"):
+            opened()
+
+
+def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no history"):
+        open_history(tmp_path).__enter__()
+    with sqlite3.connect(tmp_path / layout.DATABASE) as db:
+        db.execute("CREATE TABLE mine (id int)")
+    with pytest.raises(UsageError, match="not a store"):
+        Writer(tmp_path, [SOURCE])
+    (tmp_path / layout.DATABASE).write_bytes(b"not SQLite at all" * 1000)
+    with pytest.raises(UsageError, match="damaged"):
+        Writer(tmp_path, [SOURCE])
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_read(writer: Writer) -> None:
+    fill(writer, 300)
+    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    first = writer.files()[0]
+    damage(writer.directory / layout.LAKE / first.path)
+    with open_history(writer.directory) as history:
+        assert [first.path in text for text in history.damaged] == [True]
+        assert history.rows(TOTALS)
+    found = verify(writer.directory)
+    assert any(first.path in problem for problem in found.problems)
+
+
+def test_a_changed_byte_is_found(writer: Writer) -> None:
+    fill(writer, 150)
+    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    assert verify(writer.directory).problems == []
+    path = writer.directory / layout.LAKE / writer.files()[0].path
+    contents = bytearray(path.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    path.write_bytes(contents)
+    assert "is not as it was written" in verify(writer.directory).problems[0]
+
+
+def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> None:
+    names = ['a"b', "a'b", "a,b", "a\nb\r\n", "\\N", "", "NULL", " é😀\u202e", "\x01", "ﬁ\ufeff"]
+    writer.commit([batch(sample(SOURCE, 0, *(row(name, 0, 0.0, 0) for name in names)))])
+    sql = "SELECT queue FROM queue ORDER BY 1"
+    assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
+    sealing.seal(writer, MIDNIGHT + 2 * DAY)
+    assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
+
+
+def test_a_query_reads_the_history_and_nothing_else(writer: Writer, tmp_path: Path) -> None:
+    fill(writer, 10)
+    other = tmp_path / "secret.csv"
+    other.write_text("password\nhunter2\n")
+    for sql in (
+        f"SELECT * FROM read_csv('{other}')",
+        f"COPY (SELECT * FROM queue) TO '{tmp_path}/out.csv'",
+        "SET enable_external_access = true",
+        "ATTACH '/etc/passwd'",
+    ):
+        with open_history(writer.directory) as history:
+            history.provide("SELECT * FROM queue")
+            history.lock()
+            with pytest.raises(BadValue, match="the query failed"):
+                history.rows(sql)
+            assert history.rows("SELECT * FROM queue")
+
+
+def test_status_names_what_is_late(writer: Writer) -> None:
+    writer.commit([batch(sample(SOURCE, 0, row("mail", 1, 0.0, 0)))])
+    begin = MIDNIGHT / SECOND
+    (soon,) = status(writer.directory, begin + 100).sources
+    (late,) = status(writer.directory, begin + 1000).sources
+    assert (soon.late, soon.lag, late.late, late.lag) == (False, 100.0, True, 1000.0)
+
+
+def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:
+    fill(writer, 300)
+    sealing.seal(writer, MIDNIGHT + 5 * DAY)
+    told = size(writer.directory)
+    on_disk = sum(path.stat().st_size for path in writer.directory.rglob("*.parquet"))
+    assert sum(view.bytes for view in told.views) == on_disk
+    assert told.bytes == on_disk + told.recent_bytes
+    (queue_view,) = [view for view in told.views if view.view == "queue"]
+    assert queue_view.rows == rows(writer.directory, "SELECT count(*) FROM queue")[0][0]
+
+
+def test_events_are_kept(writer: Writer) -> None:
+    event = Event(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
+    writer.commit([batch(events=(event,))])
+    assert rows(writer.directory, "SELECT kind, detail FROM events") == [("lost", "gone")]
