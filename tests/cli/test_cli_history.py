@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
 from history_story import story
+
 from mrtuner.cli import main
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from history_data import MIDNIGHT, SECOND
+
 from mrtuner.history.sample import Row, Sample
 from mrtuner.history.source import Source, built_in
 from mrtuner.history.store.writer import Batch, Writer
@@ -76,7 +77,7 @@ def _sessions(second: int) -> Iterator[Row]:
 def _row(source: str, **given: object) -> Row:
     names = [column.name for column in built_in()[source].columns]
     assert given.keys() <= set(names)
-    zero = {name: 0 for name in names} if source in {"statements", "checkpoints"} else {}
+    zero = dict.fromkeys(names, 0) if source in {"statements", "checkpoints"} else {}
     return Row(values=tuple({**zero, **given}.get(name) for name in names), reset=None)
 
 

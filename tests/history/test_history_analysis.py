@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-
 from history_data import MIDNIGHT, SECOND
 from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, story
+
 from mrtuner.errors import UsageError
 from mrtuner.history import analysis
 from mrtuner.history.analysis import Period

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
+from history_data import queue, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history_data import queue, row
 from mrtuner.history.growth import by_key, grown
 from mrtuner.history.sample import Row
 
@@ -60,7 +62,7 @@ def test_growth_adds_up_to_the_last_value_less_the_first(steps: list[tuple[int, 
         done, busy = done + more_done, busy + more_busy
         rows.append(row("mail", done, round(busy / 1000, 3), 0))
     total_done, total_busy = 0, 0.0
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in itertools.pairwise(rows):
         for _, grew, took, _ in kept([before], after):
             assert isinstance(grew, int)
             assert isinstance(took, float)

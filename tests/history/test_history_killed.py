@@ -16,8 +16,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+
 from mrtuner.history.reading import open_history
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.parquet import engine
@@ -135,4 +135,3 @@ def test_the_check_sees_a_lost_sample_and_one_that_is_there_twice(tmp_path: Path
     assert names
     (tmp_path / "lake" / names[0]).unlink()
     assert set(stored(tmp_path)) < set(acknowledged)
-

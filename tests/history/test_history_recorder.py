@@ -90,9 +90,9 @@ def test_killed_and_started_again_its_totals_are_those_of_the_server(
     assert rows(tmp_path, """
         SELECT sum(calls), sum(rows) FROM statements JOIN statement_texts USING (query_id)
         WHERE text LIKE 'INSERT INTO t%'""") == [(10, 1000)]  # fmt: skip
-    assert sql(
-        cluster.dsn(), "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'"
-    ) == [(1000,)]
+    assert sql(cluster.dsn(), "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'") == [
+        (1000,)
+    ]
 
 
 def test_sessions_are_sampled_each_second(cluster: Cluster, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from history_data import QUEUE
+
 from mrtuner.errors import BadValue
 from mrtuner.history.source import Kind, Rollup, Type, built_in, in_directory, parse
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.sample import Identity
@@ -93,7 +93,7 @@ def test_a_failed_commit_leaves_nothing_and_is_done_again(writer: Writer) -> Non
     writer.commit([batch(sample(SOURCE, 0, row("mail", 100, 1.0, 3)))])
     later = [batch(sample(SOURCE, 60, row("mail", 160, 2.0, 5)))]
     writer.db.execute("PRAGMA max_page_count = 1")
-    huge = batch(texts={n: "x" * 10_000 for n in range(100)})
+    huge = batch(texts=dict.fromkeys(range(100), "x" * 10000))
     with pytest.raises(sqlite3.OperationalError, match="full"):
         writer.commit([*later, huge])
     assert len(rows(writer.directory, DONE)) == 1

@@ -40,7 +40,8 @@ UNITS: Final = ("systemd", "container", "kubernetes")
     "--budget", "Share of one session's time that sampling may take.", default="1%"
 )
 @click.option(
-    "--max-size", metavar="SIZE",
+    "--max-size",
+    metavar="SIZE",
     help="Delete the oldest rows when the files are larger, such as 10GB.  [default: no limit]",
 )
 @options.time_option(
@@ -93,9 +94,7 @@ def command(
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
 
 
-def _instances(
-    given: Sequence[str], config: Path | None, name: str | None
-) -> list[Instance]:
+def _instances(given: Sequence[str], config: Path | None, name: str | None) -> list[Instance]:
     from mrtuner.history.fleet import instance_of, read_fleet
 
     texts = [targets.ServerArgument().convert(text, None, None) for text in given]

@@ -31,7 +31,9 @@ _REMEMBERED: Final = 35 * 86_400.0
     "--watch", "Sample a running server's counters for this long, under load, such as 30s."
 )
 @click.option(
-    "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--history",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
     help="Use the peaks that mrtuner record recorded there, not averages since the last reset.",
 )
 @click.option(

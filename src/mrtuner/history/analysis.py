@@ -174,7 +174,9 @@ def period(
             {"instance": instance},
         )["last"]
         if last is None:
-            raise UsageError(f"nothing of {instance} is as recent as that", "Give a longer --since.")
+            raise UsageError(
+                f"nothing of {instance} is as recent as that", "Give a longer --since."
+            )
         until = last.replace(tzinfo=UTC)
     return Period(instance=instance, begin=until - timedelta(seconds=since), end=until)
 
@@ -200,7 +202,10 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
 def view_for(history: History, name: str, begin: datetime) -> str:
     """The view of a source that reaches back so far: the rows as sampled, or their summary."""
     source = _source(history, name)
-    oldest = datetime.now(UTC) - timedelta(seconds=source.keep)
+    newest = history.row("SELECT max(at) AS at FROM samples_by_hour")["at"]
+    if newest is None:
+        return name
+    oldest = newest.replace(tzinfo=UTC) - timedelta(seconds=source.keep)
     return name if begin >= oldest else rollup_view(source)
 
 

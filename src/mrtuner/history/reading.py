@@ -55,7 +55,7 @@ class History:
 
         self.provide(sql)
         try:
-            found = self.con.execute(sql, parameters or {})
+            found = self.con.execute(sql, parameters) if parameters else self.con.execute(sql)
             return [column[0] for column in found.description or ()], found.fetchall()
         except duckdb.Error as error:
             raise BadValue(
@@ -108,7 +108,9 @@ class History:
         Only those: what is in SQLite has to be copied.
         """
         words = set(_WORD.findall(sql))
-        have = {row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views()").fetchall()}
+        have = {
+            row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views()").fetchall()
+        }
         for source in self.sources:
             names = {source.name, layout.rollup_view(source)}
             if words & names and source.name not in have:
@@ -140,9 +142,7 @@ class History:
 
     def _make_texts(self) -> None:
         rows = self.db.execute("SELECT 0, '', query_id, text FROM statement_text")
-        parquet.load(
-            self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), rows
-        )
+        parquet.load(self.con, "texts", (("query_id", Type.INTEGER), ("text", Type.TEXT)), rows)
         self.con.execute("CREATE VIEW statement_texts AS SELECT query_id, text FROM texts")
 
 
@@ -181,6 +181,7 @@ def open_history(directory: Path) -> Iterator[History]:
         Refused: it is of a newer version.
         MissingPart: DuckDB is not installed.
     """
+    directory = directory.absolute()
     db = opening.for_reading(directory)
     try:
         con = parquet.engine()
@@ -201,4 +202,3 @@ def open_history(directory: Path) -> Iterator[History]:
             con.close()
     finally:
         db.close()
-

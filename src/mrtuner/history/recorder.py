@@ -194,6 +194,7 @@ class _Watch:
                 if not lost:
                     self.tell(f"{self.instance.name}: {error.message}; trying again")
                     self._note("lost", error.message)
+                    self._send((), {}, None)
                 lost = True
                 self.stop.wait(retry)
                 retry = min(retry * 2, _LAST_RETRY)
@@ -248,12 +249,14 @@ class _Watch:
         self.unsent = replace(self.unsent, events=(*self.unsent.events, event))
 
     def _send(
-        self, samples: Iterable[Sample], texts: Mapping[int, str], missing: Mapping[str, Missing]
-    ) -> None:
+        self, samples: Iterable[Sample], texts: Mapping[int, str],
+        missing: Mapping[str, Missing] | None,
+    ) -> None:  # fmt: skip
         """Hand over what was read; if the writer is far behind, leave out the samples alone."""
         batch = replace(
-            self.unsent, samples=tuple(samples), texts=texts, missing=tuple(missing.values())
-        )
+            self.unsent, samples=tuple(samples), texts=texts,
+            missing=None if missing is None else tuple(missing.values()),
+        )  # fmt: skip
         try:
             self.queue.put_nowait(batch)
         except Full:

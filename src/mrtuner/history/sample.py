@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Values of a row in the order of the source's columns.
 Values = tuple[Any, ...]
 _LOCK_TIMEOUT: Final = "100ms"
+#: Of reading the texts of statements, all of which are in one file at the server [s].
+_TEXTS_TIMEOUT: Final = 10.0
 #: Of every float: microseconds, where the unit is ms. More digits are noise and do not compress.
 DECIMALS: Final = 3
 
@@ -84,14 +86,28 @@ class Sampler:
         return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
     def texts(self, query_ids: Iterable[int]) -> dict[int, str]:
-        """Return the texts of these statements as pg_stat_statements keeps them."""
-        with self.conn.transaction():
-            self._dicts("extension_schema")
-            wanted = list(query_ids)
-            rows = self.conn.execute(
-                "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s)", (wanted,)
-            ).fetchall()
+        """Return the texts of these statements as pg_stat_statements keeps them.
+
+        Those of other roles are left out where the role may not read them.
+        """
+        from psycopg import errors
+
+        try:
+            with self.conn.transaction():
+                self._limit(_TEXTS_TIMEOUT)
+                self._dicts("extension_schema")
+                rows = self.conn.execute(
+                    "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s) "
+                    "AND query <> '<insufficient privilege>'", (list(query_ids),),
+                ).fetchall()  # fmt: skip
+        except (errors.QueryCanceled, errors.LockNotAvailable, errors.InsufficientPrivilege):
+            return {}
         return dict(rows)
+
+    def _limit(self, seconds: float) -> None:
+        """Let the server end what takes longer, in this transaction."""
+        timeout = f"{round(seconds * 1000)}ms"
+        self.conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
 
     def _choose(self, source: Source) -> bool:
         """Find the newest query of the source that this server understands."""
@@ -126,10 +142,7 @@ class Sampler:
 
         try:
             with self.conn.transaction():
-                timeout = f"{round(source.timeout * 1000)}ms"
-                self.conn.execute(
-                    "SELECT set_config('statement_timeout', %s, true)", (timeout,)
-                )
+                self._limit(source.timeout)
                 if source.extension:
                     self._dicts("extension_schema")
                 with self.conn.cursor(row_factory=dict_row) as cursor:

@@ -19,9 +19,7 @@ from mrtuner.postgres.connect import masked
 _DIRECTORY: Final = Path("/var/lib/mrtuner")
 
 
-def written(
-    kind: str, targets: Sequence[str], directory: Path | None, config: Path | None
-) -> str:
+def written(kind: str, targets: Sequence[str], directory: Path | None, config: Path | None) -> str:
     """Return the text of a service for these targets.
 
     Raises:

@@ -148,9 +148,7 @@ def status(directory: Path, now: float) -> HistoryStatus:
             instance=instance, source=source, lag=lag, late=late, why=why, hint=hint,
             last=None if at is None else datetime.fromtimestamp(at, UTC),
         ))  # fmt: skip
-    return HistoryStatus(
-        directory=str(directory), recording=is_recording(directory), sources=lags
-    )
+    return HistoryStatus(directory=str(directory), recording=is_recording(directory), sources=lags)
 
 
 def is_recording(directory: Path) -> bool:

@@ -210,9 +210,7 @@ def _rollup(name: str, header: Mapping[str, Any]) -> Rollup:
         raise _bad(name, f"rollup is one of {', '.join(Rollup)}") from None
 
 
-def _rollup_by(
-    name: str, header: Mapping[str, Any], columns: Iterable[Column]
-) -> tuple[str, ...]:
+def _rollup_by(name: str, header: Mapping[str, Any], columns: Iterable[Column]) -> tuple[str, ...]:
     keys = [column.name for column in columns if column.kind is Kind.KEY]
     chosen = tuple(header.get("rollup_by", keys))
     if unknown := sorted(set(chosen) - {column.name for column in columns}):

@@ -71,9 +71,11 @@ def _chart(told: Told) -> Iterator[str]:
         blank = "-" if row == cpu_row else " "
         yield f"{figure} | " + "".join(column[row - 1] or blank for column in columns).rstrip()
     yield f"{'':6} +-" + "-" * len(columns)
-    yield f"{'':9}{_when(steps[0]['at'])[11:16]}" + " " * max(1, len(columns) - 10) + _when(
-        steps[-1]["at"]
-    )[11:16]
+    yield (
+        f"{'':9}{_when(steps[0]['at'])[11:16]}"
+        + " " * max(1, len(columns) - 10)
+        + _when(steps[-1]["at"])[11:16]
+    )
     yield from _legend(steps, told["cpus"])
 
 
@@ -145,7 +147,10 @@ def _checkpoints(told: Told) -> Iterator[str]:
         ("checkpoints by WAL or command", _number(about["requested"])),
         ("time writing buffers", _or_unknown(about["write_seconds"], pretty_duration)),
         ("WAL written", _or_unknown(about["wal_bytes"], pretty_bytes)),
-        ("WAL a second, busiest minute", _or_unknown(about["peak_wal"], lambda n: pretty_bytes(round(n)))),
+        (
+            "WAL a second, busiest minute",
+            _or_unknown(about["peak_wal"], lambda n: pretty_bytes(round(n))),
+        ),
     ]
     yield from aligned(rows, right={1})
 
@@ -194,7 +199,9 @@ def comparison_lines(told: Told) -> Iterator[str]:
         period = one["period"]
         yield f"{name:7} {_when(period['begin'])} to {_when(period['end'])} UTC"
     yield ""
-    yield from aligned([("", "before", "after", "ratio"), *_figures(before, after)], right={1, 2, 3})
+    yield from aligned(
+        [("", "before", "after", "ratio"), *_figures(before, after)], right={1, 2, 3}
+    )
     rows = [
         (
             f"{one['more_load']:+.3f}", _calls(one["before"]), _calls(one["after"]),
@@ -212,14 +219,19 @@ def comparison_lines(told: Told) -> Iterator[str]:
 
 def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
     yield _pair("sessions at work", before["average_load"], after["average_load"], "{:.2f}")
-    for title, name in (("checkpoints by time", "timed"), ("checkpoints by WAL or command", "requested")):
+    for title, name in (
+        ("checkpoints by time", "timed"),
+        ("checkpoints by WAL or command", "requested"),
+    ):
         yield _pair(title, before["checkpoints"][name], after["checkpoints"][name], "{:,}")
     peaks = [one["checkpoints"]["peak_wal"] for one in (before, after)]
     shown = [_or_unknown(peak, lambda n: pretty_bytes(round(n))) for peak in peaks]
     yield ("WAL a second, busiest minute", shown[0], shown[1], _ratio(*peaks))
 
 
-def _pair(title: str, before: float | None, after: float | None, form: str) -> tuple[str, str, str, str]:
+def _pair(
+    title: str, before: float | None, after: float | None, form: str
+) -> tuple[str, str, str, str]:
     cells = ["unknown" if value is None else form.format(value) for value in (before, after)]
     return (title, cells[0], cells[1], _ratio(before, after))
 

@@ -53,7 +53,9 @@ def command(
     from prometheus_client import start_http_server
 
     try:
-        server, thread = start_http_server(port, addr=host, registry=registry(place, most_rows=max_rows))
+        server, thread = start_http_server(
+            port, addr=host, registry=registry(place, most_rows=max_rows)
+        )
     except OSError as error:
         raise MrTunerError(
             f"cannot listen on {listen}: {error.strerror}", "Name another address with --listen."

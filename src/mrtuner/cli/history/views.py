@@ -31,7 +31,9 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
 
     with open_history(history_directory(directory)) as history:
         if view is None:
-            found = HistoryRows(columns=["view", "what"], rows=[list(one) for one in history.views()])
+            found = HistoryRows(
+                columns=["view", "what"], rows=[list(one) for one in history.views()]
+            )
         else:
             found = HistoryRows(
                 columns=["column", "type", "unit", "what"], rows=history.described(view)

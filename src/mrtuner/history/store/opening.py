@@ -120,7 +120,9 @@ def _make_tables(db: sqlite3.Connection, sources: Iterable[Source]) -> None:
             db.execute(statement)
     for source in sources:
         if source.declaration:
-            db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (source.name, source.declaration))
+            db.execute(
+                "INSERT OR REPLACE INTO source VALUES (?, ?)", (source.name, source.declaration)
+            )
         db.execute(layout.create_table(source))
         table = layout.hot_table(source)
         have = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}

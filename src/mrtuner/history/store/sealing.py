@@ -18,7 +18,7 @@ from mrtuner.history.source import Kind, Source
 from mrtuner.history.store import layout, parquet
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own import OWN
-from mrtuner.history.store.parquet import Engine, File
+from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
 
 #: A table of more rows is moved each hour, another each day: small files cost more than they hold.
@@ -63,7 +63,8 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
     rows = writer.db.execute(
-        f"SELECT {names} FROM {table} WHERE at >= ? AND at < ?", (begin, end)  # noqa: S608
+        f"SELECT {names} FROM {table} WHERE at >= ? AND at < ?",
+        (begin, end),
     )
     lake = writer.directory / layout.LAKE
     with parquet.engine() as con:
@@ -83,7 +84,8 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     with writer.transaction():
         _enlist(writer, files)
         writer.db.execute(
-            f"DELETE FROM {table} WHERE at >= ? AND at < ?", (begin, end)  # noqa: S608
+            f"DELETE FROM {table} WHERE at >= ? AND at < ?",
+            (begin, end),
         )
     return files[0].rows
 
@@ -208,4 +210,3 @@ def sweep(writer: Writer, now: int) -> int:
     for path in left:
         path.unlink()
     return len(due) + len(left)
-

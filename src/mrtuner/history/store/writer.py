@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from mrtuner.errors import Refused
+from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.growth import Key, by_key, grown
 from mrtuner.history.sample import Identity, Row, Sample
@@ -276,7 +276,12 @@ def _now() -> int:
 
 def _locked(path: Path) -> int:
     """Return a descriptor that holds the lock of this store until it is closed."""
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path.parent}: {error.strerror}", "Name another directory with --dir."
+        ) from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
