@@ -57,7 +57,7 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
         size = "1024" if passed < 1800 else "4096"
         yield _sample(
             "settings", second,
-            _row("settings", name="max_wal_size", value=size, unit="MB", origin="configuration file",
+            _row("settings", name="max_wal_size", value=size, unit="MB", origin="file",
                  pending=False),
         )  # fmt: skip
         yield _sample("connections", second, _row("connections", total=20, active=2, maximum=100))

@@ -27,7 +27,7 @@ SOURCE = queue()
 HOUR = 3600
 #: Commits of one child: over two days, so that it seals and merges.
 COMMITS = 6
-OURS = os.path.dirname(sealing.__file__)
+OURS = str(Path(sealing.__file__).parent)
 
 
 def work(directory: Path, first: int, pipe: int) -> None:

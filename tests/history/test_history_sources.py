@@ -63,7 +63,7 @@ def cluster(every_major: int, new_cluster: NewCluster) -> Cluster:
 
 
 def test_every_source_gives_what_it_declares(every_major: int, cluster: Cluster) -> None:
-    counted(cluster.dsn(), "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 500) n",
+    counted(cluster.dsn(), "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 500) AS n",
             "SELECT count(*) FROM t")  # fmt: skip
     with connect(cluster.dsn()) as conn:
         sampler = Sampler(conn)
@@ -82,8 +82,8 @@ def test_every_source_gives_what_it_declares(every_major: int, cluster: Cluster)
     rows = {name: found.rows for name, found in samples.items() if found is not None}
     for name in rows.keys() - {"sessions", "progress", "replication"}:
         assert rows[name], f"{name} has no row"
-    for name, column in COLUMNS_SINCE:
-        if every_major >= COLUMNS_SINCE[name, column] and rows.get(name) and name != "sessions":
+    for (name, column), since in COLUMNS_SINCE.items():
+        if every_major >= since and rows.get(name) and name != "sessions":
             assert any(one is not None for one in _values(samples, name, column)), (name, column)
 
 
@@ -190,8 +190,8 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
 
 
 def own(text: str) -> Source:
-    header = '/*\nhelp = "x"\ninterval = "1s"\ntimeout = "500ms"\n[gauges]\nn = { help = "a number" }\n*/\n'
-    return parse("own", {130000: header + text})
+    header = 'help = "x"\ninterval = "1s"\ntimeout = "500ms"\n[gauges]\nn = { help = "a number" }'
+    return parse("own", {130000: f"/*\n{header}\n*/\n{text}"})
 
 
 @pytest.mark.parametrize(

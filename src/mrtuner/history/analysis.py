@@ -225,7 +225,7 @@ def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
     """How often sessions were sampled in each minute."""
     rows = history.rows(
         f"""SELECT date_trunc('minute', at) AS minute, count(*) AS beats FROM samples
-            WHERE {_IN_PERIOD} AND source = 'sessions' GROUP BY 1""",  # noqa: S608
+            WHERE {_IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
         about.parameters,
     )
     return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
@@ -237,7 +237,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT at AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
-            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1, 2""",  # noqa: S608
+            FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1, 2""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     steps: list[LoadStep] = []
@@ -274,7 +274,7 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
             WHERE s.instance = $instance AND s.at >= $begin AND s.at < $end
               AND s.calls IS NOT NULL
             GROUP BY s.query_id, s.database, s.role
-            ORDER BY seconds DESC, s.query_id LIMIT {int(top)}""",  # noqa: S608
+            ORDER BY seconds DESC, s.query_id LIMIT {int(top)}""",
         about.parameters,
     )
     return tuple(_statement(row) for row in rows)
@@ -291,11 +291,11 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
     rate = "bytes / nullif(seconds, 0)" if wal == "wal" else "bytes_peak"
     done = history.row(
         f"""SELECT sum(timed) AS timed, sum(requested) AS requested,
-                   sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {_IN_PERIOD}""",  # noqa: S608
+                   sum(write_ms) / 1000 AS write_seconds FROM {view} WHERE {_IN_PERIOD}""",
         about.parameters,
     )
     written = history.row(
-        f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {_IN_PERIOD}",  # noqa: S608
+        f"SELECT sum(bytes) AS wal_bytes, max({rate}) AS peak_wal FROM {wal} WHERE {_IN_PERIOD}",
         about.parameters,
     )
     return CheckpointWork(
@@ -314,7 +314,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     beats = beats_by_minute(history, about)
     rows = history.rows(
         f"""SELECT at AS minute, sum(samples) AS samples FROM sessions_by_minute
-            WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1""",  # noqa: S608
+            WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
     loads = [
@@ -330,7 +330,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
         f"""SELECT coalesce(wait_type || ': ' || wait_event, '{CPU}') AS event,
                    sum(samples) AS samples
             FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK}
-            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",  # noqa: S608
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
         within.parameters,
     )
     # A sample of statements tells of the minute before it.
@@ -348,7 +348,7 @@ def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
     found = [
         HistoryChange(at=row["at"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
-            f"SELECT at, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",  # noqa: S608
+            f"SELECT at, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",
             about.parameters,
         )
     ]
@@ -383,7 +383,7 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     rows = history.rows(
         f"""SELECT begin, at FROM (
                 SELECT at, lag(at) OVER (ORDER BY at) AS begin FROM samples WHERE {_IN_PERIOD}
-            ) AS s WHERE date_diff('second', begin, at) > {longest} ORDER BY at""",  # noqa: S608
+            ) AS s WHERE date_diff('second', begin, at) > {longest} ORDER BY at""",
         about.parameters,
     )
     return tuple(

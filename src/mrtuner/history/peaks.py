@@ -40,8 +40,7 @@ def peaks(history: History, about: Period) -> Peaks:
         UsageError: less than a window was recorded.
     """
     wal = _windows(history, about, "wal", ("bytes", "buffers_full"))
-    checkpoints = _windows(history, about, "checkpoints", ("timed", "requested", "clean_stops",
-                                                           "buffers_written", "buffers_cleaned"))  # fmt: skip
+    checkpoints = _windows(history, about, "checkpoints", _CHECKPOINTS)
     if not wal:
         raise UsageError(
             f"the history of {about.instance} is shorter than {WINDOW // 60} minutes",
@@ -85,6 +84,9 @@ def peaks(history: History, about: Period) -> Peaks:
     )
 
 
+_CHECKPOINTS: Final = (
+    "timed", "requested", "clean_stops", "buffers_written", "buffers_cleaned"
+)  # fmt: skip
 _DATABASES: Final = (
     "temp_files", "temp_bytes", "rows_updated", "rows_deleted", "blocks_read", "blocks_hit",
     "commits", "active_ms", "parallel_planned", "parallel_launched",
@@ -109,7 +111,7 @@ def _windows(
                 WINDOW w AS (ORDER BY at
                              RANGE BETWEEN INTERVAL {WINDOW - 30} SECOND PRECEDING
                              AND CURRENT ROW)) AS t
-            WHERE covered >= {WINDOW * _COVERED} ORDER BY at""",  # noqa: S608
+            WHERE covered >= {WINDOW * _COVERED} ORDER BY at""",
         about.parameters,
     )
 

@@ -125,7 +125,7 @@ class History:
         names = ", ".join(
             f'"{name}"' if name in known else "NULL" for name in layout.column_names(source)
         )
-        recent = self.db.execute(f"SELECT {names} FROM {table}") if known else ()  # noqa: S608
+        recent = self.db.execute(f"SELECT {names} FROM {table}") if known else ()
         parquet.load(self.con, table, columns, recent)
         self._view(source.name, f"FROM {table}")
         summary = parquet.rollup(

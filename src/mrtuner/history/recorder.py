@@ -35,7 +35,8 @@ Tell = Callable[[str], None]
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
 #: Between two attempts to connect [s]: doubled until the longest.
-_FIRST_RETRY, _LAST_RETRY: Final = 1.0, 30.0
+_FIRST_RETRY: Final = 1.0
+_LAST_RETRY: Final = 30.0
 #: Between two attempts to write to a disk that is full [s].
 _WRITE_AGAIN: Final = 5.0
 #: Between two adjustments to the budget [s].

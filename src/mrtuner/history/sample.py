@@ -136,7 +136,7 @@ class Sampler:
         return bool(found.fetchall())
 
     def _try(self, source: Source, text: str) -> tuple[Row, ...] | None:
-        """Run a query of the source; None, and the reason in `missing`, if the server refuses it."""
+        """Run a query of the source; None if the server refuses it, and why in `missing`."""
         from psycopg import DatabaseError, OperationalError, errors
         from psycopg.rows import dict_row
 

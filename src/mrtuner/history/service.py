@@ -85,7 +85,7 @@ RUN pip install --no-cache-dir 'mrtuner[history]=={__version__}' \\
 USER mrtuner
 VOLUME /var/lib/mrtuner
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=1m CMD ["mrtuner", "history", "status", "--check", "--dir", "/var/lib/mrtuner"]
+HEALTHCHECK --interval=1m CMD mrtuner history status --check --dir /var/lib/mrtuner
 ENTRYPOINT {json.dumps(["mrtuner", *arguments])}
 """
 

@@ -71,7 +71,7 @@ def _view(
     recent = 0
     if name == source.name:
         table = layout.hot_table(source)
-        recent = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+        recent = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     total = sum(file.bytes for file in files)
     first = min((file.first for file in files), default=None)
     last = max((file.last for file in files), default=0)

@@ -254,7 +254,8 @@ def _each(work: Told | None) -> str:
 def size_lines(told: Told) -> Iterator[str]:
     """Yield what each view takes, and the forecast."""
     most = _or_unknown(told["at_most"], pretty_bytes)
-    yield f"{told['directory']}: {pretty_bytes(told['bytes'])}; at most {most} with today's retention"
+    size = pretty_bytes(told["bytes"])
+    yield f"{told['directory']}: {size}; at most {most} with today's retention"
     yield ""
     header = ("view", "size", "files", "rows", "in SQLite", "a day", "oldest")
     rows = [

@@ -118,12 +118,12 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
         return
     beats = dict(
         db.execute(
-            f"SELECT instance, count(*) FROM {layout.hot_table(SAMPLES)} "  # noqa: S608
+            f"SELECT instance, count(*) FROM {layout.hot_table(SAMPLES)} "
             "WHERE source = 'sessions' AND at >= ? GROUP BY 1", (since,),
         )
     )  # fmt: skip
     rows = db.execute(
-        f"SELECT instance, coalesce(wait_type, 'CPU'), count(*) FROM {table} "  # noqa: S608
+        f"SELECT instance, coalesce(wait_type, 'CPU'), count(*) FROM {table} "
         "WHERE at >= ? AND (state = 'active' OR state IS NULL) GROUP BY 1, 2 ORDER BY 1, 2",
         (since,),
     )

@@ -88,7 +88,7 @@ def load(
                 SELECT * REPLACE (make_timestamp(at) AS at)
                 FROM read_csv({quoted(file.name)}, auto_detect = false, header = false, delim = ',',
                               quote = '"', escape = '"', nullstr = '', allow_quoted_nulls = false,
-                              max_line_size = {_LONGEST_LINE}, columns = {{{struct}}})"""  # noqa: S608
+                              max_line_size = {_LONGEST_LINE}, columns = {{{struct}}})"""
         )
 
 
@@ -109,7 +109,7 @@ def write(con: Engine, query: str, lake: Path, path: str, order: Sequence[str]) 
     con.execute(
         f"""COPY (SELECT * FROM ({query}) ORDER BY {by}) TO {quoted(str(unfinished))}
             (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, ROW_GROUP_SIZE {_ROW_GROUP},
-             KV_METADATA {{"mrtuner.format": '{FORMAT}'}})"""  # noqa: S608
+             KV_METADATA {{"mrtuner.format": '{FORMAT}'}})"""
     )
     number = os.open(unfinished, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -143,7 +143,7 @@ def checksum(path: Path) -> str:
 
 
 def flaw(lake: Path, file: File) -> str | None:
-    """Why a file cannot be read, as far as that is seen without reading it; None: it looks whole."""
+    """Why a file cannot be read, as far as that shows from outside; None: it looks whole."""
     path = lake / file.path
     try:
         size = path.stat().st_size
@@ -171,4 +171,4 @@ def rollup(query: str, by: Sequence[str], step: int, columns: Mapping[str, str])
     values = "".join(f', {sql} AS "{name}"' for name, sql in columns.items())
     return f"""SELECT make_timestamp(epoch_us(at) // {step} * {step}) AS "at", {keys},
                       sum(seconds)::DOUBLE AS seconds, count(*) AS samples{values}
-               FROM ({query}) AS r GROUP BY ALL"""  # noqa: S608
+               FROM ({query}) AS r GROUP BY ALL"""

@@ -44,10 +44,10 @@ def seal(writer: Writer, now: int, *, everything: bool = False) -> int:
     moved = 0
     for source in sources_of(writer):
         table = layout.hot_table(source)
-        count = writer.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+        count = writer.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         step = HOUR if count > MANY_ROWS else _DAY
         days = writer.db.execute(
-            f"SELECT DISTINCT at / {_DAY} FROM {table} "  # noqa: S608
+            f"SELECT DISTINCT at / {_DAY} FROM {table} "
             f"WHERE ? OR at / {step} <> ? / {step} ORDER BY 1", (everything, now),
         ).fetchall()  # fmt: skip
         for (day,) in days:
@@ -74,8 +74,10 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
             "FROM moved", source.rollup_by, layout.step(source.rollup),
             dict(layout.rollup_columns(source)),
         )  # fmt: skip
-        plan = ((source.name, "FROM moved", order_of(source)),
-                (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "at")))  # fmt: skip
+        plan = (
+            (source.name, "FROM moved", order_of(source)),
+            (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "at")),
+        )
         files = []
         for place, (view, query, order) in enumerate(plan):
             path = _path(writer, view, begin, number + place)
