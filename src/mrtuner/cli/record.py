@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from mrtuner.cli import needs, options, targets, terminal
 from mrtuner.cli.history.store_options import directory_option
+from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +85,7 @@ def command(
     largest = None if max_size is None else int(parse_bytes(max_size))
     limits = Limits(budget=budget, largest=largest)
     place = history_directory(directory)
-    with Writer(place, sources.values()) as writer, _stop(duration) as stop:
+    with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
         record(writer, instances, stop, limits=limits, tell=terminal.print_note)
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
@@ -111,31 +108,6 @@ def _instances(given: Sequence[str], config: Path | None, name: str | None) -> l
     if twice := sorted({one for one in names if names.count(one) > 1}):
         raise UsageError(f"two servers are called {twice[0]}", "Name them in a file: --config.")
     return found
-
-
-@contextmanager
-def _stop(duration: float | None) -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM, SIGHUP or the end of the time sets."""
-    stop = threading.Event()
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before: dict[int, Any] = {
-        number: signal.signal(number, asked)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    timer = threading.Timer(duration, stop.set) if duration else None
-    if timer:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield stop
-    finally:
-        if timer:
-            timer.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_unit(

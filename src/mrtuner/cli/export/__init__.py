@@ -8,7 +8,10 @@ __all__ = ["command"]
 
 command = Commands(
     "export",
-    {"prometheus": "Answer Prometheus' scrapes, or print the last sample in its format."},
+    {
+        "prometheus": "Answer Prometheus' scrapes, or print the last sample in its format.",
+        "otlp": "Send the last sample to an OpenTelemetry collector.",
+    },
     package="mrtuner.cli.export",
     help="""Offer what `mrtuner record` recorded last to a monitoring system.
 
@@ -16,5 +19,6 @@ command = Commands(
     Examples:
       mrtuner export prometheus                      answers on http://127.0.0.1:9188/metrics
       mrtuner export prometheus --once > mrtuner.prom
+      mrtuner export otlp --endpoint http://collector:4318
     """,
 )

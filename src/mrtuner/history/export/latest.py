@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ class Figure:
     cumulative: bool  # since the server's statistics were reset; else as it is now
     labels: Mapping[str, str]
     value: float
+    at: float  # seconds since 1970
+    since: float | None = None  # when a cumulative one began to count, if known
 
 
 def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterator[Figure]:
@@ -59,24 +62,40 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
 
 def _of_source(db: sqlite3.Connection, source: Source, most_rows: int) -> Iterator[Figure]:
     rows = db.execute(
-        "SELECT instance, row FROM last_row WHERE source = ? AND key <> '' ORDER BY instance, key",
+        "SELECT r.instance, r.row, r.reset, i.started, s.at FROM last_row AS r "
+        "JOIN last_sample AS s ON s.instance = r.instance AND s.source = r.source "
+        "LEFT JOIN last_identity AS i ON i.instance = r.instance "
+        "WHERE r.source = ? AND r.key <> '' ORDER BY r.instance, r.key",
         (source.name,),
     )
     taken: dict[str, int] = {}
-    for instance, text in rows:
+    times: dict[str, float] = {}
+    for instance, text, reset, started, at in rows:
         taken[instance] = taken.get(instance, 0) + 1
+        times[instance] = at / MICRO
         if taken[instance] <= most_rows:
-            yield from _of_row(source, instance, json.loads(text))
+            since = _seconds(reset) or _seconds(started)
+            yield from _of_row(source, instance, json.loads(text), at / MICRO, since)
     for instance, count in taken.items():
         if count > most_rows:
             yield Figure(
                 name="export_rows_left_out", help="Rows beyond the limit of one source", unit=None,
                 cumulative=False, labels={"instance": instance, "source": source.name},
-                value=count - most_rows,
+                value=count - most_rows, at=times[instance],
             )  # fmt: skip
 
 
-def _of_row(source: Source, instance: str, values: list[Any]) -> Iterator[Figure]:
+def _seconds(text: str | None) -> float | None:
+    """A time as the server wrote it, in seconds since 1970; None if it is none."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _of_row(
+    source: Source, instance: str, values: list[Any], at: float, since: float | None
+) -> Iterator[Figure]:
     pairs = list(zip(source.columns, values, strict=True))
     keys = {
         column.name: "" if value is None else str(value)
@@ -92,6 +111,8 @@ def _of_row(source: Source, instance: str, values: list[Any]) -> Iterator[Figure
                 cumulative=column.kind is Kind.COUNTER,
                 labels={"instance": instance, **keys},
                 value=value,
+                at=at,
+                since=since if column.kind is Kind.COUNTER else None,
             )
 
 
@@ -105,7 +126,7 @@ def _lag(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
         yield Figure(
             name="record_lag_seconds", help="Time since the last sample", unit="s",
             cumulative=False, labels={"instance": instance, "source": source},
-            value=max(0.0, now - at / MICRO),
+            value=max(0.0, now - at / MICRO), at=now,
         )  # fmt: skip
 
 
@@ -132,5 +153,5 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
             yield Figure(
                 name="load_sessions", help="Average active sessions of the last minute", unit=None,
                 cumulative=False, labels={"instance": instance, "wait_type": wait},
-                value=count / beats[instance],
+                value=count / beats[instance], at=now,
             )  # fmt: skip

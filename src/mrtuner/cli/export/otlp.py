@@ -1,0 +1,63 @@
+"""`mrtuner export otlp`: the last sample to an OpenTelemetry collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import needs, options, terminal
+from mrtuner.cli.history.store_options import directory_option
+from mrtuner.cli.stopping import stop_event
+from mrtuner.errors import MrTunerError, UsageError
+
+
+@options.command("otlp")
+@directory_option
+@click.option(
+    "--endpoint", envvar="OTEL_EXPORTER_OTLP_ENDPOINT", default="http://127.0.0.1:4318",
+    show_default=True, metavar="URL", help="Address of the receiver, without /v1/metrics.",
+)  # fmt: skip
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE",
+    help="Header of each request; OTEL_EXPORTER_OTLP_HEADERS keeps a token off the command line.",
+)  # fmt: skip
+@options.time_option("--every", "Time between two messages.", default="1min")
+@click.option("--once", is_flag=True, help="Send one message, and end.")
+def command(
+    directory: Path | None, endpoint: str, headers: tuple[str, ...], every: float, once: bool
+) -> None:
+    """Send the last sample to an OpenTelemetry collector, over OTLP/HTTP, until stopped.
+
+    \b
+    Examples:
+      mrtuner export otlp --endpoint http://collector:4318
+      mrtuner export otlp --once
+
+    Metrics have the names of the collector's PostgreSQL receiver where it has one. What a receiver
+    misses while it is down is kept on disk for a day and delivered later; recording goes on.
+    """
+    needs.first("opentelemetry.proto")
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.export.otlp import message, sender
+    from mrtuner.history.export.outbox import Outbox
+    from mrtuner.history.export.push import push
+
+    place = history_directory(directory)
+    outbox = Outbox(place / "outbox" / "otlp")
+    send = sender(endpoint, _headers(headers))
+    with stop_event() as stop:
+        if once:
+            stop.set()
+        push(place, outbox, message, send, stop, every=every, tell=terminal.print_note)
+    if once and len(outbox):
+        raise MrTunerError("the message was not delivered", "It is kept, and sent the next time.")
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    import os
+
+    texts = [*filter(None, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",")), *given]
+    if bad := [text for text in texts if "=" not in text]:
+        raise UsageError(f"a header without =: {bad[0].partition(':')[0]}", "Write NAME=VALUE.")
+    return {name.strip(): value.strip() for name, _, value in (t.partition("=") for t in texts)}

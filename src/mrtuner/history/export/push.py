@@ -1,0 +1,39 @@
+"""Sending the last sample again and again to a system that does not ask for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mrtuner.history.export.latest import Figure, latest
+from mrtuner.history.export.outbox import Outbox, Undelivered
+
+Tell = Callable[[str], None]
+
+
+def push(
+    directory: Path, outbox: Outbox, message: Callable[[Iterable[Figure]], bytes],
+    send: Callable[[bytes], None], stop: threading.Event, *, every: float, tell: Tell,
+) -> None:  # fmt: skip
+    """Send what a store has last, every so many seconds, until `stop` is set.
+
+    A receiver that is down gets what it missed later; `tell` gets one sentence when it goes and one
+    when it is back.
+    """
+    down = False
+    while True:
+        outbox.put(message(latest(directory, time.time())))
+        try:
+            outbox.deliver(send)
+        except Undelivered as error:
+            if not down:
+                tell(f"{error.message}; what is not delivered is kept")
+            down = True
+        else:
+            if down:
+                tell("delivered again")
+            down = False
+        if stop.wait(every):
+            return

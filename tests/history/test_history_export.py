@@ -1,0 +1,203 @@
+"""What monitoring systems are given: the last sample, in their own formats."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from history_story import INSTANCE, MB, story
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+
+from mrtuner.history.export.latest import Figure, latest
+from mrtuner.history.export.otlp import message, sender
+from mrtuner.history.export.outbox import Outbox, Undelivered
+from mrtuner.history.export.push import push
+from mrtuner.history.sample import Identity
+from mrtuner.history.store.writer import Writer
+
+#: A second after the last sample of the story.
+NOW = (MIDNIGHT / SECOND) + 3 * 3600
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("history")
+    story(directory)
+    return directory
+
+
+def named(figures: Iterator[Figure], name: str) -> list[Figure]:
+    return [figure for figure in figures if figure.name == name]
+
+
+def test_counters_are_the_servers_own_and_not_their_growth(store: Path) -> None:
+    (wal,) = named(latest(store, NOW), "wal_bytes")
+    assert wal.value == 59 * 60 * MB + 600 * 15 * MB
+    assert (wal.cumulative, wal.unit, wal.labels) == (True, "bytes", {"instance": INSTANCE})
+    assert wal.at == MIDNIGHT / SECOND + 2 * 3600 + 59 * 60
+
+
+def test_the_load_of_the_last_minute_is_given_by_what_is_waited_for(store: Path) -> None:
+    (load,) = named(latest(store, NOW), "load_sessions")
+    assert (load.labels["wait_type"], load.value) == ("CPU", 2.0)
+
+
+def test_how_far_behind_the_recorder_is_can_be_watched(store: Path) -> None:
+    lags = {
+        one.labels["source"]: one.value for one in named(latest(store, NOW), "record_lag_seconds")
+    }
+    assert (lags["sessions"], lags["wal"]) == (1.0, 60.0)
+
+
+def test_identifiers_of_statements_are_no_labels(store: Path) -> None:
+    assert not [one for one in latest(store, NOW) if "query_id" in one.labels]
+
+
+def test_rows_beyond_a_limit_are_left_out_and_counted(tmp_path: Path) -> None:
+    source = queue()
+    with Writer(tmp_path, [source]) as writer:
+        rows = [row(f"queue {n:02}", n, 0.0, n) for n in range(30)]
+        writer.commit([batch(sample(source, 0, *rows))])
+    figures = list(latest(tmp_path, NOW, most_rows=10))
+    assert len([one for one in figures if one.name == "queue_done"]) == 10
+    (left,) = [one for one in figures if one.name == "export_rows_left_out"]
+    assert left.value == 20
+
+
+# OpenTelemetry.
+
+
+def decoded(contents: bytes) -> dict[str, Any]:
+    """Metrics by name, of the only instance."""
+    request = service.ExportMetricsServiceRequest()
+    request.ParseFromString(contents)
+    (resource,) = request.resource_metrics
+    names = {one.key: one.value.string_value for one in resource.resource.attributes}
+    assert names == {"service.name": "postgresql", "service.instance.id": INSTANCE}
+    (scope,) = resource.scope_metrics
+    return {metric.name: metric for metric in scope.metrics}
+
+
+def test_metrics_have_the_names_of_the_collectors_receiver(store: Path) -> None:
+    metrics = decoded(message(latest(store, NOW)))
+    points = metrics["postgresql.bgwriter.checkpoint.count"].sum.data_points
+    assert {point.attributes[0].value.string_value: point.as_int for point in points} == {
+        "scheduled": 11, "requested": 10,
+    }  # fmt: skip
+    assert metrics["postgresql.bgwriter.checkpoint.count"].sum.is_monotonic
+    assert metrics["postgresql.backends"].gauge.data_points[0].as_int == 20
+    assert metrics["mrtuner.wal_bytes"].unit == "By"
+
+
+def test_a_counter_says_since_when_it_counts(tmp_path: Path) -> None:
+    """By hand: 2026-11-22 12:00 is half a day before midnight."""
+    source = queue()
+    identity = Identity(
+        version_num=180000, started="2026-11-22 12:00:00+00", system=None, standby=False
+    )
+    with Writer(tmp_path, [source]) as writer:
+        one = sample(source, 0, row("mail", 5, 0.0, 0))
+        writer.commit([batch(one, instance=INSTANCE, identity=identity)])
+    (point,) = decoded(message(latest(tmp_path, NOW)))["mrtuner.queue_done"].sum.data_points
+    assert point.start_time_unix_nano == (MIDNIGHT - 43_200 * SECOND) * 1000
+    assert point.time_unix_nano == MIDNIGHT * 1000
+
+
+class Receiver(HTTPServer):
+    """An OTLP receiver that answers as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[int] = []
+        self.got: list[bytes] = []
+        self.headers: list[str | None] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        contents = self.rfile.read(int(self.headers["Content-Length"]))
+        code = self.server.answers.pop(0) if self.server.answers else 200
+        if code == 200:
+            assert self.path == "/v1/metrics"
+            self.server.got.append(contents)
+            self.server.headers.append(self.headers["Authorization"])
+        self.send_response(code)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        thread = threading.Thread(target=receiver.serve_forever)
+        thread.start()
+        yield receiver
+        receiver.shutdown()
+        thread.join()
+
+
+def test_a_receiver_gets_the_last_sample(store: Path, receiver: Receiver, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    send = sender(receiver.endpoint, {"Authorization": "Bearer x"})
+    push(store, Outbox(tmp_path), message, send, stop, every=1, tell=print)
+    (contents,) = receiver.got
+    assert "postgresql.backends" in decoded(contents)
+    assert receiver.headers == ["Bearer x"]
+
+
+def test_what_a_receiver_missed_comes_in_order_when_it_is_back(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    outbox = Outbox(tmp_path)
+    send = sender(receiver.endpoint, {})
+    receiver.answers = [503, 503]
+    for text in (b"first", b"second"):
+        outbox.put(text)
+        with pytest.raises(Undelivered, match="503"):
+            outbox.deliver(send)
+    outbox.put(b"third")
+    assert Outbox(tmp_path).deliver(send) == 3  # also after a restart
+    assert receiver.got == [b"first", b"second", b"third"]
+    assert len(outbox) == 0
+
+
+def test_a_receiver_that_is_not_there_is_no_loss(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.put(b"first")
+    with pytest.raises(Undelivered):
+        outbox.deliver(sender("http://127.0.0.1:9", {}))
+    assert len(outbox) == 1
+
+
+def test_what_a_receiver_will_never_take_does_not_block_the_rest(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    outbox = Outbox(tmp_path)
+    receiver.answers = [400]
+    outbox.put(b"bad")
+    outbox.put(b"good")
+    assert outbox.deliver(sender(receiver.endpoint, {})) == 1
+    assert (receiver.got, outbox.rejected) == ([b"good"], 1)
+
+
+def test_an_outbox_has_an_end(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path, most=3)
+    for number in range(5):
+        outbox.put(b"%d" % number)
+    sent: list[bytes] = []
+    outbox.deliver(sent.append)
+    assert (sent, outbox.left_out) == ([b"2", b"3", b"4"], 2)
