@@ -171,4 +171,4 @@ def test_prometheus_reads_the_last_sample(store: str) -> None:
     assert wal.value == 59 * 60 * 1e6 + 600 * 15e6
     assert wal.labels == {"instance": "db:5432"}
     assert families["mrtuner_wal_bytes"].type == "counter"
-    assert families["mrtuner_connections_total"].type == "gauge"
+    assert families["mrtuner_connections_clients"].type == "gauge"

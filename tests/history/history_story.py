@@ -60,7 +60,7 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
             _row("settings", name="max_wal_size", value=size, unit="MB", origin="file",
                  pending=False),
         )  # fmt: skip
-        yield _sample("connections", second, _row("connections", total=20, active=2, maximum=100))
+        yield _sample("connections", second, _row("connections", clients=20, active=2, maximum=100))
 
 
 def _sessions(second: int) -> Iterator[Row]:

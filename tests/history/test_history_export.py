@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import socket
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,13 +20,22 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import INSTANCE, MB, story
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+from prometheus_client import start_http_server
+from prometheus_client.parser import text_string_to_metric_families
 
+from conftest import NewCluster
 from mrtuner.history.export.latest import Figure, latest
 from mrtuner.history.export.otlp import message, sender
 from mrtuner.history.export.outbox import Outbox, Undelivered
+from mrtuner.history.export.prometheus import exposition, registry
 from mrtuner.history.export.push import push
+from mrtuner.history.export.rules import ALERTS, PANELS, alerts, dashboard
+from mrtuner.history.recorder import Instance, record
 from mrtuner.history.sample import Identity
+from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
 
 #: A second after the last sample of the story.
 NOW = (MIDNIGHT / SECOND) + 3 * 3600
@@ -201,3 +218,114 @@ def test_an_outbox_has_an_end(tmp_path: Path) -> None:
     sent: list[bytes] = []
     outbox.deliver(sent.append)
     assert (sent, outbox.left_out) == ([b"2", b"3", b"4"], 2)
+
+
+# Alerts and the dashboard.
+
+
+def exported(cluster: Cluster, directory: Path) -> set[str]:
+    """Names of the metrics of a real server that was recorded for two seconds."""
+    stop = threading.Event()
+    threading.Timer(2.0, stop.set).start()
+    with Writer(directory, built_in().values()) as writer:
+        record(writer, [Instance(name="db", dsn=cluster.dsn())], stop)
+    text = exposition(directory).decode()
+    return {name for family in text_string_to_metric_families(text) for name in _names(family)}
+
+
+def _names(family: Any) -> Iterator[str]:
+    yield from (one.name for one in family.samples)
+
+
+def used(expressions: Iterable[str]) -> set[str]:
+    return {name for text in expressions for name in re.findall(r"\bmrtuner_\w+", text)}
+
+
+def test_alerts_and_panels_ask_for_metrics_that_there_are(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('spare', true)",
+        "CREATE TABLE t (id int)")  # fmt: skip
+    have = exported(cluster, tmp_path)
+    # No standby is attached, no transaction is open, no limit is set for slots.
+    absent = {
+        "mrtuner_replication_replay_lag", "mrtuner_connections_oldest_transaction",
+        "mrtuner_slots_safe", "mrtuner_load_sessions", "mrtuner_connections_",
+    }  # fmt: skip
+    wanted = used(one.expression for one in (*ALERTS, *PANELS))
+    assert wanted - have <= absent
+    columns = {
+        f"mrtuner_{source.name}_{column.name}"
+        for source in built_in().values()
+        for column in source.columns
+    }
+    assert absent - columns == {"mrtuner_load_sessions", "mrtuner_connections_"}
+
+
+def test_the_dashboard_is_one_that_grafana_can_import() -> None:
+    found = json.loads(dashboard())
+    places = [tuple(panel["gridPos"].values()) for panel in found["panels"]]
+    assert len(set(places)) == len(found["panels"]) == len(PANELS)
+    assert all(panel["targets"][0]["expr"] for panel in found["panels"])
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_accepts_the_alerts_and_the_metrics(store: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "mrtuner.rules.yml"
+    rules.write_text(alerts())
+    checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+    assert f"{len(ALERTS)} rules found" in checked.stdout
+    linted = subprocess.run(["promtool", "check", "metrics"], input=exposition(store),
+                            capture_output=True)  # fmt: skip
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_a_real_prometheus_scrapes_it(store: Path, tmp_path: Path) -> None:
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry(store))
+    (tmp_path / "prometheus.yml").write_text(f"""
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: mrtuner
+    static_configs: [{{targets: ["127.0.0.1:{server.server_port}"]}}]
+""")
+    port = free_port()
+    process = subprocess.Popen(
+        ["prometheus", f"--config.file={tmp_path}/prometheus.yml",
+         f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        found = asked(port, "mrtuner_wal_bytes_total")
+        assert float(found["value"][1]) == 59 * 60 * MB + 600 * 15 * MB
+        # Our instance comes as exported_instance, as Prometheus names what it overrides.
+        assert found["metric"]["exported_instance"] == INSTANCE
+    finally:
+        process.terminate()
+        process.wait(30)
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def asked(port: int, query: str) -> dict[str, Any]:
+    """The only answer of Prometheus to a query, once there is one."""
+    address = f"http://127.0.0.1:{port}/api/v1/query?query={query}"
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(OSError), urllib.request.urlopen(address, timeout=5) as answer:
+            (*found,) = json.load(answer)["data"]["result"]
+            if found:
+                only: dict[str, Any] = found[0]
+                return only
+        time.sleep(0.2)
+    raise TimeoutError(f"Prometheus has no {query} after a minute")

@@ -51,7 +51,7 @@ def peaks(history: History, about: Period) -> Peaks:
     near = _at(checkpoints, busiest["at"])
     highest = {name: _highest(databases, name) for name in _DATABASES}
     sessions = history.row(
-        "SELECT max(total) AS total, max(active) AS active FROM connections "
+        "SELECT max(clients) AS clients, max(active) AS active FROM connections "
         "WHERE instance = $instance AND at >= $begin AND at < $end",
         about.parameters,
     )
@@ -75,7 +75,7 @@ def peaks(history: History, about: Period) -> Peaks:
             active_ms=highest["active_ms"],
             parallel_planned=highest["parallel_planned"],
             parallel_launched=highest["parallel_launched"],
-            peak_sessions=sessions["total"],
+            peak_sessions=sessions["clients"],
             peak_active=sessions["active"],
         ),
         wal_at=busiest["at"] if busiest["bytes"] else None,

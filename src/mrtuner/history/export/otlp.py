@@ -18,7 +18,7 @@ from mrtuner.history.export.outbox import Rejected, Undelivered
 
 #: Our name: the receiver's, and the attributes that tell apart what it puts under one name.
 NAMES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "connections_total": ("postgresql.backends", {}),
+    "connections_clients": ("postgresql.backends", {}),
     "connections_maximum": ("postgresql.connection.max", {}),
     "databases_commits": ("postgresql.commits", {}),
     "databases_rollbacks": ("postgresql.rollbacks", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,10 +49,20 @@ class _Collector:
     def collect(self) -> Iterator[Any]:
         """One family for each name."""
         families: dict[str, Any] = {}
-        for figure in latest(self.directory, time.time(), most_rows=self.most_rows):
+        for figure in map(
+            _in_seconds, latest(self.directory, time.time(), most_rows=self.most_rows)
+        ):
             family = families.setdefault(figure.name, _family(figure))
             family.add_metric(list(figure.labels.values()), figure.value)
         yield from families.values()
+
+
+def _in_seconds(figure: Figure) -> Figure:
+    """Prometheus' base unit of time. Source: prometheus.io, Metric and label naming."""
+    if figure.unit != "ms":
+        return figure
+    name = f"{figure.name.removesuffix('_ms')}_seconds"
+    return replace(figure, name=name, unit="s", value=figure.value / 1000)
 
 
 def _family(figure: Figure) -> Any:

@@ -3,7 +3,7 @@ help = "Sessions of clients, by state"
 interval = "10s"
 
 [gauges]
-total = { help = "sessions of clients" }
+clients = { help = "sessions of clients" }
 active = { help = "of them running a statement" }
 idle = { help = "of them idle" }
 idle_in_transaction = { help = "of them idle in a transaction" }
@@ -12,7 +12,7 @@ oldest_transaction = { type = "float", unit = "s", help = "age of the oldest tra
 oldest_snapshot = { help = "transactions begun since the oldest snapshot or open transaction" }
 maximum = { help = "max_connections" }
 */
-SELECT count(*) AS total,
+SELECT count(*) AS clients,
        count(*) FILTER (WHERE state = 'active') AS active,
        count(*) FILTER (WHERE state = 'idle') AS idle,
        count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle_in_transaction,
