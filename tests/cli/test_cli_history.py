@@ -169,6 +169,6 @@ def test_prometheus_reads_the_last_sample(store: str) -> None:
     (wal,) = families["mrtuner_wal_bytes"].samples
     # By hand: 59 minutes of 1 MB a second, and 10 of 15 MB a second more.
     assert wal.value == 59 * 60 * 1e6 + 600 * 15e6
-    assert wal.labels == {"instance": "db:5432"}
+    assert wal.labels == {"server": "db:5432"}
     assert families["mrtuner_wal_bytes"].type == "counter"
     assert families["mrtuner_connections_clients"].type == "gauge"

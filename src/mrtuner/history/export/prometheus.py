@@ -49,9 +49,8 @@ class _Collector:
     def collect(self) -> Iterator[Any]:
         """One family for each name."""
         families: dict[str, Any] = {}
-        for figure in map(
-            _in_seconds, latest(self.directory, time.time(), most_rows=self.most_rows)
-        ):
+        found = latest(self.directory, time.time(), most_rows=self.most_rows)
+        for figure in map(_in_seconds, found):
             family = families.setdefault(figure.name, _family(figure))
             family.add_metric(list(figure.labels.values()), figure.value)
         yield from families.values()
@@ -69,4 +68,6 @@ def _family(figure: Figure) -> Any:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     kind = CounterMetricFamily if figure.cumulative else GaugeMetricFamily
-    return kind(f"{_PREFIX}_{figure.name}", figure.help, labels=list(figure.labels))
+    # Prometheus has a label "instance" of its own: the exporter's address.
+    labels = ["server" if name == "instance" else name for name in figure.labels]
+    return kind(f"{_PREFIX}_{figure.name}", figure.help, labels=labels)

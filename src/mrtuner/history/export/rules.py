@@ -24,31 +24,31 @@ class Alert:
 
 ALERTS: Final = (
     Alert("PostgresRecorderLate", 'mrtuner_record_lag_seconds{source="sessions"} > 60', "2m",
-          "warning", "{{ $labels.instance }} has not been sampled for a minute",
+          "warning", "{{ $labels.server }} has not been sampled for a minute",
           "Run mrtuner history status: the server or the recorder is down."),
     Alert("PostgresConnectionsNearLimit",
           "mrtuner_connections_clients / mrtuner_connections_maximum > 0.9", "5m", "critical",
-          "{{ $labels.instance }} uses {{ $value | humanizePercentage }} of max_connections",
+          "{{ $labels.server }} uses {{ $value | humanizePercentage }} of max_connections",
           "Find who holds them: mrtuner history show."),
     Alert("PostgresTransactionIdAge", "mrtuner_ages_age > 1e9", "10m", "critical",
-          "database {{ $labels.database }} of {{ $labels.instance }} is {{ $value }} transactions old",
+          "{{ $labels.database }} of {{ $labels.server }} is {{ $value }} transactions old",
           "Run mrtuner vacuum DSN: it names what keeps vacuum from freezing."),
     Alert("PostgresLongTransaction", "mrtuner_connections_oldest_transaction > 3600", "1m",
-          "warning", "a transaction of {{ $labels.instance }} is open for more than an hour",
+          "warning", "a transaction of {{ $labels.server }} is open for more than an hour",
           "It keeps vacuum from removing rows; mrtuner vacuum DSN names it."),
     Alert("PostgresRequestedCheckpoints",
           "increase(mrtuner_checkpoints_requested_total[1h]) > "
           "2 * increase(mrtuner_checkpoints_timed_total[1h]) + 2", "10m", "warning",
-          "WAL forces the checkpoints of {{ $labels.instance }}",
+          "WAL forces the checkpoints of {{ $labels.server }}",
           "max_wal_size is too small: mrtuner tune DSN --history DIR."),
     Alert("PostgresSlotNearLoss", "mrtuner_slots_safe < 5e9", "1m", "critical",
-          "slot {{ $labels.name }} of {{ $labels.instance }} will be lost soon",
+          "slot {{ $labels.name }} of {{ $labels.server }} will be lost soon",
           "Its receiver is behind: start it, or raise max_slot_wal_keep_size."),
     Alert("PostgresReplicationLag", "mrtuner_replication_replay_lag > 60", "5m", "warning",
-          "{{ $labels.application }} is {{ $value | humanizeDuration }} behind {{ $labels.instance }}",
+          "{{ $labels.application }} is {{ $value }} s behind {{ $labels.server }}",
           "Look for a long query or a busy disk on the standby."),
     Alert("PostgresArchivingFails", "increase(mrtuner_archiver_failed_total[10m]) > 0", "10m",
-          "critical", "WAL of {{ $labels.instance }} is not archived",
+          "critical", "WAL of {{ $labels.server }} is not archived",
           "See the server's log for the error of archive_command; pg_wal grows meanwhile."),
 )  # fmt: skip
 
@@ -64,18 +64,18 @@ class Panel:
     stacked: bool = False
 
 
-_OF: Final = '{instance=~"$instance"}'
+_OF: Final = '{server=~"$server"}'
 PANELS: Final = (
     Panel("Load: sessions at work, or waiting for", "short", "{{wait_type}}",
           f"mrtuner_load_sessions{_OF}", stacked=True),
     Panel("Sessions", "short", "{{__name__}}",
           '{__name__=~"mrtuner_connections_(clients|active|idle_in_transaction|maximum)", '
-          'instance=~"$instance"}'),
+          'server=~"$server"}'),
     Panel("Commits and rollbacks", "ops", "{{database}}",
           f"rate(mrtuner_databases_commits_total{_OF}[$__rate_interval])"),
-    Panel("WAL written", "Bps", "{{instance}}",
+    Panel("WAL written", "Bps", "{{server}}",
           f"rate(mrtuner_wal_bytes_total{_OF}[$__rate_interval])"),
-    Panel("Checkpoints an hour, requested", "short", "{{instance}}",
+    Panel("Checkpoints an hour, requested", "short", "{{server}}",
           f"increase(mrtuner_checkpoints_requested_total{_OF}[1h])"),
     Panel("Blocks read", "ops", "{{database}}",
           f"rate(mrtuner_databases_blocks_read_total{_OF}[$__rate_interval])"),
@@ -114,15 +114,15 @@ def alerts() -> str:
 def dashboard() -> str:
     """Return a dashboard for Grafana 10 and later, as JSON to import."""
     panels = [_panel(number, one) for number, one in enumerate(PANELS)]
-    instance = {
-        "name": "instance", "type": "query", "datasource": _SOURCE, "includeAll": True,
-        "multi": True, "refresh": 2, "query": "label_values(mrtuner_connections_clients, instance)",
+    server = {
+        "name": "server", "type": "query", "datasource": _SOURCE, "includeAll": True,
+        "multi": True, "refresh": 2, "query": "label_values(mrtuner_connections_clients, server)",
     }  # fmt: skip
     source = {"name": "datasource", "type": "datasource", "query": "prometheus"}
     found = {
         "title": "PostgreSQL by MrTuner", "uid": "mrtuner", "schemaVersion": 39, "refresh": "1m",
         "time": {"from": "now-6h", "to": "now"}, "timezone": "utc",
-        "templating": {"list": [source, instance]}, "panels": panels,
+        "templating": {"list": [source, server]}, "panels": panels,
     }  # fmt: skip
     return json.dumps(found, indent=2) + "\n"
 
