@@ -60,7 +60,7 @@ def generated(of: Source, instances: int, begin: int, minutes: int, keys: int = 
         size = 10 ** (2 + place % 5)
         columns.append(f'(({size} * {day} * {noise}) / (1 + k))::BIGINT AS "{column.name}"')
     ran = "hash(i, k, m) % 8 = 0" if keys > 1 else "true"
-    return f"""SELECT make_timestamp({begin} + m * {MINUTE}) AS at, 'instance-' || i AS instance,
+    return f"""SELECT make_timestamp({begin} + m * {MINUTE}) AS time, 'instance-' || i AS instance,
                       60.0 AS seconds, {", ".join(columns)}
                FROM range({instances}) AS a(i), range({keys}) AS b(k), range({minutes}) AS c(m)
                WHERE {ran}"""
@@ -106,8 +106,8 @@ def sqlite_bytes(con: Engine, lake: Path) -> int:
         db.execute(layout.create_table(INSTANCE))
         marks = ", ".join("?" * len(layout.column_names(INSTANCE)))
         found = con.execute(
-            f"SELECT * REPLACE (epoch_us(at) AS at) "
-            f"FROM read_parquet('{lake}/{INSTANCE.name}/*/*.parquet') ORDER BY at"
+            f"SELECT * REPLACE (epoch_us(time) AS time) "
+            f"FROM read_parquet('{lake}/{INSTANCE.name}/*/*.parquet') ORDER BY time"
         )
         while rows := found.fetchmany(50_000):
             db.executemany(f"INSERT INTO {layout.hot_table(INSTANCE)} VALUES ({marks})", rows)
@@ -127,7 +127,7 @@ def seal() -> None:
         with tempfile.TemporaryDirectory() as name, Writer(Path(name), [INSTANCE]) as writer:
             with parquet.engine() as con:
                 rows = con.execute(
-                    f"SELECT * REPLACE (epoch_us(at) AS at) FROM ({generated(INSTANCE, 1000, BEGIN, 60)})"
+                    f"SELECT * REPLACE (epoch_us(time) AS time) FROM ({generated(INSTANCE, 1000, BEGIN, 60)})"
                 ).fetchall()
             with writer.transaction():
                 writer._insert(INSTANCE, rows)
@@ -144,7 +144,7 @@ def year() -> None:
         lake = Path(name)
         write_days(con, lake, INSTANCE, 1, 365)
         one = timed(lambda: con.execute(
-            f"""SELECT time_bucket(INTERVAL 1 HOUR, at) AS hour, sum(c0), max(g0)
+            f"""SELECT time_bucket(INTERVAL 1 HOUR, time) AS hour, sum(c0), max(g0)
                 FROM read_parquet('{lake}/{INSTANCE.name}/*/*.parquet') GROUP BY 1"""
         ).fetchall())  # fmt: skip
         fleet = fleet_lake(con, lake)
@@ -161,12 +161,12 @@ def fleet_lake(con: Engine, lake: Path) -> Path:
     day = "(1.2 + sin(2 * pi() * (h % 24) / 24))"
     for month in range(12):
         begin = BEGIN + month * 30 * DAY
-        query = f"""SELECT make_timestamp({begin} + h * {HOUR}) AS at, 'instance-' || i AS instance,
+        query = f"""SELECT make_timestamp({begin} + h * {HOUR}) AS time, 'instance-' || i AS instance,
                            (1000 * {day} * (hash(i, h) % 100))::BIGINT AS g0_max,
                            (900 * {day} * (hash(i, h) % 100))::BIGINT AS g0_min
                     FROM range(1000) AS a(i), range(720) AS c(h)"""
         path = f"{layout.partition_of(view, begin)}/{month:08}.parquet"
-        parquet.write(con, query, lake, path, ("instance", "at"))
+        parquet.write(con, query, lake, path, ("instance", "time"))
     return lake / view
 
 

@@ -116,7 +116,7 @@ def test_a_server_that_goes_away_is_a_gap_and_no_end(cluster: Cluster, tmp_path:
         told = process.stderr.read()
     assert "trying again" in told
     assert "connected again" in told
-    kinds = [row[0] for row in rows(tmp_path, "SELECT kind FROM events ORDER BY at")]
+    kinds = [row[0] for row in rows(tmp_path, "SELECT kind FROM events ORDER BY time")]
     assert kinds.index("lost") < kinds.index("restart")
     assert rows(tmp_path, "SELECT count(*) FROM databases WHERE commits < 0") == [(0,)]
 

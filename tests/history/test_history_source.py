@@ -37,7 +37,7 @@ def test_a_server_is_asked_the_newest_query_that_it_may_understand_first() -> No
         ("/*\nhelp = \n*/ SELECT 1", "Invalid value"),
         ('/*\ninterval = "1min"\n*/ SELECT 1', "no help"),
         ('/*\nhelp = "x"\n*/ SELECT 1', "no interval"),
-        (QUEUE.replace("done =", "at ="), "cannot be called at"),
+        (QUEUE.replace("done =", "time ="), "cannot be called time"),
         (QUEUE.replace("done =", "Done ="), "cannot be called Done"),
         (QUEUE.replace('help = "jobs done"', 'unit = "jobs"'), "has no help text"),
         (QUEUE.replace('"float"', '"money"'), "type is one of"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,18 +137,18 @@ def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:
 def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
     with psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter:
         holder.execute("LOCK TABLE t")
-        waiter.execute("SET lock_timeout = '20s'")
-        waiter.pgconn.send_query(b"LOCK TABLE t")
         pid = waiter.info.backend_pid
-        for _ in range(100):
+        waiting = threading.Thread(target=waiter.execute, args=("LOCK TABLE t",))
+        waiting.start()
+        for _ in range(200):
             found = taken(cluster, "sessions")
             pids = [row.values[0] for row in found.rows]
             if pid in pids and value(found, "wait_type", pid=pid) == "Lock":
                 break
-        assert value(found, "blocked_by", pid=pid) == str(holder.info.backend_pid)
-        assert value(found, "wait_event", pid=pid) == "relation"
         holder.rollback()
-        waiter.pgconn.get_result()
+        waiting.join()
+    assert value(found, "blocked_by", pid=pid) == str(holder.info.backend_pid)
+    assert value(found, "wait_event", pid=pid) == "relation"
 
 
 def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Cluster) -> None:

@@ -170,7 +170,7 @@ def period(
         )
     if until is None:
         last = history.row(
-            "SELECT max(at) AS last FROM samples WHERE instance = $instance",
+            "SELECT max(time) AS last FROM samples WHERE instance = $instance",
             {"instance": instance},
         )["last"]
         if last is None:
@@ -202,7 +202,7 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
 def view_for(history: History, name: str, begin: datetime) -> str:
     """The view of a source that reaches back so far: the rows as sampled, or their summary."""
     source = _source(history, name)
-    newest = history.row("SELECT max(at) AS at FROM samples_by_hour")["at"]
+    newest = history.row("SELECT max(time) AS time FROM samples_by_hour")["time"]
     if newest is None:
         return name
     oldest = newest.replace(tzinfo=UTC) - timedelta(seconds=source.keep)
@@ -216,7 +216,7 @@ def _source(history: History, name: str) -> Source:
     raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
 
-_IN_PERIOD: Final = "instance = $instance AND at >= $begin AND at < $end"
+_IN_PERIOD: Final = "instance = $instance AND time >= $begin AND time < $end"
 #: A client at work, or a process of the server that does something.
 _AT_WORK: Final = "(state = 'active' OR state IS NULL)"
 
@@ -224,7 +224,7 @@ _AT_WORK: Final = "(state = 'active' OR state IS NULL)"
 def beats_by_minute(history: History, about: Period) -> dict[datetime, int]:
     """How often sessions were sampled in each minute."""
     rows = history.rows(
-        f"""SELECT date_trunc('minute', at) AS minute, count(*) AS beats FROM samples
+        f"""SELECT date_trunc('minute', time) AS minute, count(*) AS beats FROM samples
             WHERE {_IN_PERIOD} AND source = 'sessions' GROUP BY 1""",
         about.parameters,
     )
@@ -236,7 +236,7 @@ def load_by_step(history: History, about: Period, seconds: float) -> tuple[LoadS
     minutes = max(1, round(seconds / 60))
     beats = beats_by_minute(history, about)
     rows = history.rows(
-        f"""SELECT at AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
+        f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
             FROM sessions_by_minute WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1, 2""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
@@ -271,7 +271,7 @@ def statements(history: History, about: Period, top: int) -> tuple[StatementWork
                    sum(s.temp_blocks_read) + sum(s.temp_blocks_written) AS temp_blocks,
                    sum(s.wal_bytes) AS wal_bytes
             FROM {view} AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE s.instance = $instance AND s.at >= $begin AND s.at < $end
+            WHERE s.instance = $instance AND s.time >= $begin AND s.time < $end
               AND s.calls IS NOT NULL
             GROUP BY s.query_id, s.database, s.role
             ORDER BY seconds DESC, s.query_id LIMIT {int(top)}""",
@@ -313,7 +313,7 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
     """The minute with the most sessions at work; None if nobody worked."""
     beats = beats_by_minute(history, about)
     rows = history.rows(
-        f"""SELECT at AS minute, sum(samples) AS samples FROM sessions_by_minute
+        f"""SELECT time AS minute, sum(samples) AS samples FROM sessions_by_minute
             WHERE {_IN_PERIOD} AND {_AT_WORK} GROUP BY 1""",
         about.parameters | {"begin": _minute(about.begin).replace(tzinfo=None)},
     )
@@ -346,24 +346,24 @@ def slowest_minute(history: History, about: Period) -> SlowestMinute | None:
 def changes(history: History, about: Period) -> tuple[HistoryChange, ...]:
     """Settings that changed, and events, in the order of time."""
     found = [
-        HistoryChange(at=row["at"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
+        HistoryChange(at=row["time"].replace(tzinfo=UTC), what=row["kind"], detail=row["detail"])
         for row in history.rows(
-            f"SELECT at, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",
+            f"SELECT time, kind, detail FROM events WHERE {_IN_PERIOD} AND kind <> 'connected'",
             about.parameters,
         )
     ]
     rows = history.rows(
         """SELECT * FROM (
-               SELECT at, name, value, unit,
-                      lag(value) OVER (PARTITION BY name ORDER BY at) AS before,
-                      row_number() OVER (PARTITION BY name ORDER BY at) AS number
-               FROM settings WHERE instance = $instance AND at < $end) AS s
-           WHERE number > 1 AND at >= $begin AND value IS DISTINCT FROM before""",
+               SELECT time, name, value, unit,
+                      lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
+                      row_number() OVER (PARTITION BY name ORDER BY time) AS number
+               FROM settings WHERE instance = $instance AND time < $end) AS s
+           WHERE number > 1 AND time >= $begin AND value IS DISTINCT FROM before""",
         about.parameters,
     )
     found += [
         HistoryChange(
-            at=row["at"].replace(tzinfo=UTC), what="setting",
+            at=row["time"].replace(tzinfo=UTC), what="setting",
             detail=f"{row['name']}: {_setting(row['before'])} → {_setting(row['value'])}"
                    + (f" ({row['unit']})" if row["unit"] else ""),
         )
@@ -381,13 +381,13 @@ def gaps(history: History, about: Period) -> tuple[Gap, ...]:
     interval = _source(history, "sessions").interval if _has(history, "sessions") else 60.0
     longest = max(_GAP * interval, 60.0)
     rows = history.rows(
-        f"""SELECT begin, at FROM (
-                SELECT at, lag(at) OVER (ORDER BY at) AS begin FROM samples WHERE {_IN_PERIOD}
-            ) AS s WHERE date_diff('second', begin, at) > {longest} ORDER BY at""",
+        f"""SELECT begin, time FROM (
+                SELECT time, lag(time) OVER (ORDER BY time) AS begin FROM samples WHERE {_IN_PERIOD}
+            ) AS s WHERE date_diff('second', begin, time) > {longest} ORDER BY time""",
         about.parameters,
     )
     return tuple(
-        Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["at"].replace(tzinfo=UTC))
+        Gap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
         for row in rows
     )
 

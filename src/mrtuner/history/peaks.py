@@ -48,11 +48,11 @@ def peaks(history: History, about: Period) -> Peaks:
         )
     databases = _windows(history, about, "databases", _DATABASES)
     busiest = max(wal, key=lambda row: row["bytes"] or 0)
-    near = _at(checkpoints, busiest["at"])
+    near = _at(checkpoints, busiest["time"])
     highest = {name: _highest(databases, name) for name in _DATABASES}
     sessions = history.row(
         "SELECT max(clients) AS clients, max(active) AS active FROM connections "
-        "WHERE instance = $instance AND at >= $begin AND at < $end",
+        "WHERE instance = $instance AND time >= $begin AND time < $end",
         about.parameters,
     )
     return Peaks(
@@ -78,7 +78,7 @@ def peaks(history: History, about: Period) -> Peaks:
             peak_sessions=sessions["clients"],
             peak_active=sessions["active"],
         ),
-        wal_at=busiest["at"] if busiest["bytes"] else None,
+        wal_at=busiest["time"] if busiest["bytes"] else None,
         begin=about.begin,
         end=about.end,
     )
@@ -104,21 +104,21 @@ def _windows(
     # A row tells of the time before it, so the frame begins half a sample after the window.
     return history.rows(
         f"""SELECT * FROM (
-                SELECT at, sum(seconds) OVER w AS covered, {windows} FROM (
-                    SELECT at, max(seconds) AS seconds, {sums} FROM {view}
-                    WHERE instance = $instance AND at >= $begin AND at < $end
-                      AND seconds > 0 GROUP BY at) AS s
-                WINDOW w AS (ORDER BY at
+                SELECT time, sum(seconds) OVER w AS covered, {windows} FROM (
+                    SELECT time, max(seconds) AS seconds, {sums} FROM {view}
+                    WHERE instance = $instance AND time >= $begin AND time < $end
+                      AND seconds > 0 GROUP BY time) AS s
+                WINDOW w AS (ORDER BY time
                              RANGE BETWEEN INTERVAL {WINDOW - 30} SECOND PRECEDING
                              AND CURRENT ROW)) AS t
-            WHERE covered >= {WINDOW * _COVERED} ORDER BY at""",
+            WHERE covered >= {WINDOW * _COVERED} ORDER BY time""",
         about.parameters,
     )
 
 
 def _at(rows: list[dict[str, Any]], at: datetime) -> dict[str, Any]:
     """The window that ends at this time, or nearest to it."""
-    return min(rows, key=lambda row: abs(row["at"] - at), default={})
+    return min(rows, key=lambda row: abs(row["time"] - at), default={})
 
 
 def _highest(rows: list[dict[str, Any]], name: str) -> int | None:

@@ -109,7 +109,7 @@ class History:
         """
         words = set(_WORD.findall(sql))
         have = {
-            row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views()").fetchall()
+            row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
         }
         for source in self.sources:
             names = {source.name, layout.rollup_view(source)}
@@ -148,7 +148,7 @@ class History:
 
 #: Columns that every view has.
 _SHARED: Final = {
-    "at": ("", "when it was sampled, UTC; of a summary, when the step begins"),
+    "time": ("", "when it was sampled, UTC; of a summary, when the step begins"),
     "instance": ("", "the server"),
     "seconds": ("s", "time since the sample before, over which counters have grown"),
     "samples": ("", "rows that were summarized"),

@@ -36,7 +36,7 @@ from mrtuner.errors import BadValue
 from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
-RESERVED: Final = frozenset({"at", "instance", "seconds", "samples"})
+RESERVED: Final = frozenset({"time", "instance", "seconds", "samples"})
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _HEADER: Final = re.compile(r"\s*/\*\n(.*?)\*/\s*", re.DOTALL)
 OLDEST: Final = 130000
@@ -107,9 +107,9 @@ class Source:
         return tuple(column for column in self.columns if column.kind in kinds)
 
     @property
-    def counts(self) -> bool:
+    def compared(self) -> bool:
         """Whether rows are compared with those of the sample before."""
-        return bool(self.of(Kind.KEY, Kind.COUNTER))
+        return bool(self.of(Kind.KEY, Kind.COUNTER, Kind.GAUGE))
 
     def for_version(self, version_num: int) -> tuple[str, ...]:
         """The queries that this server may understand, the newest first.

@@ -25,7 +25,7 @@ command = Commands(
     Examples:
       mrtuner history show --since 6h
       mrtuner history compare --before 2026-11-22T10:00 --after 2026-11-23T10:00 --length 1h
-      mrtuner history query 'SELECT at, clients FROM connections ORDER BY at DESC LIMIT 5'
+      mrtuner history query 'SELECT time, clients FROM connections ORDER BY time DESC LIMIT 5'
       mrtuner history status --check
     """,
 )

@@ -29,8 +29,8 @@ def command(
 
     \b
     Examples:
-      mrtuner history query 'SELECT at, clients, active FROM connections ORDER BY at DESC LIMIT 10'
-      mrtuner history query 'SELECT at, instance, bytes FROM wal_by_hour ORDER BY at' --format csv
+      mrtuner history query 'SELECT time, clients, active FROM connections ORDER BY time DESC LIMIT 10'
+      mrtuner history query 'SELECT time, instance, bytes FROM wal_by_hour ORDER BY time' --format csv
       mrtuner history query "SELECT wait_event, sum(samples) FROM sessions_by_minute
                              WHERE wait_type = 'IO' GROUP BY 1 ORDER BY 2 DESC"
 

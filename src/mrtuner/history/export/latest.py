@@ -52,7 +52,7 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
     try:
         db.execute("BEGIN")
         for source in opening.sources(db):
-            if source.counts and source.name not in LEFT_OUT:
+            if source.compared and source.name not in LEFT_OUT:
                 yield from _of_source(db, source, most_rows)
         yield from _lag(db, now)
         yield from _load(db, now)
@@ -140,12 +140,12 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     beats = dict(
         db.execute(
             f"SELECT instance, count(*) FROM {layout.hot_table(SAMPLES)} "
-            "WHERE source = 'sessions' AND at >= ? GROUP BY 1", (since,),
+            "WHERE source = 'sessions' AND time >= ? GROUP BY 1", (since,),
         )
     )  # fmt: skip
     rows = db.execute(
         f"SELECT instance, coalesce(wait_type, 'CPU'), count(*) FROM {table} "
-        "WHERE at >= ? AND (state = 'active' OR state IS NULL) GROUP BY 1, 2 ORDER BY 1, 2",
+        "WHERE time >= ? AND (state = 'active' OR state IS NULL) GROUP BY 1, 2 ORDER BY 1, 2",
         (since,),
     )
     for instance, wait, count in rows:

@@ -8,14 +8,9 @@ bytes = { unit = "bytes", help = "WAL written, by its position; nothing on a sta
 records = { help = "records; 14 and later" }
 full_page_images = { help = "full-page images; 14 and later" }
 buffers_full = { help = "times that wal_buffers was full; 14 and later" }
-
-[gauges]
-directory_bytes = { unit = "bytes", help = "size of pg_wal; for members of pg_monitor" }
 */
 -- PostgreSQL 13 counts no WAL. A position never goes back within one timeline.
 SELECT NULL::text AS stats_reset,
        CASE WHEN NOT pg_is_in_recovery()
             THEN (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint END AS bytes,
-       NULL::bigint AS records, NULL::bigint AS full_page_images, NULL::bigint AS buffers_full,
-       CASE WHEN has_function_privilege('pg_ls_waldir()', 'EXECUTE')
-            THEN (SELECT sum(size) FROM pg_ls_waldir())::bigint END AS directory_bytes
+       NULL::bigint AS records, NULL::bigint AS full_page_images, NULL::bigint AS buffers_full

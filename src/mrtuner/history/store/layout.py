@@ -56,21 +56,21 @@ def rollup_view(source: Source) -> str:
 
 
 def stored_columns(source: Source) -> tuple[tuple[str, Type], ...]:
-    """Name and type of a table's columns, ahead of which `at` and `instance` stand."""
+    """Name and type of a table's columns, ahead of which `time` and `instance` stand."""
     return (("seconds", Type.FLOAT), *((column.name, column.type) for column in source.columns))
 
 
 def column_names(source: Source) -> tuple[str, ...]:
     """The names of a table's columns, in their order."""
-    return ("at", "instance", *(name for name, _ in stored_columns(source)))
+    return ("time", "instance", *(name for name, _ in stored_columns(source)))
 
 
 def create_table(source: Source) -> str:
-    """The table with a source's recent rows: `at` in microseconds since 1970, UTC."""
+    """The table with a source's recent rows: `time` in microseconds since 1970, UTC."""
     columns = ", ".join(f'"{name}" {_SQLITE[kind]}' for name, kind in stored_columns(source))
     return (
         f"CREATE TABLE IF NOT EXISTS {hot_table(source)} "
-        f"(at INTEGER NOT NULL, instance TEXT NOT NULL, {columns})"
+        f"(time INTEGER NOT NULL, instance TEXT NOT NULL, {columns})"
     )
 
 
@@ -109,7 +109,7 @@ def _gauge(column: Column) -> Iterator[tuple[str, str]]:
     for what, function in (("min", "min"), ("max", "max"), ("avg", "avg")):
         kind = "DOUBLE" if what == "avg" else PARQUET[column.type]
         yield f"{column.name}_{what}", f'{function}("{column.name}")::{kind}'
-    yield f"{column.name}_last", f'arg_max("{column.name}", at)::{PARQUET[column.type]}'
+    yield f"{column.name}_last", f'arg_max("{column.name}", time)::{PARQUET[column.type]}'
 
 
 def partition_of(view: str, at: int) -> str:

@@ -101,7 +101,9 @@ def listed(db: sqlite3.Connection) -> list[File]:
 def _check(db: sqlite3.Connection, path: Path, *, new: bool) -> None:
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    empty = new and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    empty = not db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if empty and not new:
+        raise UsageError(f"there is no history in {path.parent} yet", "Wait for the first sample.")
     if application != layout.APPLICATION and not empty:
         raise UsageError(f"{path} is not a store of MrTuner", "Give another directory with --dir.")
     if version > layout.FORMAT:

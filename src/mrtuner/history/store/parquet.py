@@ -75,7 +75,7 @@ def load(
 
     They pass through a file, since DuckDB reads one a hundred times as fast as single inserts.
     """
-    types = {"at": "BIGINT", "instance": "VARCHAR"} | {
+    types = {"time": "BIGINT", "instance": "VARCHAR"} | {
         name: PARQUET[kind] for name, kind in columns
     }
     struct = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in types.items())
@@ -85,7 +85,7 @@ def load(
         file.flush()
         con.execute(
             f"""CREATE OR REPLACE TABLE "{table}" AS
-                SELECT * REPLACE (make_timestamp(at) AS at)
+                SELECT * REPLACE (make_timestamp(time) AS time)
                 FROM read_csv({quoted(file.name)}, auto_detect = false, header = false, delim = ',',
                               quote = '"', escape = '"', nullstr = '', allow_quoted_nulls = false,
                               max_line_size = {_LONGEST_LINE}, columns = {{{struct}}})"""
@@ -126,7 +126,7 @@ def described(con: Engine, lake: Path, path: str, *, number: int, view: str) -> 
     """What the list keeps of a file that was written."""
     target = lake / path
     row = con.execute(
-        f"SELECT epoch_us(min(at)), epoch_us(max(at)), count(*) "
+        f"SELECT epoch_us(min(time)), epoch_us(max(time)), count(*) "
         f"FROM read_parquet({quoted(str(target))})"
     ).fetchone()
     first, last, rows = row or (0, 0, 0)
@@ -169,6 +169,6 @@ def rollup(query: str, by: Sequence[str], step: int, columns: Mapping[str, str])
     """The query that summarizes rows by steps of `step` microseconds and by some columns."""
     keys = ", ".join(f'"{name}"' for name in ("instance", *by))
     values = "".join(f', {sql} AS "{name}"' for name, sql in columns.items())
-    return f"""SELECT make_timestamp(epoch_us(at) // {step} * {step}) AS "at", {keys},
+    return f"""SELECT make_timestamp(epoch_us(time) // {step} * {step}) AS time, {keys},
                       sum(seconds)::DOUBLE AS seconds, count(*) AS samples{values}
                FROM ({query}) AS r GROUP BY ALL"""

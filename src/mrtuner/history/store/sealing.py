@@ -47,8 +47,8 @@ def seal(writer: Writer, now: int, *, everything: bool = False) -> int:
         count = writer.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         step = HOUR if count > MANY_ROWS else _DAY
         days = writer.db.execute(
-            f"SELECT DISTINCT at / {_DAY} FROM {table} "
-            f"WHERE ? OR at / {step} <> ? / {step} ORDER BY 1", (everything, now),
+            f"SELECT DISTINCT time / {_DAY} FROM {table} "
+            f"WHERE ? OR time / {step} <> ? / {step} ORDER BY 1", (everything, now),
         ).fetchall()  # fmt: skip
         for (day,) in days:
             begin, end = day * _DAY, (day + 1) * _DAY
@@ -63,7 +63,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     table = layout.hot_table(source)
     names = ", ".join(f'"{name}"' for name in layout.column_names(source))
     rows = writer.db.execute(
-        f"SELECT {names} FROM {table} WHERE at >= ? AND at < ?",
+        f"SELECT {names} FROM {table} WHERE time >= ? AND time < ?",
         (begin, end),
     )
     lake = writer.directory / layout.LAKE
@@ -76,7 +76,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
         )  # fmt: skip
         plan = (
             (source.name, "FROM moved", order_of(source)),
-            (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "at")),
+            (layout.rollup_view(source), summary, ("instance", *source.rollup_by, "time")),
         )
         files = []
         for place, (view, query, order) in enumerate(plan):
@@ -86,7 +86,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     with writer.transaction():
         _enlist(writer, files)
         writer.db.execute(
-            f"DELETE FROM {table} WHERE at >= ? AND at < ?",
+            f"DELETE FROM {table} WHERE time >= ? AND time < ?",
             (begin, end),
         )
     return files[0].rows
@@ -95,7 +95,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
 def order_of(source: Source) -> tuple[str, ...]:
     """How rows are sorted: those of one instance and one key side by side, by time."""
     keys = tuple(column.name for column in source.of(Kind.KEY))
-    return ("instance", *keys, "at")
+    return ("instance", *keys, "time")
 
 
 def _path(writer: Writer, view: str, at: int, number: int) -> str:
@@ -165,8 +165,8 @@ def _merge_order(writer: Writer, view: str) -> tuple[str, ...]:
         if view == source.name:
             return order_of(source)
         if view == layout.rollup_view(source):
-            return ("instance", *source.rollup_by, "at")
-    return ("instance", "at")
+            return ("instance", *source.rollup_by, "time")
+    return ("instance", "time")
 
 
 def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:

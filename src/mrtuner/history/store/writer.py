@@ -161,7 +161,7 @@ class Writer:
     ) -> None:
         source = sample.source
         seconds = self._elapsed(instance, sample, clocks)
-        if source.counts:
+        if source.compared:
             after = by_key(source, sample.rows)
             before = self._last_rows(instance, source)
             rows = grown(source, before, after)
