@@ -137,7 +137,7 @@ def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:
 def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
     with psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter:
         holder.execute("LOCK TABLE t")
-        pid = waiter.info.backend_pid
+        pid, blocker = waiter.info.backend_pid, holder.info.backend_pid
         waiting = threading.Thread(target=waiter.execute, args=("LOCK TABLE t",))
         waiting.start()
         for _ in range(200):
@@ -147,7 +147,7 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
                 break
         holder.rollback()
         waiting.join()
-    assert value(found, "blocked_by", pid=pid) == str(holder.info.backend_pid)
+    assert value(found, "blocked_by", pid=pid) == str(blocker)
     assert value(found, "wait_event", pid=pid) == "relation"
 
 
@@ -183,7 +183,7 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
         sampler = Sampler(conn)
         sampler.prepare()
         samples = {name: sampler.sample(source) for name, source in built_in().items()}
-    assert set(sampler.missing) == {"replication", "statements"}
+    assert set(sampler.missing) == {"replication", "statements", "wal_directory"}
     assert "permission denied" in sampler.missing["replication"].why
     assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
     assert "not installed" in sampler.missing["statements"].why

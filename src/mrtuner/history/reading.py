@@ -109,7 +109,10 @@ class History:
         """
         words = set(_WORD.findall(sql))
         have = {
-            row[0] for row in self.con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+            row[0]
+            for row in self.con.execute(
+                "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+            ).fetchall()
         }
         for source in self.sources:
             names = {source.name, layout.rollup_view(source)}
