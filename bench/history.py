@@ -4,8 +4,8 @@
     python bench/history.py seal          an hour of 1,000 instances into a file
     python bench/history.py year          a year of one instance, and of 1,000
 
-The samples are generated, the same in every run: values that follow the day, with noise; counters as
-their growth, as the recorder stores them. Everything is written and read by the code of the store.
+The samples are generated, the same in every run: values that follow the day, with noise; counters
+as their growth, as the recorder stores them. The code of the store writes and reads everything.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write_days(
 
 
 def size() -> None:
-    """The mix: 20 instances, 12 values a minute for 30 days; 20 statements, 8 values, for 2 days."""
+    """20 instances with 12 values a minute for 30 days; 20 statements with 8 values for 2 days."""
     with tempfile.TemporaryDirectory() as name, parquet.engine(memory="2GB") as con:
         lake = Path(name)
         instance_bytes = write_days(con, lake, INSTANCE, 20, 30)
@@ -126,8 +126,9 @@ def seal() -> None:
     for _ in range(5):
         with tempfile.TemporaryDirectory() as name, Writer(Path(name), [INSTANCE]) as writer:
             with parquet.engine() as con:
+                samples = generated(INSTANCE, 1000, BEGIN, 60)
                 rows = con.execute(
-                    f"SELECT * REPLACE (epoch_us(time) AS time) FROM ({generated(INSTANCE, 1000, BEGIN, 60)})"
+                    f"SELECT * REPLACE (epoch_us(time) AS time) FROM ({samples})"
                 ).fetchall()
             with writer.transaction():
                 writer._insert(INSTANCE, rows)
@@ -161,7 +162,8 @@ def fleet_lake(con: Engine, lake: Path) -> Path:
     day = "(1.2 + sin(2 * pi() * (h % 24) / 24))"
     for month in range(12):
         begin = BEGIN + month * 30 * DAY
-        query = f"""SELECT make_timestamp({begin} + h * {HOUR}) AS time, 'instance-' || i AS instance,
+        query = f"""SELECT make_timestamp({begin} + h * {HOUR}) AS time,
+                           'instance-' || i AS instance,
                            (1000 * {day} * (hash(i, h) % 100))::BIGINT AS g0_max,
                            (900 * {day} * (hash(i, h) % 100))::BIGINT AS g0_min
                     FROM range(1000) AS a(i), range(720) AS c(h)"""

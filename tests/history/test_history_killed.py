@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -82,12 +83,12 @@ def child(directory: Path, first: int, kill_at: int) -> tuple[list[int], bool]:
 
 def stored(directory: Path) -> list[int]:
     """The numbers of the samples that are in the store."""
-    try:
-        with open_history(directory) as history:
-            return [row[0] for row in history.table("SELECT waiting FROM queue ORDER BY 1")[1]]
-    except UsageError as error:
-        assert "there is no history" in error.message
-        return []
+    with ExitStack() as stack:
+        try:
+            history = stack.enter_context(open_history(directory))
+        except UsageError:  # killed before there was a store
+            return []
+        return [row[0] for row in history.table("SELECT waiting FROM queue ORDER BY 1")[1]]
 
 
 def killed_at(directory: Path, line: int) -> bool:

@@ -56,7 +56,7 @@ def recorder(directory: Path, dsn: str, *more: str) -> Iterator[subprocess.Popen
 def samples(directory: Path, source: str) -> int:
     if not (directory / "recent.sqlite").exists():
         return 0
-    return rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0]
+    return int(rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0])
 
 
 @pytest.fixture

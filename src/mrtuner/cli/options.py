@@ -77,10 +77,10 @@ def declared_option(
 
 
 def time_option(
-    flag: str, text: str, *, name: str | None = None, **more: Any
+    flag: str, text: str, *, name: str | None = None, most: float = _LONGEST, **more: Any
 ) -> Callable[[Function], Function]:
-    """The option for a length of time; `text` is its help, and a default is shown."""
-    return _typed_option(flag, Time(help=text, most=_LONGEST), name, more)
+    """The option for a length of time of at most `most` seconds; `text` is its help."""
+    return _typed_option(flag, Time(help=text, most=most), name, more)
 
 
 def share_option(flag: str, text: str, **more: Any) -> Callable[[Function], Function]:

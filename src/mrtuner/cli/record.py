@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli import needs, options, targets, terminal
+from mrtuner.cli import options, prerequisites, targets, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import UsageError
@@ -73,7 +73,7 @@ def command(
     if unit is not None:
         _write_unit(unit, targets_given, directory, config)
         return
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.recorder import Limits, record
     from mrtuner.history.source import built_in, in_directory

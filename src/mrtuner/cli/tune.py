@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, needs, options, targets, terminal
+from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 
@@ -135,7 +135,7 @@ def _remembered(
         raise UsageError("--history needs a running server", "Give its connection string.")
     if watch is not None:
         raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     with open_history(directory) as history:
         found = peaks(history, period(history, instance, since=_REMEMBERED))
     said = replace(flags(**machine), watched=True)

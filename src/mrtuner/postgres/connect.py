@@ -169,7 +169,7 @@ def address(dsn: str) -> str:
     """
     from psycopg import pq
 
-    given = _parsed(dsn)
+    given = _dsn_parameters(dsn)
     defaults = {
         option.keyword.decode(): option.val.decode()
         for option in pq.Conninfo.get_defaults()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrtuner.cli.group import Commands
+from mrtuner.cli.commands import Commands
 
 __all__ = ["command"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import MrTunerError, UsageError
@@ -37,7 +37,7 @@ def command(
     Metrics have the names of the collector's PostgreSQL receiver where it has one. What a receiver
     misses while it is down is kept on disk for a day and delivered later; recording goes on.
     """
-    needs.first("opentelemetry.proto")
+    prerequisites.require("opentelemetry.proto")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.export.otlp import message, sender
     from mrtuner.history.export.outbox import Outbox

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.errors import MrTunerError, UsageError
 
@@ -40,7 +40,7 @@ def command(
     Counters are those of the server itself, so that rate() works across restarts of the recorder.
     Statements are not exported, since their identifiers have no bound.
     """
-    needs.first("prometheus_client")
+    prerequisites.require("prometheus_client")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.export.prometheus import exposition, registry
 

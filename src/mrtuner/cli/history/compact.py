@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 
@@ -26,7 +26,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None) -> N
 
     A recorder does the same once an hour by itself, so this is for a store that nobody writes.
     """
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.store import opening, sealing
     from mrtuner.history.store.writer import Writer

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import (
+    LONGEST_PERIOD,
     Moment,
     cpus_option,
     directory_option,
     instance_option,
-    length_option,
     top_option,
 )
 
@@ -29,7 +29,7 @@ from mrtuner.cli.history.store_options import (
     "--after", type=Moment(), required=True, metavar="TIME",
     help="Beginning of the second period.",
 )  # fmt: skip
-@length_option("--length", "Length of both periods.", "1h")
+@options.time_option("--length", "Length of both periods.", most=LONGEST_PERIOD, default="1h")
 @cpus_option
 @top_option
 @options.json_option
@@ -46,7 +46,7 @@ def command(
 
     Statements are matched by their texts, since their identifiers may change with an upgrade.
     """
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
     from mrtuner.history.analysis import compare, period
     from mrtuner.history.directory import history_directory

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 FORMATS: Final = ("text", "json", "csv")
@@ -29,14 +29,14 @@ def command(
 
     \b
     Examples:
-      mrtuner history query 'SELECT time, clients, active FROM connections ORDER BY time DESC LIMIT 10'
-      mrtuner history query 'SELECT time, instance, bytes FROM wal_by_hour ORDER BY time' --format csv
+      mrtuner history query 'SELECT time, clients, active FROM connections ORDER BY time'
+      mrtuner history query 'SELECT time, instance, bytes FROM wal_by_hour' --format csv
       mrtuner history query "SELECT wait_event, sum(samples) FROM sessions_by_minute
                              WHERE wait_type = 'IO' GROUP BY 1 ORDER BY 2 DESC"
 
     Times are in UTC. The query can read the history and nothing else.
     """
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryRows

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import (
+    LONGEST_PERIOD,
     Moment,
     cpus_option,
     directory_option,
     instance_option,
-    length_option,
     top_option,
 )
 
@@ -21,7 +21,9 @@ from mrtuner.cli.history.store_options import (
 @options.command("show")
 @directory_option
 @instance_option
-@length_option("--since", "Length of the period, such as 6h or 7d.", "1h")
+@options.time_option(
+    "--since", "Length of the period, such as 6h or 7d.", most=LONGEST_PERIOD, default="1h"
+)
 @click.option(
     "--until", type=Moment(), metavar="TIME",
     help="End of the period, in UTC, such as 2026-11-23T10:00.  [default: the last sample]",
@@ -44,7 +46,7 @@ def command(
     Load is the number of sessions at work on average. Where it is above the number of CPUs,
     sessions wait for each other; the letters of the chart tell for what.
     """
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
     from mrtuner.history.analysis import period, summary
     from mrtuner.history.directory import history_directory

@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import click
 
-from mrtuner.cli import options
 from mrtuner.errors import BadValue
-from mrtuner.inputs import Time
 
 #: The longest period that may be asked for [s]: longer than summaries are kept.
-_LONGEST: Final = 10 * 366 * 86_400.0
+LONGEST_PERIOD: Final = 10 * 366 * 86_400.0
 
 directory_option = click.option(
     "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -30,15 +28,6 @@ top_option = click.option(
     "--top", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
     help="Number of statements shown.",
 )  # fmt: skip
-
-
-def length_option(flag: str, text: str, default: str, name: str | None = None) -> Any:
-    """An option for a length of time that may be of years."""
-    declared = Time(help=text, most=_LONGEST)
-    return click.option(
-        *filter(None, (flag, name)), type=options.Declared(flag, declared),
-        metavar=declared.metavar, help=text, default=default, show_default=True,
-    )  # fmt: skip
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

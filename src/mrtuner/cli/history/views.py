@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli import needs, options, terminal
+from mrtuner.cli import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 
@@ -22,7 +22,7 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
       mrtuner history views
       mrtuner history views statements
     """
-    needs.first("duckdb")
+    prerequisites.require("duckdb")
     from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryRows
