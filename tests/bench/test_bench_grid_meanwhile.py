@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -32,28 +31,6 @@ def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
     assert seen.events == (("running", 0.6), ("IO:WalSync", 0.3), ("Lock:tuple", 0.1))
     assert seen.throttled is None
     assert seen.wal == pytest.approx(1000 / 60_000)
-
-
-def test_a_cgroup_of_either_version_is_read(tmp_path: Path) -> None:
-    files = {
-        "proc/7/cgroup": "0::/two\n",
-        "cgroup/two/cpu.stat": "usage_usec 2500000\nnr_throttled 3\nthrottled_usec 500000\n",
-        "cgroup/two/memory.current": "4096\n",
-        "proc/8/cgroup": "5:memory:/m\n4:cpu,cpuacct:/c\n1:name=systemd:/\n",
-        "cgroup/cpu/c/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_time 1500000000\n",
-        "cgroup/cpuacct/c/cpuacct.usage": "3000000000\n",
-        "cgroup/memory/m/memory.usage_in_bytes": "8192\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    roots = (tmp_path / "proc", tmp_path / "cgroup")
-    assert dict(collect._cgroup(7, *roots)) == {
-        "cgroup cpu": 2.5, "cgroup throttled": 0.5, "cgroup memory": 4096,
-    }  # fmt: skip
-    assert dict(collect._cgroup(8, *roots)) == {
-        "cgroup cpu": 3.0, "cgroup throttled": 1.5, "cgroup memory": 8192,
-    }  # fmt: skip
 
 
 def test_levels_are_no_rates() -> None:

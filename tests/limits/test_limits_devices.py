@@ -1,6 +1,6 @@
 """From a data directory down to the devices, and the limits that control groups set on them.
 
-The files are written as Linux writes them; sources are named in mrtuner.limits.devices.
+The files are written as Linux writes them; sources are named in mrtuner.host.devices and mrtuner.limits.device_limits.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.tree import Tree
 from mrtuner.limits import Resource
-from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
+from mrtuner.limits.device_limits import limits_of
 from mrtuner.limits.host_ceilings import rates, read, watched_host
 
 DATA = PurePosixPath("/data/pg")

@@ -8,7 +8,7 @@ as an unknown ceiling.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -16,16 +16,22 @@ from typing import Final
 
 from mrtuner.facts import Fact
 from mrtuner.host import memory
-from mrtuner.host.cgroup import ControlGroup, lineage
+from mrtuner.host.cgroup import ControlGroup
+from mrtuner.host.counters import (
+    available_memory,
+    cpu_of_group,
+    cpu_times,
+    default_interface,
+    traffic,
+)
 from mrtuner.host.cpus import bounds
+from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.tree import Tree
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.devices import Counted, Device, counted, layers, limits_of
+from mrtuner.limits.device_limits import limits_of
 from mrtuner.units import KiB
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
-_NANOSECONDS: Final = 1e9
-_MICROSECONDS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
     limits, notices = limits_of(tree, devices)
     chosen = limits[0] if limits else None
     device = chosen.device if chosen else next(iter(devices), None)
-    interface = _interface(tree)
+    interface = default_interface(tree)
     cpus, quota, cpu = _cpu(tree)
     ceilings = [limit.ceiling for limit in limits]
     ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
@@ -83,7 +89,7 @@ def read(of: WatchedHost) -> HostCounters:
         disk=None if of.device is None else counted(of.tree, of.device, of.group),
         received=received,
         sent=sent,
-        busy=_used(of.tree, of.quota) if of.quota else _busy(of.tree),
+        busy=_busy(of),
         available=_available(of),
     )
 
@@ -155,13 +161,6 @@ def _about(
         yield f"pg_wal is on {wal[0].name}, which is not watched"
 
 
-def _interface(tree: Tree) -> str | None:
-    """The interface of the default route. Source: proc(5), /proc/net/route."""
-    lines = (tree.peek(f"{tree.process}/net/route") or "").splitlines()[1:]
-    routes = (fields for line in lines if len(fields := line.split()) > 7)
-    return next((fields[0] for fields in routes if fields[1] == fields[7] == "0" * 8), None)
-
-
 # Ceilings.
 
 
@@ -225,46 +224,22 @@ def _memory(tree: Tree) -> Iterator[Ceiling]:
 
 
 def _carried(tree: Tree, interface: str | None) -> tuple[int | None, int | None]:
-    """Bytes received and sent. Source: proc(5), /proc/net/dev."""
-    for line in (tree.peek(f"{tree.process}/net/dev") or "").splitlines():
-        name, _, rest = line.partition(":")
-        fields = rest.split()
-        if name.strip() == interface and len(fields) > 8:
-            return int(fields[0]), int(fields[8])
-    return None, None
+    found = None if interface is None else traffic(tree, interface)
+    return (None, None) if found is None else (found.received, found.sent)
 
 
-def _busy(tree: Tree) -> float | None:
-    """CPU seconds neither idle nor waiting. Source: proc(5), /proc/stat."""
-    fields = (tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9]
-    if len(fields) < 8:
-        return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def _used(tree: Tree, group: ControlGroup) -> float | None:
-    """CPU seconds of a group; in version 1 they are counted in another controller's hierarchy."""
-    if group.version == 2:
-        usage = _pairs(tree.peek(group.folder / "cpu.stat") or "").get("usage_usec")
-        return None if usage is None else usage / _MICROSECONDS
-    for one in lineage(tree, "cpuacct").groups:
-        if one.name == group.name:
-            text = tree.peek(one.folder / "cpuacct.usage") or ""
-            return int(text) / _NANOSECONDS if text.isdigit() else None
-    return None
-
-
-def _pairs(text: str) -> Mapping[str, int]:
-    fields = (line.split() for line in text.splitlines())
-    return {each[0]: int(each[1]) for each in fields if len(each) == 2 and each[1].isdigit()}
+def _busy(of: WatchedHost) -> float | None:
+    """CPU seconds used: of the group whose quota binds, else of the machine."""
+    if of.quota is not None:
+        return cpu_of_group(of.tree, of.quota)
+    times = cpu_times(of.tree)
+    return None if times is None else times.busy
 
 
 def _available(of: WatchedHost) -> int | None:
     """Available memory of the whole machine, so only if no control group allows less."""
     limit = next((one for one in of.ceilings if one.resource is Resource.MEMORY), None)
-    known = memory.meminfo(of.tree)
-    total, free = known.get("MemTotal"), known.get("MemAvailable")
-    if limit is None or total is None or free is None or limit.value < total * KiB:
+    total = memory.meminfo(of.tree).get("MemTotal")
+    if limit is None or total is None or limit.value < total * KiB:
         return None
-    return free * KiB
+    return available_memory(of.tree)

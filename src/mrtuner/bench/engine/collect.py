@@ -6,19 +6,21 @@ differences by the names of their columns, whatever columns a version has.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.server.session import counters
 from mrtuner.errors import MrTunerError
+from mrtuner.host.counters import context_switches, cpu_times, group_usage, pressure
+from mrtuner.host.devices import Device, counted, layers
+from mrtuner.host.tree import Tree
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
     from mrtuner.postgres.connect import Connection
 
-_PROC: Final = Path("/proc")
-_CGROUP: Final = Path("/sys/fs/cgroup")
-_SECTOR: Final = 512  # bytes, in /proc/diskstats whatever the device's own size
 #: Counters of the machine, by our names; the values are rates a second.
 Counters = dict[str, float]
 Deltas = dict[str, dict[str, float]]
@@ -55,7 +54,9 @@ class Collector(threading.Thread):
 
     def __init__(self, dsn: str, postmaster: int | None, data: Path | None) -> None:
         super().__init__(name="mrtuner-collector", daemon=True)
-        self.dsn, self.postmaster, self.data = dsn, postmaster, data
+        self.dsn, self.tree = dsn, Tree(pid=postmaster)
+        below = () if data is None else layers(Tree(), PurePosixPath(data.absolute()))
+        self.device = next(iter(below), None)
         self.over = threading.Event()
         self.rates: list[Counters] = []
         self.waits: Counter[str] = Counter()
@@ -108,15 +109,15 @@ class Collector(threading.Thread):
                 self.waits[wait] += 1
 
     def _counters(self, session: Connection) -> Counters:
-        found = dict(_stat()) | dict(_pressure()) | dict(_disk(self.data))
+        found = dict(_machine(self.tree)) | dict(_disk(self.tree, self.device))
         with suppress(MrTunerError), translated():
             seen = counters(session)
             found |= {"wal bytes": seen.wal, "checkpoints": seen.timed + seen.requested}
-        if self.postmaster is not None:
-            self.last |= _switches(self.postmaster)
+        if self.tree.pid is not None:
+            self.last |= _switches(self.tree)
             found["server switches voluntary"] = sum(one for one, _ in self.last.values())
             found["server switches forced"] = sum(one for _, one in self.last.values())
-            found |= dict(_cgroup(self.postmaster))
+            found |= dict(_group(self.tree))
         return found
 
 
@@ -183,96 +184,54 @@ def _rates(before: Counters, now: Counters, seconds: float) -> Counters:
     }
 
 
-def _stat() -> Iterator[tuple[str, float]]:
-    """Source: proc_stat(5); CPU times in seconds of all CPUs together."""
-    text = _read(_PROC / "stat")
-    ticks = os.sysconf("SC_CLK_TCK")
-    for line in text.splitlines():
-        words = line.split()
-        if words[0] == "cpu":
-            user, nice, system, _, iowait, irq, softirq, steal = map(int, words[1:9])
-            yield "cpu user", (user + nice) / ticks
-            yield "cpu system", (system + irq + softirq) / ticks
-            yield "cpu iowait", iowait / ticks
-            yield "cpu steal", steal / ticks
-        elif words[0] == "ctxt":
-            yield "context switches", int(words[1])
+def _machine(tree: Tree) -> Iterator[tuple[str, float]]:
+    """CPU times in seconds of all CPUs together, and shares of the time in which a task waited."""
+    times, switched = cpu_times(tree), context_switches(tree)
+    if times is not None:
+        yield "cpu user", times.user
+        yield "cpu system", times.system + times.interrupts
+        yield "cpu iowait", times.iowait
+        yield "cpu steal", times.steal
+    if switched is not None:
+        yield "context switches", switched
+    for name, waited in pressure(tree).items():
+        yield f"pressure {name}", waited
 
 
-def _pressure() -> Iterator[tuple[str, float]]:
-    """Share of the time in which some task waited. Source: psi.rst, the field total [µs]."""
-    for name in ("cpu", "io", "memory"):
-        for line in _read(_PROC / "pressure" / name).splitlines():
-            if line.startswith("some "):
-                yield f"pressure {name}", int(line.rpartition("total=")[2]) / 1e6
+def _disk(tree: Tree, device: Device | None) -> Iterator[tuple[str, float]]:
+    found = None if device is None else counted(tree, device)
+    if found is not None:
+        yield "disk reads", found.reads
+        yield "disk read bytes", found.read_bytes
+        yield "disk writes", found.writes
+        yield "disk written bytes", found.written_bytes
 
 
-def _disk(data: Path | None) -> Iterator[tuple[str, float]]:
-    """The device below the data directory. Source: iostats.rst."""
-    if data is None:
-        return
-    number = data.stat().st_dev
-    for line in _read(_PROC / "diskstats").splitlines():
-        words = line.split()
-        if (int(words[0]), int(words[1])) == (os.major(number), os.minor(number)):
-            yield "disk reads", int(words[3])
-            yield "disk read bytes", int(words[5]) * _SECTOR
-            yield "disk writes", int(words[7])
-            yield "disk written bytes", int(words[9]) * _SECTOR
+def _group(tree: Tree) -> Iterator[tuple[str, float]]:
+    """What the server's control group used."""
+    used = group_usage(tree)
+    for name, value in (
+        ("cgroup cpu", used.cpu), ("cgroup throttled", used.throttled),
+        ("cgroup memory", used.memory),
+    ):  # fmt: skip
+        if value is not None:
+            yield name, value
 
 
-def _switches(postmaster: int) -> Switches:
+def _switches(tree: Tree) -> Switches:
     """Of the server's processes alive now. Source: proc_pid_status(5)."""
-    children = _read(_PROC / str(postmaster) / "task" / str(postmaster) / "children").split()
+    children = (tree.peek(f"{tree.process}/task/{tree.pid}/children") or "").split()
     return {
         int(child): (
             int(found["voluntary_ctxt_switches"]),
             int(found["nonvoluntary_ctxt_switches"]),
         )
         for child in children
-        if (found := _fields(_read(_PROC / child / "status"), ":"))
+        if (found := _fields(tree.peek(f"/proc/{child}/status") or ""))
     }
 
 
-def _cgroup(pid: int, proc: Path = _PROC, root: Path = _CGROUP) -> Iterator[tuple[str, float]]:
-    """What its group used, and how long a quota kept it waiting. Source: cgroup-v2.rst, v1's
-    cpuacct.rst and sched-bwc.rst (times in nanoseconds), memory.rst."""
-    for line in _read(proc / str(pid) / "cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            group = root / path.lstrip("/")
-            stat = _fields(_read(group / "cpu.stat"))
-            yield from _scaled("cgroup cpu", stat.get("usage_usec"), 1e6)
-            yield from _scaled("cgroup throttled", stat.get("throttled_usec"), 1e6)
-            yield from _scaled("cgroup memory", _read(group / "memory.current"))
-            continue
-        for controller in controllers.split(","):
-            group = root / controller / path.lstrip("/")
-            if controller == "cpu":
-                stat = _fields(_read(group / "cpu.stat"))
-                yield from _scaled("cgroup throttled", stat.get("throttled_time"), 1e9)
-            elif controller == "cpuacct":
-                yield from _scaled("cgroup cpu", _read(group / "cpuacct.usage"), 1e9)
-            elif controller == "memory":
-                yield from _scaled("cgroup memory", _read(group / "memory.usage_in_bytes"))
-
-
-def _fields(text: str, separator: str | None = None) -> dict[str, str]:
+def _fields(text: str) -> dict[str, str]:
     """Lines of a name and a value."""
-    return {
-        words[0].strip(): words[1].strip()
-        for line in text.splitlines()
-        if len(words := line.split(separator, 1)) == 2
-    }
-
-
-def _scaled(name: str, text: str | None, unit: float = 1) -> Iterator[tuple[str, float]]:
-    if text is not None and text.strip().isdecimal():
-        yield name, int(text) / unit
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}

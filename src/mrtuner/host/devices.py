@@ -1,10 +1,8 @@
-"""The block device of a data directory, its limits, and its counters.
+"""The block devices below a data directory, and what they counted.
 
 The search goes from the path to its filesystem (mountinfo), to the device, and through partitions,
-LVM, RAID and loop devices down to whole disks. A limit may be set on any of these layers, so all
-are checked; the counters are those of the layer that has a limit, or of the topmost.
-Sources: the kernel's admin-guide/cgroup-v2.rst (io.max, io.stat), admin-guide/cgroup-v1/
-blkio-controller.rst, admin-guide/iostats.rst.
+LVM, RAID and loop devices down to whole disks. Sources: the kernel's admin-guide/iostats.rst and
+admin-guide/cgroup-v2.rst (io.stat).
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from mrtuner.host.cgroup import ControlGroup, Lineage, lineage
+from mrtuner.host.cgroup import ControlGroup
 from mrtuner.host.mounts import Mount, place_of
 from mrtuner.host.tree import Tree, names_in
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 
 #: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
 _DEEPEST: Final = 4
@@ -31,15 +28,6 @@ class Device:
 
     name: str
     number: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """A ceiling that a control group sets for a device."""
-
-    device: Device
-    group: ControlGroup
-    ceiling: Ceiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,73 +87,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-# What limits them.
-
-
-def limits_of(tree: Tree, devices: Sequence[Device]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
-    """Limits that the process's control groups set on the devices, and what could not be seen.
-
-    In version 2 every group up to the root counts; in version 1 only the process's own.
-    """
-    above = lineage(tree, "blkio")
-    found = [limit for group in _that_count(above) for limit in _of_group(tree, group, devices)]
-    return tuple(found), tuple(f"{why}: a limit would not be seen" for why in above.hidden)
-
-
-def _that_count(above: Lineage) -> Sequence[ControlGroup]:
-    own = above.groups[:1]
-    return own if own and own[0].version == 1 else above.groups
-
-
-def _of_group(tree: Tree, group: ControlGroup, devices: Sequence[Device]) -> Iterator[Limit]:
-    rules = _rules_v1(tree, group) if group.version == 1 else _rules_v2(tree, group)
-    by_number = {device.number: device for device in devices}
-    for number, resource, value, file in rules:
-        if number in by_number and value > 0:
-            device = by_number[number]
-            ceiling = Ceiling(
-                resource=resource, part="cgroup", kind=CeilingKind.SUSTAINED, value=value,
-                source=group.source(file), note=f"on {device.name}",
-            )  # fmt: skip
-            yield Limit(device=device, group=group, ceiling=ceiling)
-
-
-_V1: Final = (
-    ("blkio.throttle.read_bps_device", Resource.READ_THROUGHPUT),
-    ("blkio.throttle.write_bps_device", Resource.WRITE_THROUGHPUT),
-    ("blkio.throttle.read_iops_device", Resource.READ_IOPS),
-    ("blkio.throttle.write_iops_device", Resource.WRITE_IOPS),
-)
-_V2: Final = {
-    "rbps": Resource.READ_THROUGHPUT,
-    "wbps": Resource.WRITE_THROUGHPUT,
-    "riops": Resource.READ_IOPS,
-    "wiops": Resource.WRITE_IOPS,
-}
-
-
-def _rules_v1(tree: Tree, group: ControlGroup) -> Iterator[tuple[str, Resource, float, str]]:
-    for file, resource in _V1:
-        for line in (tree.peek(group.folder / file) or "").splitlines():
-            number, _, value = line.partition(" ")
-            if value.strip().isdigit():
-                yield number, resource, float(value), file
-
-
-def _rules_v2(tree: Tree, group: ControlGroup) -> Iterator[tuple[str, Resource, float, str]]:
-    for number, values in _keyed(tree.peek(group.folder / "io.max") or ""):
-        for key, value in values.items():
-            if key in _V2 and value.isdigit():  # "max" is no limit
-                yield number, _V2[key], float(value), "io.max"
-
-
-def _keyed(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Parse lines such as ``8:16 rbps=2097152 wbps=max riops=max wiops=120``."""
-    for line in text.splitlines():
-        number, *pairs = line.split()
-        yield number, dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-
-
 # Their counters.
 
 
@@ -193,9 +114,16 @@ def _counted_by_device(fields: Sequence[str]) -> Counted | None:
 
 
 def _counted_by_group(tree: Tree, device: Device, group: ControlGroup) -> Counted | None:
-    for number, values in _keyed(tree.peek(group.folder / "io.stat") or ""):
+    for number, values in keyed(tree.peek(group.folder / "io.stat") or ""):
         if number == device.number:
             kinds = ("rios", "wios", "rbytes", "wbytes")
             reads, writes, read, written = (int(values.get(key, "0")) for key in kinds)
             return Counted(reads, writes, read, written, None, None, None)
     return Counted(0, 0, 0, 0, None, None, None)  # nothing yet
+
+
+def keyed(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Parse lines such as ``8:16 rbps=2097152 wbps=max riops=max wiops=120``."""
+    for line in text.splitlines():
+        number, *pairs = line.split()
+        yield number, dict(pair.split("=", 1) for pair in pairs if "=" in pair)

@@ -1,0 +1,170 @@
+"""What the kernel has counted so far, as one process of a machine sees it.
+
+Every function reads files of one tree and returns None for what is not there, so that callers on
+other systems, in containers or on old kernels know less and do not fail. Sources: proc(5); the
+kernel's accounting/psi.rst, admin-guide/cgroup-v2.rst and, for version 1, cpuacct.rst, sched-bwc.rst
+and memory.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mrtuner.host import memory
+from mrtuner.host.cgroup import ControlGroup, lineage
+from mrtuner.host.tree import Tree
+from mrtuner.units import KiB
+
+_NANOSECONDS = 1e9
+_MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTimes:
+    """Seconds of CPU time since the machine started, summed over its CPUs."""
+
+    user: float  # nice included
+    system: float
+    interrupts: float
+    idle: float
+    iowait: float
+    steal: float
+
+    @property
+    def busy(self) -> float:
+        """Neither idle nor waiting; what the hypervisor took away counts as used."""
+        return self.user + self.system + self.interrupts + self.steal
+
+    @property
+    def total(self) -> float:
+        """All of it: the number of CPUs times the time since the start."""
+        return self.busy + self.idle + self.iowait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """What the control groups of a process used, and how long a quota kept it waiting."""
+
+    cpu: float | None  # seconds
+    throttled: float | None  # seconds
+    memory: int | None  # bytes now, page cache included
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of a network interface."""
+
+    received: int
+    sent: int
+
+
+def cpu_times(tree: Tree) -> CpuTimes | None:
+    """Return the machine's CPU time. Source: /proc/stat."""
+    fields = (tree.peek("/proc/stat") or "").partition("\n")[0].split()[1:9]
+    if len(fields) < 8:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(one) / ticks for one in fields)
+    return CpuTimes(
+        user=user + nice, system=system, interrupts=irq + softirq, idle=idle, iowait=iowait,
+        steal=steal,
+    )  # fmt: skip
+
+
+def context_switches(tree: Tree) -> int | None:
+    """Return how often the machine's CPUs changed the process they run. Source: /proc/stat."""
+    lines = (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
+    return next((int(words[1]) for words in lines if words[0] == "ctxt"), None)
+
+
+def pressure(tree: Tree) -> Mapping[str, float]:
+    """Return the seconds in which some task waited for ``cpu``, ``io`` or ``memory``.
+
+    Empty where the kernel does not count them. Source: /proc/pressure, the field total [µs].
+    """
+    return dict(_pressure(tree))
+
+
+def _pressure(tree: Tree) -> Iterator[tuple[str, float]]:
+    for name in ("cpu", "io", "memory"):
+        for line in (tree.peek(f"/proc/pressure/{name}") or "").splitlines():
+            if line.startswith("some "):
+                yield name, int(line.rpartition("total=")[2]) / _MICROSECONDS
+
+
+def available_memory(tree: Tree) -> int | None:
+    """Return the bytes that programs can have without swapping. Source: /proc/meminfo."""
+    available = memory.meminfo(tree).get("MemAvailable")
+    return None if available is None else available * KiB
+
+
+def default_interface(tree: Tree) -> str | None:
+    """Return the network interface of the default route. Source: /proc/PID/net/route."""
+    lines = (tree.peek(f"{tree.process}/net/route") or "").splitlines()[1:]
+    routes = (fields for line in lines if len(fields := line.split()) > 7)
+    return next((fields[0] for fields in routes if fields[1] == fields[7] == "0" * 8), None)
+
+
+def traffic(tree: Tree, interface: str) -> Traffic | None:
+    """Return what an interface carried. Source: /proc/PID/net/dev."""
+    for line in (tree.peek(f"{tree.process}/net/dev") or "").splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if name.strip() == interface and len(fields) > 8:
+            return Traffic(int(fields[0]), int(fields[8]))
+    return None
+
+
+def group_usage(tree: Tree) -> GroupUsage:
+    """Return what the process's own control groups used."""
+    own, holds = _own_group(tree, "cpu"), _own_group(tree, "memory")
+    return GroupUsage(
+        cpu=None if own is None else cpu_of_group(tree, own),
+        throttled=None if own is None else _throttled(tree, own),
+        memory=None if holds is None else _held(tree, holds),
+    )
+
+
+def cpu_of_group(tree: Tree, group: ControlGroup) -> float | None:
+    """Return the CPU seconds of a group and those below it.
+
+    Version 1 counts them in the hierarchy of another controller, under the same name.
+    """
+    if group.version == 2:
+        return _seconds(_pairs(tree, group, "cpu.stat").get("usage_usec"), _MICROSECONDS)
+    for one in lineage(tree, "cpuacct").groups:
+        if one.name == group.name:
+            return _seconds(_number(tree, one, "cpuacct.usage"), _NANOSECONDS)
+    return None
+
+
+def _throttled(tree: Tree, group: ControlGroup) -> float | None:
+    stat = _pairs(tree, group, "cpu.stat")
+    if group.version == 2:
+        return _seconds(stat.get("throttled_usec"), _MICROSECONDS)
+    return _seconds(stat.get("throttled_time"), _NANOSECONDS)
+
+
+def _held(tree: Tree, group: ControlGroup) -> int | None:
+    version_2 = group.version == 2
+    return _number(tree, group, "memory.current" if version_2 else "memory.usage_in_bytes")
+
+
+def _own_group(tree: Tree, controller: str) -> ControlGroup | None:
+    return next(iter(lineage(tree, controller).groups), None)
+
+
+def _pairs(tree: Tree, group: ControlGroup, file: str) -> Mapping[str, int]:
+    lines = (line.split() for line in (tree.peek(group.folder / file) or "").splitlines())
+    return {each[0]: int(each[1]) for each in lines if len(each) == 2 and each[1].isdigit()}
+
+
+def _number(tree: Tree, group: ControlGroup, file: str) -> int | None:
+    text = tree.peek(group.folder / file) or ""
+    return int(text) if text.isdigit() else None
+
+
+def _seconds(counted: int | None, unit: float) -> float | None:
+    return None if counted is None else counted / unit
