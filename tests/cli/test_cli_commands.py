@@ -17,7 +17,7 @@ from mrtuner.cli import main, rdstune
 
 pytestmark = pytest.mark.timed
 
-COMMANDS = sorted(set(main.summaries) - {"bench", "failover", "rds"})
+COMMANDS = sorted(set(main.summaries) - {"bench", "export", "failover", "history", "rds"})
 #: Those of rdstune that are no groups themselves.
 OF_RDS = sorted(set(rdstune.summaries) - {"lab", "maintenance", "snapshots"})
 PROGRAM = Path(sys.executable).with_name("mrtuner")
@@ -99,7 +99,10 @@ def test_the_group_lists_every_command_with_its_purpose() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["mrtuner"], ["rdstune"], ["mrtuner", "failover"], ["mrtuner", "bench"], ["rdstune", "lab"]],
+    [
+        ["mrtuner"], ["rdstune"], ["mrtuner", "failover"], ["mrtuner", "bench"], ["rdstune", "lab"],
+        ["mrtuner", "history"], ["mrtuner", "export"],
+    ],
     ids=" ".join,
 )
 def test_a_program_without_a_command_prints_its_help_on_stdout(arguments: list[str]) -> None:

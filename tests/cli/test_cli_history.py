@@ -32,10 +32,13 @@ db:5432: 2026-11-23 01:59:59 to 2026-11-23 02:59:59 UTC
 
 
 def test_show_tells_what_happened(store: str) -> None:
-    done = run("history", "show", "--dir", store, "--cpus", "4")
+    done = run("history", "show", "--dir", store)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(SCREEN)
     assert "SELECT count(*) FROM orders" in done.stdout
+    assert "on 4 CPUs" in done.stdout
+    assert "CPU used             38%      80%" in done.stdout
+    assert "time of a write   6.7 ms     9 ms" in done.stdout
     assert "setting: max_wal_size: 1024 → 4096 (MB)" in done.stdout
     assert "2026-11-23 02:49:59 to 2026-11-23 02:55:00" in done.stdout
 

@@ -4,7 +4,9 @@
 wait for WAL to be written. One statement runs 10 times a second for 1 ms; from 02:30 on another
 runs once a second for 500 ms. At 02:30 somebody changed max_wal_size. Nobody recorded from 02:50
 to 02:55. A checkpoint by time each 5 minutes; between 02:30 and 02:40 also one by WAL each minute.
-WAL: 1 MB a second, in the busy minutes 16 MB a second.
+WAL: 1 MB a second, in the busy minutes 16 MB a second. The host has four CPUs, of which 1.2 are
+busy, in the busy minutes 3.2; its disk reads 100 times a second for 1 ms each and writes 50 times
+for 2 ms, in the busy minutes 500 times for 9 ms; 8 GB of memory are available, then 2 GB.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
             "checkpoints", second,
             _row("checkpoints", timed=passed // 300, requested=busy // 60, write_ms=100.0 * passed),
         )  # fmt: skip
+        yield _sample("host", second, _host(passed, busy))
         size = "1024" if passed < 1800 else "4096"
         yield _sample(
             "settings", second,
@@ -61,6 +64,17 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
                  pending=False),
         )  # fmt: skip
         yield _sample("connections", second, _row("connections", clients=20, active=2, maximum=100))
+
+
+def _host(passed: int, busy: int) -> Row:
+    """Totals after so many seconds, of which some were busy."""
+    return _row(
+        "host", cpu_user=1.0 * passed + 2.0 * busy, cpu_system=0.2 * passed, cpu_steal=0.0,
+        cpu_iowait=0.2 * passed, cpu_idle=2.6 * passed - 2.0 * busy, cpus=4,
+        disk_reads=100 * passed, disk_read_time=0.1 * passed,
+        disk_writes=50 * passed + 450 * busy, disk_write_time=0.1 * passed + 4.4 * busy,
+        memory_available=(2 if 0 < busy < 600 else 8) * 2**30,
+    )  # fmt: skip
 
 
 def _sessions(second: int) -> Iterator[Row]:

@@ -73,6 +73,38 @@ def test_checkpoints_and_wal_add_up(history: History) -> None:
     assert about.peak_wal == 16 * MB
 
 
+def test_the_host_is_told_by_its_average_and_its_highest_sample(history: History) -> None:
+    """By hand, over 59 minutes of which 10 were busy; a busy one has 3.2 of 4 CPUs."""
+    host = analysis.host_work(history, period(0, 60))
+    assert host is not None
+    assert (host.cpus, host.least_memory) == (4, 2 * 2**30)
+    assert host.throttled is None
+    assert host.cpu is not None
+    assert host.cpu.average == pytest.approx((1.2 * 3540 + 2 * 600) / (4 * 3540))
+    assert host.cpu.highest == pytest.approx(0.8)
+    assert host.iowait is not None
+    assert host.iowait.highest == pytest.approx(0.05)
+    assert host.reads is not None
+    assert host.reads.average == pytest.approx(100)
+    assert host.read_seconds is not None
+    assert host.read_seconds.highest == pytest.approx(0.001)
+    assert host.writes is not None
+    assert host.writes.highest == pytest.approx(500)
+    assert host.write_seconds is not None
+    assert host.write_seconds.average == pytest.approx((0.1 * 3540 + 4.4 * 600) / 447_000)
+    assert host.write_seconds.highest == pytest.approx(0.009)
+
+
+def test_a_host_of_which_only_summaries_are_kept_has_the_same_averages(history: History) -> None:
+    """A period that begins 40 days ago; the hourly summary covers the same hour."""
+    host = analysis.host_work(history, period(-40 * 24 * 60, 60))
+    assert host is not None
+    assert host.cpu is not None
+    assert host.cpu.average == pytest.approx((1.2 * 3540 + 2 * 600) / (4 * 3540))
+    assert host.cpu.highest == pytest.approx(host.cpu.average)
+    assert (host.cpus, host.least_memory) == (4, 2 * 2**30)
+
+
 def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> None:
     minute = analysis.slowest_minute(history, period(0, 60))
     assert minute is not None

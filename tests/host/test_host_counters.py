@@ -10,6 +10,7 @@ from mrtuner.host.counters import (
     GroupUsage,
     Traffic,
     available_memory,
+    boot_time,
     context_switches,
     cpu_times,
     default_interface,
@@ -57,7 +58,7 @@ def test_the_machine_is_read(tmp_path: Path) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     machine = tree(tmp_path, {
         "proc/stat": f"cpu  {3 * ticks} {ticks} {2 * ticks} {50 * ticks} {5 * ticks} {ticks} "
-        f"{2 * ticks} {ticks} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nctxt 4242\n",
+        f"{2 * ticks} {ticks} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nbtime 1700000000\nctxt 4242\n",
         "proc/meminfo": "MemTotal:       100 kB\nMemAvailable:    40 kB\n",
         "proc/pressure/io": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
         "full avg10=0.00 avg60=0.00 avg300=0.00 total=999\n",
@@ -71,7 +72,7 @@ def test_the_machine_is_read(tmp_path: Path) -> None:
     assert times is not None
     assert (times.user, times.system, times.interrupts) == (4, 2, 3)
     assert (times.busy, times.total) == (10, 65)
-    assert context_switches(machine) == 4242
+    assert (boot_time(machine), context_switches(machine)) == (1_700_000_000, 4242)
     assert available_memory(machine) == 40 * 1024
     assert pressure(machine) == {"io": 1.5}
     assert default_interface(machine) == "eth0"
@@ -82,6 +83,7 @@ def test_the_machine_is_read(tmp_path: Path) -> None:
 def test_where_nothing_is_counted_nothing_is_known(tmp_path: Path) -> None:
     machine = Tree(tmp_path, 7)
     assert (cpu_times(machine), context_switches(machine), available_memory(machine)) == (None,) * 3
+    assert boot_time(machine) is None
     assert (default_interface(machine), traffic(machine, "eth0")) == (None, None)
     assert (pressure(machine), group_usage(machine)) == ({}, NOTHING)
 

@@ -48,10 +48,11 @@ UNITS: Final = ("systemd", "container", "kubernetes")
     "--unit", type=click.Choice(UNITS), metavar="KIND",
     help="Write a service unit to stdout and do not record: one of systemd, container, kubernetes.",
 )  # fmt: skip
+@options.json_option
 def command(
     targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
     metrics: Path | None, budget: float, max_size: str | None, duration: float | None,
-    unit: str | None,
+    unit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
@@ -68,7 +69,8 @@ def command(
       mrtuner history show                           what was recorded
 
     The role should be a member of pg_monitor; what it may not read is told, and the rest is
-    recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it, and lose nothing.
+    recorded. Nothing is changed on the server. Ctrl-C and SIGTERM end it, and lose nothing; --json
+    then tells what the store holds, as mrtuner history size does.
     """
     if unit is not None:
         _write_unit(unit, targets_given, directory, config)
@@ -76,18 +78,23 @@ def command(
     prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.recorder import Limits, record
-    from mrtuner.history.source import built_in, in_directory
+    from mrtuner.history.source import built_in, in_directory, installed
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes
 
     instances = _instances(targets_given, config, name)
-    sources = {**built_in(), **(in_directory(metrics) if metrics else {})}
+    sources = {**built_in(), **installed(), **(in_directory(metrics) if metrics else {})}
     largest = None if max_size is None else int(parse_bytes(max_size))
     limits = Limits(budget=budget, largest=largest)
     place = history_directory(directory)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
         record(writer, instances, stop, limits=limits, tell=terminal.print_note)
+    if as_json:
+        from mrtuner.documents import as_builtins
+        from mrtuner.history.size import size
+
+        terminal.answer(as_builtins(size(place)), (), as_json)
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
 
 

@@ -93,6 +93,33 @@ class CheckpointWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostFigure:
+    """A figure of a period: its average, and that of the highest sample.
+
+    Of a time from which only summaries are kept, the highest is that of an hour.
+    """
+
+    average: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWork:
+    """What the server's host did in a period; None where it is not counted."""
+
+    cpus: int | None  # that the server can use
+    cpu: HostFigure | None  # share of the CPU time that was used
+    iowait: HostFigure | None  # share that was idle while a disk was waited for
+    steal: HostFigure | None  # share that the hypervisor took away
+    throttled: HostFigure | None  # share of the time for which a CPU quota held the server back
+    reads: HostFigure | None  # of the data directory's disk, a second
+    writes: HostFigure | None
+    read_seconds: HostFigure | None  # of one read
+    write_seconds: HostFigure | None
+    least_memory: int | None  # bytes available
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestMinute:
     """The minute with the most sessions at work: what they waited for, and what ran."""
 
@@ -129,6 +156,7 @@ class Summary:
     load: tuple[LoadStep, ...]
     statements: tuple[StatementWork, ...]
     checkpoints: CheckpointWork
+    host: HostWork | None
     slowest: SlowestMinute | None
     changes: tuple[HistoryChange, ...]
     gaps: tuple[Gap, ...]
@@ -185,13 +213,15 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
     """Return what happened in a period."""
     load = load_by_step(history, about, max(60.0, about.seconds / _STEPS))
     beats = beats_by_minute(history, about)
+    host = host_work(history, about)
     return Summary(
         period=about,
-        cpus=cpus,
+        cpus=cpus or (host and host.cpus),
         sampled=min(1.0, len(beats) * 60 / max(about.seconds, 60.0)),
         load=load,
         statements=statements(history, about, top),
         checkpoints=checkpoints(history, about),
+        host=host,
         slowest=slowest_minute(history, about),
         changes=changes(history, about),
         gaps=gaps(history, about),
@@ -303,6 +333,57 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
         write_seconds=done["write_seconds"], wal_bytes=_whole(written["wal_bytes"]),
         peak_wal=written["peak_wal"],
     )  # fmt: skip
+
+
+_CPU_USED: Final = "(cpu_user + cpu_system + cpu_steal)"
+_CPU_ALL: Final = f"({_CPU_USED} + cpu_iowait + cpu_idle)"
+#: What is divided by what, over all samples and in each.
+_HOST_FIGURES: Final = {
+    "cpu": (_CPU_USED, _CPU_ALL),
+    "iowait": ("cpu_iowait", _CPU_ALL),
+    "steal": ("cpu_steal", _CPU_ALL),
+    "throttled": ("group_throttled", "seconds"),
+    "reads": ("disk_reads", "seconds"),
+    "writes": ("disk_writes", "seconds"),
+    "read_seconds": ("disk_read_time", "disk_reads"),
+    "write_seconds": ("disk_write_time", "disk_writes"),
+}
+
+
+def host_work(history: History, about: Period) -> HostWork | None:
+    """What the server's host did; None if it was not sampled."""
+    if not _has(history, "host"):
+        return None
+    view = view_for(history, "host", about.begin)
+    cpus, memory = (
+        ("cpus", "memory_available")
+        if view == "host"
+        else ("cpus_last", "memory_available_min")
+    )
+    figures = ", ".join(
+        f"""sum({part}) / nullif(sum({whole}) FILTER (WHERE {part} IS NOT NULL), 0)
+                AS {name}_average,
+            max({part} / nullif({whole}, 0)) AS {name}_highest"""
+        for name, (part, whole) in _HOST_FIGURES.items()
+    )
+    row = history.row(
+        f"""SELECT count(*) AS samples, max({cpus}) AS cpus, min({memory}) AS least_memory,
+                   {figures}
+            FROM {view} WHERE {_IN_PERIOD}""",
+        about.parameters,
+    )
+    if not row["samples"]:
+        return None
+    return HostWork(
+        cpus=row["cpus"],
+        least_memory=row["least_memory"],
+        **{name: _figure(row, name) for name in _HOST_FIGURES},
+    )
+
+
+def _figure(row: dict[str, Any], name: str) -> HostFigure | None:
+    average, highest = row[f"{name}_average"], row[f"{name}_highest"]
+    return None if average is None else HostFigure(average=average, highest=highest)
 
 
 def _whole(value: Any) -> int | None:

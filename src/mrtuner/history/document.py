@@ -54,6 +54,28 @@ class HistoryCheckpoints(Struct):
     peak_wal: Annotated[float | None, Doc("bytes a second, of the busiest sample")]
 
 
+class HistoryFigure(Struct):
+    """A figure of a period."""
+
+    average: Annotated[float, Doc("over the period")]
+    highest: Annotated[float, Doc("of the highest sample; of an hour where only those are kept")]
+
+
+class HistoryHost(Struct):
+    """What the server's host did; null where it is not counted."""
+
+    cpus: Annotated[int | None, Doc("CPUs that the server can use")]
+    cpu: Annotated[HistoryFigure | None, Doc("share of the CPU time that was used")]
+    iowait: Annotated[HistoryFigure | None, Doc("share idle while a disk was waited for")]
+    steal: Annotated[HistoryFigure | None, Doc("share that the hypervisor took away")]
+    throttled: Annotated[HistoryFigure | None, Doc("share for which a CPU quota held it back")]
+    reads: Annotated[HistoryFigure | None, Doc("reads a second of the data directory's disk")]
+    writes: Annotated[HistoryFigure | None, Doc("writes a second")]
+    read_seconds: Annotated[HistoryFigure | None, Doc("time of one read")]
+    write_seconds: Annotated[HistoryFigure | None, Doc("time of one write")]
+    least_memory: Annotated[int | None, Doc("lowest available memory in bytes")]
+
+
 class HistoryWait(Struct):
     """What sessions waited for."""
 
@@ -95,6 +117,7 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     load: Annotated[list[HistoryLoad], Doc("by step")]
     statements: Annotated[list[HistoryStatement], Doc("that took most time")]
     checkpoints: Annotated[HistoryCheckpoints, Doc("checkpoints and WAL")]
+    host: Annotated[HistoryHost | None, Doc("null: the recorder ran elsewhere")]
     slowest: Annotated[HistoryMinute | None, Doc("the busiest minute; null without load")]
     changes: Annotated[list[HistoryChangeEntry], Doc("in the order of time")]
     gaps: Annotated[list[HistoryGap], Doc("times without samples")]
@@ -204,6 +227,7 @@ def _summary(about: Summary) -> dict[str, Any]:
         "load": list(about.load),
         "statements": list(about.statements),
         "checkpoints": about.checkpoints,
+        "host": about.host,
         "slowest": slowest and {
             "at": slowest.at,
             "load": slowest.load,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
+from mrtuner.history.program import Place, Program, Rows
 from mrtuner.history.source import Source, Type
+from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
 
@@ -59,7 +62,7 @@ class Sampler:
 
     conn: Connection
     missing: dict[str, Missing] = field(default_factory=dict)
-    _usable: dict[str, str] = field(default_factory=dict)
+    _usable: dict[str, Callable[[], tuple[Row, ...] | None]] = field(default_factory=dict)
 
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
@@ -79,9 +82,10 @@ class Sampler:
         if source.name not in self._usable and not self._choose(source):
             return None
         at, monotonic = time.time_ns() // 1000, time.monotonic()
-        rows = self._try(source, self._usable[source.name])
+        rows = self._usable[source.name]()
         if rows is None:
             return None
+        self.missing.pop(source.name, None)
         cost = time.monotonic() - monotonic
         return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
@@ -110,7 +114,9 @@ class Sampler:
         self.conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
 
     def _choose(self, source: Source) -> bool:
-        """Find the newest query of the source that this server understands."""
+        """Find what samples the source: its program, or the newest query the server understands."""
+        if source.program is not None:
+            return self._open(source, source.program)
         if source.extension and not self._has(source.extension):
             self._lacks(
                 source, f"the extension {source.extension} is not installed in this database",
@@ -124,10 +130,42 @@ class Sampler:
             return False
         for text in queries:
             if self._try(source, text) is not None:
-                self._usable[source.name] = text
-                self.missing.pop(source.name, None)
+                self._usable[source.name] = partial(self._try, source, text)
                 return True
         return False
+
+    def _open(self, source: Source, program: Program) -> bool:
+        """Let a program find what it samples."""
+        try:
+            rows = program.open(self._place())
+        except Exception as error:  # code of somebody else: it may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return False
+        if rows is None:
+            self._lacks(source, "there is nothing that it could sample here")
+            return False
+        self._usable[source.name] = partial(self._run, source, rows)
+        return True
+
+    def _place(self) -> Place:
+        """Where the server runs."""
+        backend = self._dicts("backend")[0]
+        found = self.conn.execute(
+            "SELECT setting FROM pg_settings WHERE name = 'data_directory'"
+        ).fetchone()
+        return Place(
+            postmaster=postmaster(backend["pid"], backend["age"]),
+            data_directory=found[0] if found else None,
+        )
+
+    def _run(self, source: Source, rows: Rows) -> tuple[Row, ...] | None:
+        """Call a program for its rows; None if it fails, and why in `missing`."""
+        try:
+            found = tuple(_row(source, row) for row in rows())
+        except Exception as error:  # code of somebody else: it may raise anything
+            self._lacks(source, f"{type(error).__name__}: {error}")
+            return None
+        return found
 
     def _has(self, extension: str) -> bool:
         found = self.conn.execute(

@@ -1,4 +1,4 @@
-"""What can be recorded: sources, each a SQL file that declares its own columns.
+"""What can be recorded: sources, each a query or a program that declares its own columns.
 
 A source's file begins with a comment in TOML:
 
@@ -15,6 +15,7 @@ A source's file begins with a comment in TOML:
     */
     SELECT …
 
+A program (see `mrtuner.history.program`) has such a declaration as well, without the comment.
 Each column has a help text, and a type or unit where the default (text for keys and texts, integer
 for counters and gauges) does not do. Users' own metrics are files of the same form.
 """
@@ -24,7 +25,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.history.program import Program, programs
 from mrtuner.units import parse_duration
 
 #: Every table of a store has these; no column of a source may be called so.
@@ -99,7 +101,8 @@ class Source:
     reset: str | None
     extension: str | None  # must be installed in the database
     grant: str | None  # the role that lets it be seen
-    queries: Mapping[int, str]  # by the first server version
+    queries: Mapping[int, str]  # by the first server version; none for a program
+    program: Program | None = None
     declaration: str = ""  # the comment in TOML that says all of the above
 
     def of(self, *kinds: Kind) -> tuple[Column, ...]:
@@ -123,7 +126,34 @@ class Source:
 @cache
 def built_in() -> Mapping[str, Source]:
     """The sources that MrTuner comes with, by name."""
-    return _by_name(files("mrtuner.history.sources").iterdir())
+    from mrtuner.history.host import HOST
+
+    return {
+        **_by_name(files("mrtuner.history.sources").iterdir()),
+        "host": of_program("host", HOST),
+    }
+
+
+def installed() -> Mapping[str, Source]:
+    """The sources that installed packages add.
+
+    Raises:
+        BadValue: one cannot be loaded or understood, or takes the name of a built-in source.
+    """
+    found = {name: of_program(name, program) for name, program in programs().items()}
+    return _new_names(found, "the source {}")
+
+
+def of_program(name: str, program: Program) -> Source:
+    """Return the source that a program declares.
+
+    Raises:
+        BadValue: its declaration is not understood.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise _bad(name, "its name has other characters than a-z, 0-9 and _")
+    source = parse(name, {OLDEST: f"/*\n{program.declaration.strip()}\n*/\n"})
+    return replace(source, program=program, queries={})
 
 
 def in_directory(directory: Path) -> Mapping[str, Source]:
@@ -136,9 +166,13 @@ def in_directory(directory: Path) -> Mapping[str, Source]:
         found = _by_name(directory.iterdir())
     except OSError as error:
         raise BadValue(f"cannot read {directory}: {error.strerror}", "Name a directory.") from None
+    return _new_names(found, "{}.sql")
+
+
+def _new_names(found: Mapping[str, Source], what: str) -> Mapping[str, Source]:
     if taken := sorted(found.keys() & built_in().keys()):
         raise BadValue(
-            f"{taken[0]}.sql has the name of a built-in source", "Give the file another name."
+            f"{what.format(taken[0])} has the name of a built-in source", "Give it another name."
         )
     return found
 

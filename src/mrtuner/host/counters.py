@@ -75,8 +75,17 @@ def cpu_times(tree: Tree) -> CpuTimes | None:
 
 def context_switches(tree: Tree) -> int | None:
     """Return how often the machine's CPUs changed the process they run. Source: /proc/stat."""
+    return _named(tree, "ctxt")
+
+
+def _named(tree: Tree, name: str) -> int | None:
     lines = (line.split() for line in (tree.peek("/proc/stat") or "").splitlines())
-    return next((int(words[1]) for words in lines if words[0] == "ctxt"), None)
+    return next((int(words[1]) for words in lines if words[0] == name), None)
+
+
+def boot_time(tree: Tree) -> int | None:
+    """Return when the machine started [s since 1970]. Source: /proc/stat."""
+    return _named(tree, "btime")
 
 
 def pressure(tree: Tree) -> Mapping[str, float]:

@@ -44,6 +44,13 @@ class Tree:
         except OSError:
             return None
 
+    def target(self, path: str | PurePosixPath) -> str | None:
+        """Return what a symbolic link says; None if there is none that we may read."""
+        try:
+            return str(self.at(path).readlink())
+        except OSError:
+            return None
+
     def is_there(self, path: str | PurePosixPath) -> bool:
         """Whether `path` exists, as far as we may see."""
         try:

@@ -138,7 +138,7 @@ def _disk_rates(
 
 def _working_directory(tree: Tree) -> PurePosixPath | None:
     """The postmaster's working directory is its data directory; only its owner and root see it."""
-    target = _target(tree, f"{tree.process}/cwd")
+    target = tree.target(f"{tree.process}/cwd")
     return None if target is None else PurePosixPath(target)
 
 
@@ -179,15 +179,8 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
 
 def _our_network(tree: Tree) -> bool:
     """Whether our /sys shows the server's interfaces; in another namespace it shows others."""
-    theirs, ours = (_target(tree, f"{process}/ns/net") for process in (tree.process, "/proc/self"))
+    theirs, ours = (tree.target(f"{process}/ns/net") for process in (tree.process, "/proc/self"))
     return theirs == ours
-
-
-def _target(tree: Tree, path: str) -> str | None:
-    try:
-        return str(tree.at(path).readlink())
-    except OSError:
-        return None
 
 
 def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:

@@ -32,6 +32,7 @@ def lines(told: Told) -> Iterator[str]:
     yield from _chart(told)
     yield from _statements("Statements by time", told["statements"])
     yield from _checkpoints(told)
+    yield from _host(told["host"])
     yield from _slowest(told["slowest"])
     yield from _changes(told)
     yield from _list("Not recorded", (f"{_when(one['begin'])} to {_when(one['end'])}"
@@ -155,6 +156,33 @@ def _checkpoints(told: Told) -> Iterator[str]:
     yield from aligned(rows, right={1})
 
 
+#: Figures of a host: their titles, and what they are shown as.
+_HOST: Final = (
+    ("cpu", "CPU used", lambda one: f"{one:.0%}"),
+    ("iowait", "CPU idle, a disk waited for", lambda one: f"{one:.0%}"),
+    ("steal", "CPU taken by the hypervisor", lambda one: f"{one:.0%}"),
+    ("throttled", "held back by a CPU quota", lambda one: f"{one:.0%}"),
+    ("reads", "reads a second", lambda one: f"{one:,.0f}"),
+    ("read_seconds", "time of a read", lambda one: f"{1000 * one:.3g} ms"),
+    ("writes", "writes a second", lambda one: f"{one:,.0f}"),
+    ("write_seconds", "time of a write", lambda one: f"{1000 * one:.3g} ms"),
+)
+
+
+def _host(host: Told | None) -> Iterator[str]:
+    if host is None:
+        return
+    yield ""
+    rows = [
+        (title, write(host[name]["average"]), write(host[name]["highest"]))
+        for name, title, write in _HOST
+        if host[name] is not None
+    ]
+    yield from aligned([("Host", "average", "highest"), *rows], right={1, 2})
+    if host["least_memory"] is not None:
+        yield f"Memory available, at the least: {pretty_bytes(host['least_memory'])}"
+
+
 def _number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
@@ -219,6 +247,12 @@ def comparison_lines(told: Told) -> Iterator[str]:
 
 def _figures(before: Told, after: Told) -> Iterator[tuple[str, str, str, str]]:
     yield _pair("sessions at work", before["average_load"], after["average_load"], "{:.2f}")
+    for name, title, write in _HOST:
+        values = [one["host"] and one["host"][name] for one in (before, after)]
+        if any(values):
+            averages = [None if value is None else value["average"] for value in values]
+            shown = [_or_unknown(average, write) for average in averages]
+            yield (title, shown[0], shown[1], _ratio(*averages))
     for title, name in (
         ("checkpoints by time", "timed"),
         ("checkpoints by WAL or command", "requested"),

@@ -1,0 +1,120 @@
+"""The host of a server, as a source: CPU, pressure, memory, disk and network, of this machine only.
+
+The counters are the kernel's own, as the postmaster sees them, so in a container they are those of
+its control group and network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from mrtuner.facts import Fact
+from mrtuner.history.program import Place, Rows
+from mrtuner.host.counters import (
+    available_memory,
+    boot_time,
+    context_switches,
+    cpu_times,
+    default_interface,
+    group_usage,
+    pressure,
+    traffic,
+)
+from mrtuner.host.cpus import cpus
+from mrtuner.host.devices import Device, counted, layers
+from mrtuner.host.tree import Tree
+
+_DECLARATION: Final = """
+help = "The server's host, where the recorder runs on it"
+interval = "15s"
+reset = "scope"
+
+[counters]
+cpu_user = {type = "float", unit = "s", help = "CPU time of programs, of all CPUs"}
+cpu_system = {type = "float", unit = "s", help = "CPU time of the kernel, interrupts included"}
+cpu_iowait = {type = "float", unit = "s", help = "idle CPU time in which a disk was waited for"}
+cpu_steal = {type = "float", unit = "s", help = "CPU time that the hypervisor took away"}
+cpu_idle = {type = "float", unit = "s", help = "idle CPU time"}
+waited_cpu = {type = "float", unit = "s", help = "time in which some task waited for a CPU"}
+waited_io = {type = "float", unit = "s", help = "time in which some task waited for I/O"}
+waited_memory = {type = "float", unit = "s", help = "time in which some task waited for memory"}
+context_switches = {help = "changes of the process that a CPU runs"}
+disk_reads = {help = "reads that the disk of the data directory was asked for"}
+disk_writes = {help = "writes that it was asked for"}
+disk_read_bytes = {unit = "B", help = "read from it"}
+disk_written_bytes = {unit = "B", help = "written to it"}
+disk_read_time = {type = "float", unit = "s", help = "sum of what the reads took"}
+disk_write_time = {type = "float", unit = "s", help = "sum of what the writes took"}
+disk_queued_time = {type = "float", unit = "s", help = "requests waiting, times the time"}
+received_bytes = {unit = "B", help = "received from the network"}
+sent_bytes = {unit = "B", help = "sent to the network"}
+group_cpu = {type = "float", unit = "s", help = "CPU time of the server's control group"}
+group_throttled = {type = "float", unit = "s", help = "time for which its CPU quota held it back"}
+
+[gauges]
+cpus = {help = "CPUs that the server can use: those there are, or its quota rounded up"}
+memory_available = {unit = "B", help = "memory that programs can have without swapping"}
+group_memory = {unit = "B", help = "memory of the server's control group, page cache included"}
+
+[texts]
+device = {help = "the disk of the data directory"}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _HostProgram:
+    declaration: str = _DECLARATION
+
+    def open(self, place: Place) -> Rows | None:
+        """Find the server's disk and network interface; None if it runs elsewhere."""
+        if place.postmaster is None:
+            return None
+        tree = Tree(pid=place.postmaster)
+        directory = place.data_directory or tree.target(f"{tree.process}/cwd")
+        devices = layers(tree, PurePosixPath(directory)) if directory else ()
+        device = devices[0] if devices else None
+        usable, _ = cpus(tree)
+        count = usable.value if isinstance(usable, Fact) else None
+        return partial(_rows, tree, device, default_interface(tree), count)
+
+
+HOST: Final = _HostProgram()
+
+
+def _rows(
+    tree: Tree, device: Device | None, interface: str | None, usable: int | None
+) -> Iterable[Mapping[str, Any]]:
+    times, disk = cpu_times(tree), None if device is None else counted(tree, device)
+    carried = None if interface is None else traffic(tree, interface)
+    waited, group = pressure(tree), group_usage(tree)
+    yield {
+        "scope": f"{boot_time(tree)} {device} {interface}",
+        "cpu_user": times and times.user,
+        "cpu_system": times and times.system + times.interrupts,
+        "cpu_iowait": times and times.iowait,
+        "cpu_steal": times and times.steal,
+        "cpu_idle": times and times.idle,
+        "waited_cpu": waited.get("cpu"),
+        "waited_io": waited.get("io"),
+        "waited_memory": waited.get("memory"),
+        "context_switches": context_switches(tree),
+        "disk_reads": disk and disk.reads,
+        "disk_writes": disk and disk.writes,
+        "disk_read_bytes": disk and disk.read_bytes,
+        "disk_written_bytes": disk and disk.written_bytes,
+        "disk_read_time": disk and disk.read_time,
+        "disk_write_time": disk and disk.write_time,
+        "disk_queued_time": disk and disk.queued_time,
+        "received_bytes": carried and carried.received,
+        "sent_bytes": carried and carried.sent,
+        "group_cpu": group.cpu,
+        "group_throttled": group.throttled,
+        "group_memory": group.memory,
+        "cpus": usable,
+        "memory_available": available_memory(tree),
+        "device": device and device.name,
+    }

@@ -1,0 +1,72 @@
+"""Sources that are Python instead of SQL: the host of a server, and what users' packages add.
+
+A program is an object with two members, found by the entry point group ``mrtuner.sources`` under
+the name of its source:
+
+- ``declaration``: what stands at the head of a SQL file, in TOML;
+- ``open(place)``: called at each connection; returns the function that is then called for each
+  sample and returns its rows as mappings, or None where there is nothing to sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Protocol
+
+from mrtuner.errors import BadValue
+
+#: Called for each sample; its rows by the names of the columns.
+Rows = Callable[[], Iterable[Mapping[str, Any]]]
+_GROUP: Final = "mrtuner.sources"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a server runs, as seen from here."""
+
+    postmaster: int | None  # its process id; None on another machine
+    data_directory: str | None  # None: the role may not see it
+
+
+class Program(Protocol):
+    """What samples a source that is no query."""
+
+    @property
+    def declaration(self) -> str:
+        """The source's head, in TOML."""
+
+    def open(self, place: Place) -> Rows | None:
+        """Return what samples a server at this place, or None if nothing can."""
+
+
+@cache
+def programs() -> Mapping[str, Program]:
+    """The programs of installed packages, by the name of their source.
+
+    Raises:
+        BadValue: one of them cannot be imported, or is no program.
+    """
+    return dict(_loaded())
+
+
+def _loaded() -> Iterator[tuple[str, Program]]:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=_GROUP):
+        try:
+            found = point.load()
+        except Exception as error:  # code of somebody else: it may raise anything
+            raise _bad(point.name, f"{type(error).__name__}: {error}") from error
+        if not isinstance(getattr(found, "declaration", None), str) or not callable(
+            getattr(found, "open", None)
+        ):
+            raise _bad(point.name, f"{point.value} has no declaration or no open()")
+        yield point.name, found
+
+
+def _bad(name: str, why: str) -> BadValue:
+    return BadValue(
+        f"cannot load the source {name}: {why}", "See docs/how-to/record-your-own-metrics.md."
+    )
