@@ -45,30 +45,30 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
         dear = max(0, passed - 1800)
         yield _sample(
             "statements", second,
-            _row("statements", database="app", role="web", query_id=CHEAP, toplevel=True,
+            of_source("statements", database="app", role="web", query_id=CHEAP, toplevel=True,
                  calls=10 * passed, exec_ms=10.0 * passed, rows=10 * passed),
-            _row("statements", database="app", role="web", query_id=DEAR, toplevel=True,
+            of_source("statements", database="app", role="web", query_id=DEAR, toplevel=True,
                  calls=dear, exec_ms=500.0 * dear, rows=dear),
         )  # fmt: skip
         busy = min(600, max(0, passed - 1800))
-        yield _sample("wal", second, _row("wal", bytes=MB * passed + 15 * MB * busy))
+        yield _sample("wal", second, of_source("wal", bytes=MB * passed + 15 * MB * busy))
         yield _sample(
             "checkpoints", second,
-            _row("checkpoints", timed=passed // 300, requested=busy // 60, write_ms=100.0 * passed),
+            of_source("checkpoints", timed=passed // 300, requested=busy // 60, write_ms=100.0 * passed),
         )  # fmt: skip
         yield _sample("host", second, _host(passed, busy))
         size = "1024" if passed < 1800 else "4096"
         yield _sample(
             "settings", second,
-            _row("settings", name="max_wal_size", value=size, unit="MB", origin="file",
+            of_source("settings", name="max_wal_size", value=size, unit="MB", origin="file",
                  pending=False),
         )  # fmt: skip
-        yield _sample("connections", second, _row("connections", clients=20, active=2, maximum=100))
+        yield _sample("connections", second, of_source("connections", clients=20, active=2, maximum=100))
 
 
 def _host(passed: int, busy: int) -> Row:
     """Totals after so many seconds, of which some were busy."""
-    return _row(
+    return of_source(
         "host", cpu_user=1.0 * passed + 2.0 * busy, cpu_system=0.2 * passed, cpu_steal=0.0,
         cpu_iowait=0.2 * passed, cpu_idle=2.6 * passed - 2.0 * busy, cpus=4,
         disk_reads=100 * passed, disk_read_time=0.1 * passed,
@@ -80,15 +80,16 @@ def _host(passed: int, busy: int) -> Row:
 def _sessions(second: int) -> Iterator[Row]:
     common = {"database": "app", "role": "web", "backend_type": "client backend", "state": "active"}
     for pid in (101, 102):
-        yield _row("sessions", pid=pid, query_id=CHEAP, **common)
+        yield of_source("sessions", pid=pid, query_id=CHEAP, **common)
     if second in BUSY:
         for pid in range(201, 209):
-            yield _row("sessions", pid=pid, query_id=DEAR, wait_type="IO", wait_event="WALSync",
+            yield of_source("sessions", pid=pid, query_id=DEAR, wait_type="IO", wait_event="WALSync",
                        **common)  # fmt: skip
-    yield _row("sessions", pid=301, **(common | {"state": "idle in transaction"}))
+    yield of_source("sessions", pid=301, **(common | {"state": "idle in transaction"}))
 
 
-def _row(source: str, **given: object) -> Row:
+def of_source(source: str, **given: object) -> Row:
+    """A row of a built-in source; columns that are not given are null, of some sources zero."""
     names = [column.name for column in built_in()[source].columns]
     assert given.keys() <= set(names)
     zero = dict.fromkeys(names, 0) if source in {"statements", "checkpoints"} else {}

@@ -43,7 +43,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     default="14d",
     show_default=True,
     metavar="TIME",
-    help="How far back to read CloudWatch: 6h, 14d, 60d.",
+    help="How far back to read CloudWatch or the history: 6h, 14d, 60d.",
 )
 @click.option(
     "--max-connections",
@@ -66,6 +66,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     "Watch a server for this long, one point per second, such as 10m.  [default: report its "
     "ceilings only]",
 )
+@options.history_options("Judge what mrtuner record recorded there of the server's host.")
 @options.check_option("a limit was reached")
 @click.option(
     "--example",
@@ -103,6 +104,7 @@ def command(
       mrtuner limits --example > metrics.csv         a case to try it with
       mrtuner limits --all --since 3d --check        which of the region's instances
       mrtuner limits local --watch 10m               a server on this host, one point per second
+      mrtuner limits local --history /var/lib/mrtuner --since 3d
       mrtuner limits postgresql://postgres@db/app    its ceilings, as far as SQL shows them
 
     A ceiling applies to reads plus writes, so both are needed. A CSV has a column timestamp
@@ -117,7 +119,8 @@ def command(
     if example:
         _example(as_json)
         return
-    prerequisites.require("numpy", *_packages(targets, everything), page=html)
+    packages = (*_packages(targets, everything), *(["duckdb"] if given["history"] else []))
+    prerequisites.require("numpy", *packages, page=html)
     if everything or len(targets) > 1:
         _tell_fleet(ctx, [instance_named(text) for text in targets], given, html, check, as_json)
     else:

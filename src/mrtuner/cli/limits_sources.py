@@ -32,11 +32,18 @@ def answer(target: str, given: Given) -> tuple[Limits, int]:
     kind = kind_of(target)
     if kind in _SERVERS:
         _refuse(given, {**_OF_ONE, "max_connections": "--max-connections"}, "a server")
+        if given["history"] is not None:
+            return _recorded("" if kind is TargetKind.LOCAL else target, given), exit_codes.DONE
         return _watched("" if kind is TargetKind.LOCAL else target, given["watch"])
     if given["watch"] is not None:
         raise UsageError(
             "--watch is for a server outside RDS",
             "Run mrtuner limits local --watch 10m; for RDS, use --since.",
+        )
+    if given["history"] is not None:
+        raise UsageError(
+            "--history is for a server outside RDS",
+            "Name the server that was recorded, such as local.",
         )
     if kind is TargetKind.FILE:
         return _of_file(Path(target), given), exit_codes.DONE
@@ -64,6 +71,25 @@ def _watched(dsn: str, seconds: float | None) -> tuple[Limits, int]:
     if found.interrupted:
         return found.limits, exit_codes.INTERRUPTED
     return found.limits, exit_codes.UNFINISHED if found.lost else exit_codes.DONE
+
+
+def _recorded(dsn: str, given: Given) -> Limits:
+    import numpy as np
+
+    from mrtuner.history.analysis import period
+    from mrtuner.history.host_metrics import STEP, host_metrics
+    from mrtuner.history.reading import open_history
+    from mrtuner.limits import Series
+    from mrtuner.limits.watch import recorded
+
+    if given["watch"] is not None:
+        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
+    options.warn_of_password(dsn)
+    with open_history(given["history"]) as history:
+        about = period(history, given["instance"], since=_ago(given["since"]).total_seconds())
+        found = host_metrics(history, about)
+    metrics = {name: np.array(values, dtype=float) for name, values in found.values.items()}
+    return recorded(dsn, Series(start=found.begin, step=STEP, metrics=metrics, apart=True))
 
 
 # A file.
@@ -154,7 +180,7 @@ def _check_fleet(names: Sequence[str], given: Given) -> None:
             "a file or a server outside RDS must be the only target",
             "Run mrtuner limits for it alone.",
         )
-    _refuse(given, {**_OF_ONE, "watch": "--watch"}, "a fleet")
+    _refuse(given, {**_OF_ONE, "watch": "--watch", "history": "--history"}, "a fleet")
 
 
 def _region(

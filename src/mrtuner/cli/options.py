@@ -83,6 +83,19 @@ def time_option(
     return _typed_option(flag, Time(help=text, most=most), name, more)
 
 
+def history_options(text: str) -> Callable[[Function], Function]:
+    """--history DIR, whose help is `text`, and --instance NAME."""
+    return stacked(
+        click.option(
+            "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=text
+        ),
+        click.option(
+            "--instance", metavar="NAME",
+            help="Name of the server in the history.  [default: the only one]",
+        ),
+    )  # fmt: skip
+
+
 def share_option(flag: str, text: str, **more: Any) -> Callable[[Function], Function]:
     """The option for a part of one, likewise."""
     return _typed_option(flag, Share(help=text, least=0), None, more)

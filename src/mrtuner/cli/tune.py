@@ -30,14 +30,8 @@ _REMEMBERED: Final = 35 * 86_400.0
 @options.time_option(
     "--watch", "Sample a running server's counters for this long, under load, such as 30s."
 )
-@click.option(
-    "--history",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Use the peaks that mrtuner record recorded there, not averages since the last reset.",
-)
-@click.option(
-    "--instance", metavar="NAME", help="Name of the server in the history.  [default: the only one]"
+@options.history_options(
+    "Use the peaks that mrtuner record recorded there, not averages since the last reset."
 )
 @options.plans_option
 @options.check_option("there is something to change")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,16 +18,22 @@ from mrtuner.cli import (
     watch_progress,
 )
 from mrtuner.cli.commands import offer_verbs
+from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
+    from mrtuner.vacuum.model import Rates
 
-
+#: How far --history looks back [s]: a week has every kind of day.
+_REMEMBERED: Final = 7 * 86_400.0
 FORMATS: Final = ("text", "json", "sql", "conf")
 
 _dsn = click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
 _watch = options.time_option(
     "--watch", "Measure rates for this long, such as 15m.  [default: since the last reset]"
+)
+_history = options.history_options(
+    "Use the rates of each table's busiest day that mrtuner record recorded there."
 )
 _sample = click.option(
     "--sample", multiple=True, metavar="TABLE",
@@ -37,6 +44,7 @@ _sample = click.option(
 @options.command("vacuum")
 @_dsn
 @_watch
+@_history
 @_sample
 @options.format_option(
     FORMATS, " The format conf holds only the server's settings.  [default: text]"
@@ -59,6 +67,8 @@ def command(
     /,
     dsn: str,
     watch: float | None,
+    history: Path | None,
+    instance: str | None,
     sample: tuple[str, ...],
     form: str | None,
     as_json: bool,
@@ -75,6 +85,7 @@ def command(
     Examples:
       mrtuner vacuum postgresql://postgres@db/app --watch 15m
       mrtuner vacuum postgresql://postgres@db/app              averages since the last reset
+      mrtuner vacuum postgresql://postgres@db/app --history /var/lib/mrtuner
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --html vacuum.html
       mrtuner vacuum postgresql://postgres@db/app --watch 15m --format sql -o vacuum.sql
       mrtuner vacuum apply postgresql://postgres@db/app --watch 15m
@@ -92,7 +103,8 @@ def command(
     prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
-        found, cut_short = watch_progress.watched(dsn, watch, sample, long)
+        recorded = _recorded(history, instance, watch)
+        found, cut_short = watch_progress.watched(dsn, watch, sample, long, recorded)
     told = found.to_dict()
     terminal.deliver(_written(found, told, form, top), output)
     if html is not None:
@@ -108,11 +120,14 @@ def command(
 @command.verb("apply")
 @click.argument("dsn", type=targets.ServerArgument())
 @_watch
+@_history
 @_sample
 @options.change_options
 def apply(
     dsn: str,
     watch: float | None,
+    history: Path | None,
+    instance: str | None,
     sample: tuple[str, ...],
     journal: Path | None,
     yes: bool,
@@ -131,7 +146,10 @@ def apply(
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
-        storage_parameters.put(dsn, watch, sample, journal, yes=yes, as_json=as_json)
+        storage_parameters.put(
+            dsn, watch, sample, journal, yes=yes, as_json=as_json,
+            recorded=_recorded(history, instance, watch),
+        )  # fmt: skip
 
 
 @command.verb("undo")
@@ -151,6 +169,27 @@ def undo(dsn: str, journal: Path | None, yes: bool, as_json: bool) -> None:
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
         storage_parameters.take_back(dsn, journal, yes=yes, as_json=as_json)
+
+
+def _recorded(
+    directory: Path | None, instance: str | None, watch: float | None
+) -> Mapping[tuple[str, int], Rates] | None:
+    """Rates by database and oid from a history; None without one."""
+    if directory is None:
+        return None
+    if watch is not None:
+        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
+    prerequisites.require("duckdb")
+    from dataclasses import asdict
+
+    from mrtuner.history.analysis import period
+    from mrtuner.history.busiest_day import busiest_days
+    from mrtuner.history.reading import open_history
+    from mrtuner.vacuum.rates import of_counts
+
+    with open_history(directory) as history:
+        days = busiest_days(history, period(history, instance, since=_REMEMBERED))
+    return {table: of_counts(**asdict(day)) for table, day in days.items()}
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +11,15 @@ from mrtuner.cli import exit_codes, progress, terminal
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
+    from mrtuner.vacuum.model import Rates
 
 _TICK: Final = 0.5  # [s]
 
 
 def watched(
-    dsn: str, watch: float | None, sample: tuple[str, ...], long: float | None = None
-) -> tuple[Vacuum, int]:
+    dsn: str, watch: float | None, sample: tuple[str, ...], long: float | None = None,
+    recorded: Mapping[tuple[str, int], Rates] | None = None,
+) -> tuple[Vacuum, int]:  # fmt: skip
     """What `vacuum` finds, and the exit code where Ctrl-C or the server cut its watch short."""
     from mrtuner.vacuum import Enough, Thresholds, vacuum
 
@@ -36,7 +38,9 @@ def watched(
 
     with _shown(watch) as sleep:
         thresholds = Thresholds() if long is None else Thresholds(long=long)
-        found = vacuum(dsn, watch=watch, sample=sample, sleep=pause, thresholds=thresholds)
+        found = vacuum(
+            dsn, watch=watch, sample=sample, sleep=pause, thresholds=thresholds, recorded=recorded
+        )
     if found.picture.lost is not None:
         terminal.print_note("the server ended the session: what follows was measured before that")
         code = code or exit_codes.UNFINISHED

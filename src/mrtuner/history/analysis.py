@@ -335,13 +335,14 @@ def checkpoints(history: History, about: Period) -> CheckpointWork:
     )  # fmt: skip
 
 
-_CPU_USED: Final = "(cpu_user + cpu_system + cpu_steal)"
-_CPU_ALL: Final = f"({_CPU_USED} + cpu_iowait + cpu_idle)"
+#: CPU time that was used, and all there was, over the columns of the host.
+CPU_USED: Final = "(cpu_user + cpu_system + cpu_steal)"
+CPU_ALL: Final = f"({CPU_USED} + cpu_iowait + cpu_idle)"
 #: What is divided by what, over all samples and in each.
 _HOST_FIGURES: Final = {
-    "cpu": (_CPU_USED, _CPU_ALL),
-    "iowait": ("cpu_iowait", _CPU_ALL),
-    "steal": ("cpu_steal", _CPU_ALL),
+    "cpu": (CPU_USED, CPU_ALL),
+    "iowait": ("cpu_iowait", CPU_ALL),
+    "steal": ("cpu_steal", CPU_ALL),
     "throttled": ("group_throttled", "seconds"),
     "reads": ("disk_reads", "seconds"),
     "writes": ("disk_writes", "seconds"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -68,13 +68,23 @@ def watch(
         found = _Watch(conn, subject)
         if seconds:
             found.run(seconds, tell or _silent)
-        answer = on_host(
-            found.series(),
-            (*(subject.host.ceilings if subject.host else ()), subject.connections),
-            name=subject.name,
-            storage=subject.storage,
-        )
+        answer = _judged(subject, found.series())
         return Watched(limits=answer, interrupted=found.interrupted, lost=found.lost)
+
+
+def recorded(dsn: str, series: Series, *, root: Path = Path("/")) -> Limits:
+    """Find the limit of the server at `dsn` in what was recorded of its host.
+
+    The ceilings are those of now. Raises ConnectError without a usable session.
+    """
+    with connect(dsn) as conn, translated():
+        subject = _subject(conn, root)
+    return _judged(subject, replace(series, notices=(*subject.notices, *series.notices)))
+
+
+def _judged(subject: _Subject, series: Series) -> Limits:
+    known = (*(subject.host.ceilings if subject.host else ()), subject.connections)
+    return on_host(series, known, name=subject.name, storage=subject.storage)
 
 
 def _silent(_remaining: float) -> None:

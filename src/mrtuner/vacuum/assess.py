@@ -21,7 +21,7 @@ from mrtuner.vacuum.model import (
     Wraparound,
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
-from mrtuner.vacuum.rates import since_reset, watched
+from mrtuner.vacuum.rates import UNSEEN, since_reset, watched
 from mrtuner.vacuum.sample import ColumnVerdict, TableProof, prove, settled, take, unproven
 from mrtuner.vacuum.server_settings import COST_LIMIT, Capacity, capacity
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
@@ -38,7 +38,8 @@ class Vacuum:
     """What `mrtuner vacuum` found in one database."""
 
     picture: Picture
-    watched: float | None  # [s]; None: rates since the last reset of statistics
+    watched: float | None  # [s]; None: rates since the last reset of statistics, or recorded
+    recorded: bool  # whether rates are those of each table's busiest day in a history
     tables: tuple[TableReport, ...]
     settings: tuple[Setting, ...]
     capacity: Capacity
@@ -84,11 +85,12 @@ def vacuum(
     sample: Sequence[str] = (),
     sleep: Callable[[float], None] = time.sleep,
     thresholds: Thresholds = USUAL,
+    recorded: Mapping[tuple[str, int], Rates] | None = None,
 ) -> Vacuum:
     """Advise autovacuum settings for the database at `dsn`, from rates.
 
     With `watch` [s], rates are measured over that time; without, they are averages since the last
-    reset of statistics. Only reads. Locks no tables except those in `sample`, written as in SQL:
+    reset of statistics, or as `recorded`, by database and oid. Only reads. Locks no tables except those in `sample`, written as in SQL:
     of these, rows with large values are read and compared before and after the watch; name them
     only with their owner's consent. What holds back vacuum is reported from `thresholds` on. If the
     server goes down during the watch, the watch ends and `Vacuum.picture.lost` says so. Raises
@@ -105,13 +107,26 @@ def vacuum(
         )
     with connect(dsn) as conn:
         taken = [take(conn, table) for table in sample]
-        found = judge(read(conn, watch, sleep=sleep, thresholds=thresholds))
+        picture = read(conn, watch, sleep=sleep, thresholds=thresholds)
+        found = judge(picture, None if recorded is None else _of_database(recorded, picture))
         if found.picture.lost is not None:
             why = "the connection to the server was lost before the rows were read again"
             return _compared(found, tuple(unproven(one, why) for one in taken))
         again = {one.table.oid: one.amplification.rewritten
                  for one in found.tables if one.amplification}  # fmt: skip
         return _compared(found, tuple(prove(conn, one, again) for one in taken))
+
+
+def _of_database(
+    recorded: Mapping[tuple[str, int], Rates], picture: Picture
+) -> Mapping[int, Rates]:
+    found = {oid: rates for (name, oid), rates in recorded.items() if name == picture.database}
+    if not found:
+        raise UsageError(
+            f"no change of a table of database {picture.database} was recorded",
+            "Connect to the database that was recorded, or leave out the history.",
+        )
+    return found
 
 
 def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
@@ -127,26 +142,33 @@ def _compared(found: Vacuum, proofs: tuple[TableProof, ...]) -> Vacuum:
     return replace(found, proofs=proofs, tables=tuple(map(told, found.tables)))
 
 
-def judge(picture: Picture) -> Vacuum:
+def judge(picture: Picture, recorded: Mapping[int, Rates] | None = None) -> Vacuum:
     """Return what a picture of a database means, without reading or querying anything.
+
+    Rates by oid that were `recorded` replace those of the picture.
 
     If the server's cost limit should be raised, tables are judged again under the new one, since
     it may allow more frequent vacuums.
     """
-    first = _judged(picture, picture.settings)
+    first = _judged(picture, picture.settings, recorded)
     raised = next((one for one in first.settings if one.name == COST_LIMIT), None)
     if raised is None:
         return first
-    second = _judged(picture, {**picture.settings, COST_LIMIT: raised.value})
+    second = _judged(picture, {**picture.settings, COST_LIMIT: raised.value}, recorded)
     return second if second.capacity.keeps_up or not first.capacity.keeps_up else first
 
 
-def _judged(picture: Picture, planned: Mapping[str, str]) -> Vacuum:
+def _judged(
+    picture: Picture, planned: Mapping[str, str], recorded: Mapping[int, Rates] | None
+) -> Vacuum:
     """The verdict once the server's settings are as planned."""
     samples = picture.samples
-    rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
+    rates = recorded
+    if rates is None:
+        rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
     reports = tuple(
-        _report(picture, table, rates[table.oid], planned) for table in samples[-1].tables
+        _report(picture, table, rates.get(table.oid, UNSEEN), planned)
+        for table in samples[-1].tables
     )
     toast_then = [
         work
@@ -158,6 +180,7 @@ def _judged(picture: Picture, planned: Mapping[str, str]) -> Vacuum:
     return Vacuum(
         picture=picture,
         watched=seconds if len(samples) > 1 else None,
+        recorded=recorded is not None,
         tables=tuple(sorted(reports, key=_weight, reverse=True)),
         settings=settings,
         capacity=found,

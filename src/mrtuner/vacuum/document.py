@@ -218,8 +218,9 @@ class VacuumDocument(Document, tag="mrtuner.vacuum/1"):
     version_num: Annotated[int, Doc("`server_version_num`")]
     watched: Annotated[
         float | None,
-        Doc("how long; null: rates are averages since the last reset of statistics"),
+        Doc("how long; null: rates are averages since the last reset of statistics, or recorded"),
     ]
+    recorded: Annotated[bool, Doc("whether rates are of each table's busiest day in a history")]
     chunk: Annotated[int, Doc("bytes of a TOAST chunk of this server")]
     capacity: Annotated[VacuumCapacity, Doc("whether vacuum keeps up")]
     settings: Annotated[list[ServerSetting], Doc("what to change in the server")]
@@ -269,6 +270,7 @@ def vacuum_document(found: Vacuum) -> VacuumDocument:
         database=picture.database,
         version_num=picture.version_num,
         watched=found.watched,
+        recorded=found.recorded,
         chunk=picture.chunk,
         capacity=convert(found.capacity, VacuumCapacity),
         settings=[convert(one, ServerSetting) for one in found.settings],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from mrtuner.vacuum.model import Moment, Rates, Sample, Table
 
@@ -60,6 +61,19 @@ def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
             else:
                 grown[table.oid].append(_growth(was, table, seconds))
     return {oid: _rates(found, gaps[oid]) for oid, found in grown.items()}
+
+
+def of_counts(
+    seconds: float, *, inserted: int, updated: int, hot_updated: int, deleted: int, vacuums: int,
+    toast_inserted: int, toast_deleted: int,
+) -> Rates:  # fmt: skip
+    """Return the rates of a table whose counters grew so much in so many seconds."""
+    grown = _Growth(
+        seconds=seconds, inserted=inserted, updated=updated, hot_updated=hot_updated,
+        deleted=deleted, vacuums=vacuums, newpage_updated=None, vacuum_seconds=None,
+        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=False,
+    )  # fmt: skip
+    return _rates([grown], 0)
 
 
 def _reset(before: Moment, after: Moment) -> bool:
@@ -152,3 +166,7 @@ def _known(values: Iterable[float | None]) -> float | None:
 
 def _share(part: float | None, whole: int) -> float | None:
     return None if part is None or not whole else part / whole
+
+
+#: Of a table of which nothing was seen.
+UNSEEN: Final = _rates([], 0)

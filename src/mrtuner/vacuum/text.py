@@ -41,11 +41,12 @@ def lines(told: Row, top: int = _TOP) -> Iterator[str]:
 
 def headline(told: Row) -> str:
     """What was examined, and for how long."""
-    rates = (
-        "rates since the last reset of statistics (for current ones, use --watch)"
-        if told["watched"] is None
-        else f"rates measured over {pretty_duration(told['watched'])}"
-    )
+    if told["recorded"]:
+        rates = "rates of each table's busiest day in the history"
+    elif told["watched"] is None:
+        rates = "rates since the last reset of statistics (for current ones, use --watch)"
+    else:
+        rates = f"rates measured over {pretty_duration(told['watched'])}"
     number = len(told["tables"])
     return f"{told['database']}: {plural(number, 'table')}, {rates}"
 
