@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo clean
+.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording clean
 
 install: $(STAMP)
 
@@ -81,6 +81,16 @@ bench-same: install
 # The demo many times: how often each load is decided. Ten runs take an hour and a half.
 bench-demo: install
 	$(BIN)/python bench/demo.py $(ARGS)
+
+# A history's bytes a sample, and how fast hours are sealed and questions answered: a few minutes.
+bench-history: install
+	$(BIN)/python bench/history.py size
+	$(BIN)/python bench/history.py seal
+	$(BIN)/python bench/history.py year
+
+# What mrtuner record costs the server that it records: some 40 minutes. ARGS shortens it.
+bench-recording: install
+	$(BIN)/python bench/recording.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache build dist docs/_build report.html report.json
