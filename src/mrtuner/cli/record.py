@@ -14,6 +14,7 @@ from mrtuner.cli.stopping import stop_event
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from mrtuner.history.managed import ManagedInstance
     from mrtuner.history.recorder import Instance
 
 UNITS: Final = ("systemd", "container", "kubernetes")
@@ -24,10 +25,12 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 @directory_option
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="File in TOML with a table [instances]: NAME = \"connection string\".",
+    help="File in TOML with a table [instances]: NAME = \"connection string\"; and a table [rds]: "
+         "NAME = \"identifier\".",
 )  # fmt: skip
 @click.option(
-    "--name", metavar="NAME", help="Name of the instance in the history.  [default: HOST:PORT]"
+    "--name", metavar="NAME",
+    help="Name of the instance in the history.  [default: HOST:PORT, or that at RDS]",
 )
 @click.option(
     "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -56,13 +59,16 @@ def command(
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
-    TARGET is a connection string, or local. Sessions are sampled each second; statements, waits,
-    I/O, WAL, checkpoints, tables, replication and settings each minute or less often.
+    TARGET is a connection string, local, or rds:NAME for an instance of Amazon RDS, whose metrics
+    and events then come from AWS, every five minutes. Of a server, sessions are sampled each
+    second; statements, waits, I/O, WAL, checkpoints, tables, replication and settings each minute
+    or less often; its host, if this is it, every 15 s.
 
     \b
     Examples:
       mrtuner record postgresql://monitor@db/app
       mrtuner record postgresql://monitor@db1/app postgresql://monitor@db2/app --max-size 10GB
+      mrtuner record --name shop postgresql://monitor@shop.example/app rds:shop-prod
       mrtuner record --config fleet.toml --dir /var/lib/mrtuner
       mrtuner record local --for 10min
       mrtuner record postgresql://monitor@db/app --unit systemd > mrtuner-record.service
@@ -75,21 +81,27 @@ def command(
     if unit is not None:
         _write_unit(unit, targets_given, directory, config)
         return
-    prerequisites.require("duckdb")
+    instances, managed = _instances(targets_given, config, name)
+    prerequisites.require("duckdb", *(["boto3"] if managed else []))
     from mrtuner.history.directory import history_directory
     from mrtuner.history.recorder import Limits, record
     from mrtuner.history.source import built_in, in_directory, installed
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes
 
-    instances = _instances(targets_given, config, name)
     sources = {**built_in(), **installed(), **(in_directory(metrics) if metrics else {})}
+    if managed:
+        from mrtuner.history.managed import CLOUDWATCH
+
+        sources["cloudwatch"] = CLOUDWATCH
     largest = None if max_size is None else int(parse_bytes(max_size))
     limits = Limits(budget=budget, largest=largest)
     place = history_directory(directory)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
-        record(writer, instances, stop, limits=limits, tell=terminal.print_note)
+        record(
+            writer, instances, stop, managed=managed, limits=limits, tell=terminal.print_note
+        )
     if as_json:
         from mrtuner.documents import as_builtins
         from mrtuner.history.size import size
@@ -98,23 +110,31 @@ def command(
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
 
 
-def _instances(given: Sequence[str], config: Path | None, name: str | None) -> list[Instance]:
-    from mrtuner.history.fleet import instance_of, read_fleet
+def _instances(
+    given: Sequence[str], config: Path | None, name: str | None
+) -> tuple[list[Instance], list[ManagedInstance]]:
+    """The servers to connect to, and those that AWS tells of. Both may be one under one name."""
+    from mrtuner.history.fleet import instance_of, managed_of, read_fleet
 
-    texts = [targets.ServerArgument().convert(text, None, None) for text in given]
-    if name is not None and (len(texts) != 1 or config is not None):
+    of_rds = [text for text in given if targets.kind_of(text) is targets.TargetKind.RDS]
+    servers = [
+        targets.ServerArgument().convert(text, None, None) for text in given if text not in of_rds
+    ]
+    if name is not None and (len(servers) > 1 or len(of_rds) > 1 or not given or config):
         raise UsageError("--name is for a single target", "Name several in a file: --config.")
-    for text in texts:
+    for text in servers:
         options.warn_of_password(text)
-    found = [instance_of(text, name) for text in texts]
+    found = [instance_of(text, name) for text in servers]
+    managed = [managed_of(targets.instance_named(text), name) for text in of_rds]
     if config is not None:
-        found += read_fleet(config)
-    if not found:
+        listed = read_fleet(config)
+        found, managed = found + listed.instances, managed + listed.managed
+    if not found and not managed:
         raise UsageError("no server to record", "Run mrtuner record DSN, or give --config FILE.")
-    names = [one.name for one in found]
-    if twice := sorted({one for one in names if names.count(one) > 1}):
-        raise UsageError(f"two servers are called {twice[0]}", "Name them in a file: --config.")
-    return found
+    for names in ([one.name for one in found], [one.name for one in managed]):
+        if twice := sorted({one for one in names if names.count(one) > 1}):
+            raise UsageError(f"two servers are called {twice[0]}", "Name them in a file: --config.")
+    return found, managed
 
 
 def _write_unit(

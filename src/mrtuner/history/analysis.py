@@ -351,8 +351,47 @@ _HOST_FIGURES: Final = {
 }
 
 
+#: What CloudWatch tells of an instance of RDS, and what its values are divided by.
+_CLOUDWATCH_FIGURES: Final = {
+    "cpu": ("cpu", 100),
+    "reads": ("read_iops", 1),
+    "writes": ("write_iops", 1),
+    "read_seconds": ("read_latency", 1),
+    "write_seconds": ("write_latency", 1),
+}
+
+
 def host_work(history: History, about: Period) -> HostWork | None:
-    """What the server's host did; None if it was not sampled."""
+    """What the server's host did, by its kernel or by CloudWatch; None if neither was sampled."""
+    return _kernel_work(history, about) or _cloudwatch_work(history, about)
+
+
+def _cloudwatch_work(history: History, about: Period) -> HostWork | None:
+    if not _has(history, "cloudwatch"):
+        return None
+    view = view_for(history, "cloudwatch", about.begin)
+    suffixes = ("", "", "") if view == "cloudwatch" else ("_avg", "_max", "_min")
+    average, highest, lowest = suffixes
+    figures = ", ".join(
+        f"""avg({column}{average}) / {whole} AS {name}_average,
+            max({column}{highest}) / {whole} AS {name}_highest"""
+        for name, (column, whole) in _CLOUDWATCH_FIGURES.items()
+    )
+    row = history.row(
+        f"""SELECT count(*) AS samples, min(free_memory{lowest}) AS least_memory, {figures}
+            FROM {view} WHERE {_IN_PERIOD}""",
+        about.parameters,
+    )
+    if not row["samples"]:
+        return None
+    return HostWork(
+        cpus=None, iowait=None, steal=None, throttled=None,
+        least_memory=_whole(row["least_memory"]),
+        **{name: _figure(row, name) for name in _CLOUDWATCH_FIGURES},
+    )  # fmt: skip
+
+
+def _kernel_work(history: History, about: Period) -> HostWork | None:
     if not _has(history, "host"):
         return None
     view = view_for(history, "host", about.begin)

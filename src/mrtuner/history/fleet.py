@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import read_file
+from mrtuner.history.managed import ManagedInstance
 from mrtuner.history.recorder import Instance
 
 _NAME: Final = r"[\w.:@-]{1,200}"
 _EXAMPLE: Final = 'Write [instances], and below it NAME = "postgresql://monitor@host/dbname".'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """What a file names: servers to connect to, and instances of RDS that AWS tells of."""
+
+    instances: list[Instance]
+    managed: list[ManagedInstance]
 
 
 def instance_of(dsn: str, name: str | None = None) -> Instance:
@@ -21,11 +31,24 @@ def instance_of(dsn: str, name: str | None = None) -> Instance:
     Raises:
         UsageError: the connection string or the name cannot be used.
     """
-    if name is not None and not re.fullmatch(_NAME, name):
+    return Instance(name=_checked(name) if name is not None else _address(dsn), dsn=dsn)
+
+
+def managed_of(identifier: str, name: str | None = None) -> ManagedInstance:
+    """The instance of RDS with this identifier, under which it is recorded by default.
+
+    Raises:
+        BadValue: the name cannot be used.
+    """
+    return ManagedInstance(name=_checked(name or identifier), identifier=identifier)
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
         raise BadValue(
             f"an instance cannot be called {name!r}", "Use letters, digits and . : @ _ -"
         )
-    return Instance(name=name or _address(dsn), dsn=dsn)
+    return name
 
 
 def _address(dsn: str) -> str:
@@ -34,19 +57,24 @@ def _address(dsn: str) -> str:
     return address(dsn)
 
 
-def read_fleet(path: Path) -> list[Instance]:
+def read_fleet(path: Path) -> Fleet:
     """The servers that a file in TOML names.
 
     Raises:
         UsageError: it cannot be read or is not understood. No message quotes a connection string.
     """
     try:
-        found = tomllib.loads(read_file(path)).get("instances")
+        found = tomllib.loads(read_file(path))
     except tomllib.TOMLDecodeError as error:
         raise BadValue(f"{path} is not TOML: {error}", _EXAMPLE) from None
-    if not isinstance(found, dict) or not found:
+    tables = {name: found.get(name, {}) for name in ("instances", "rds")}
+    if not any(tables.values()) or not all(isinstance(one, dict) for one in tables.values()):
         raise UsageError(f"{path} has no table [instances]", _EXAMPLE)
-    for name, dsn in found.items():
-        if not isinstance(dsn, str):
-            raise BadValue(f"{path}: {name} is not a connection string", _EXAMPLE)
-    return [instance_of(dsn, name) for name, dsn in found.items()]
+    for of, what in (("instances", "a connection string"), ("rds", "an identifier")):
+        for name, value in tables[of].items():
+            if not isinstance(value, str):
+                raise BadValue(f"{path}: {name} is not {what}", _EXAMPLE)
+    return Fleet(
+        instances=[instance_of(dsn, name) for name, dsn in tables["instances"].items()],
+        managed=[managed_of(identifier, name) for name, identifier in tables["rds"].items()],
+    )

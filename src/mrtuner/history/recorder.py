@@ -1,4 +1,4 @@
-"""Recording: one thread an instance that samples, and one writer.
+"""Recording: one thread an instance that samples, one for all of RDS, and one writer.
 
 The writer is the only one that touches the store. A sample counts as recorded when its transaction
 is durable; what is read but not yet durable when the process is killed was never acknowledged. The
@@ -10,28 +10,27 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from queue import Empty, Full, Queue
+from dataclasses import dataclass, field
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import MrTunerError
-from mrtuner.facts import Missing
 from mrtuner.history.budget import BUDGET, Budget
+from mrtuner.history.outlet import Outlet, Tell, timestamp
 from mrtuner.history.sample import Sample, Sampler
 from mrtuner.history.source import Source
 from mrtuner.history.statement_text import normalized
 from mrtuner.history.store import sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect, translated
 
 if TYPE_CHECKING:
+    from mrtuner.history.managed import ManagedInstance
     from mrtuner.postgres.connect import Connection
 
-#: Called with a sentence for the operator.
-Tell = Callable[[str], None]
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
 #: Between two attempts to connect [s]: doubled until the longest.
@@ -63,26 +62,34 @@ class Limits:
 
 def record(
     writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
-    limits: Limits | None = None, tell: Tell | None = None,
+    managed: Sequence[ManagedInstance] = (), limits: Limits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
     """Record these instances until `stop` is set; then everything that was read is stored.
+
+    Of `managed` ones, what CloudWatch and RDS tell.
 
     An instance that cannot be reached is tried again until it can. A disk that is full stops the
     recording until there is space; `tell` gets one sentence about either.
 
     Raises:
         MrTunerError: `stop` was set while nothing could be written: what was lost.
+        AwsError: there is no access to AWS for managed instances.
     """
     limits = limits or Limits()
     tell = tell or _silent
-    queue: Queue[Batch] = Queue(maxsize=_AHEAD * len(instances))
+    queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(managed)))
+    sampled = [source for source in writer.sources if source.queries or source.program]
+    runs: dict[str, Callable[[], None]] = {
+        one.name: _Watch(one, sampled, queue, stop, limits.budget, tell).run for one in instances
+    }
+    if managed:
+        from mrtuner.history.managed import CloudWatchThread
+
+        since = {one.name: writer.last_sample(one.name, "cloudwatch") for one in managed}
+        runs["from CloudWatch"] = CloudWatchThread(managed, queue, stop, tell, since=since).run
     threads = [
-        threading.Thread(
-            target=_Watch(one, writer.sources, queue, stop, limits.budget, tell).run,
-            name=f"record {one.name}",
-            daemon=True,
-        )
-        for one in instances
+        threading.Thread(target=run, name=f"record {name}", daemon=True)
+        for name, run in runs.items()
     ]
     for thread in threads:
         thread.start()
@@ -145,12 +152,12 @@ class _Keeper:
 
     def maintain_when_due(self) -> None:
         """Look after the files once an hour."""
-        if _now() >= self.due:
+        if timestamp() >= self.due:
             self.maintain()
 
     def maintain(self) -> None:
         """Move past hours into files, merge and delete files; a failure is told and tried again."""
-        now = _now()
+        now = timestamp()
         self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
         try:
             sealing.seal(self.writer, now)
@@ -171,14 +178,13 @@ class _Watch:
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
         stop: threading.Event, share: float, tell: Tell,
     ) -> None:  # fmt: skip
-        self.instance, self.queue, self.stop, self.tell = instance, queue, stop, tell
+        self.instance, self.stop, self.tell = instance, stop, tell
+        self.outlet = Outlet(instance.name, queue)
         self.sources = {source.name: source for source in sources}
         self.budget = Budget.of(
             ((source.name, source.interval) for source in self.sources.values()), share
         )
         self.known_texts: set[int] = set()
-        self.unsent = Batch(instance=instance.name)  # what must not be left out
-        self.left_out = 0
 
     def run(self) -> None:
         """Connect and sample until told to stop; after each loss, connect again."""
@@ -188,21 +194,21 @@ class _Watch:
                 with connect(self.instance.dsn) as conn, translated():
                     if lost:
                         self.tell(f"{self.instance.name}: connected again")
-                    self._note("connected", "recording")
+                    self.outlet.note("connected", "recording")
                     retry, lost = _FIRST_RETRY, False
                     self._sample_until_stopped(conn)
             except MrTunerError as error:
                 if not lost:
                     self.tell(f"{self.instance.name}: {error.message}; trying again")
-                    self._note("lost", error.message)
-                    self._send((), {}, None)
+                    self.outlet.note("lost", error.message)
+                    self.outlet.send()
                 lost = True
                 self.stop.wait(retry)
                 retry = min(retry * 2, _LAST_RETRY)
 
     def _sample_until_stopped(self, conn: Connection) -> None:
         sampler = Sampler(conn)
-        self.unsent = replace(self.unsent, identity=sampler.prepare())
+        self.outlet.meet(sampler.prepare())
         begin = time.monotonic()
         due = dict.fromkeys(self.sources, begin)
         adjusted = begin
@@ -212,7 +218,9 @@ class _Watch:
             samples = [sample for name in names if (sample := self._sampled(sampler, name))]
             for name in names:
                 due[name] = _next(due[name], self.budget.paces[name].actual, time.monotonic())
-            self._send(samples, self._texts(sampler, samples), sampler.missing)
+            texts = self._texts(sampler, samples)
+            if not self.outlet.send(samples, texts, sampler.missing.values()):
+                self.known_texts -= texts.keys()
             if now - adjusted > _ADJUST:
                 adjusted = now
                 self._adjust()
@@ -243,31 +251,7 @@ class _Watch:
         name = self.budget.adjust()
         if name:
             pace = self.budget.paces[name]
-            self._note("pace", f"{name} is sampled every {pace.actual:g} s")
-
-    def _note(self, kind: str, detail: str) -> None:
-        event = Event(at=_now(), instance=self.instance.name, kind=kind, detail=detail)
-        self.unsent = replace(self.unsent, events=(*self.unsent.events, event))
-
-    def _send(
-        self, samples: Iterable[Sample], texts: Mapping[int, str],
-        missing: Mapping[str, Missing] | None,
-    ) -> None:  # fmt: skip
-        """Hand over what was read; if the writer is far behind, leave out the samples alone."""
-        batch = replace(
-            self.unsent, samples=tuple(samples), texts=texts,
-            missing=None if missing is None else tuple(missing.values()),
-        )  # fmt: skip
-        try:
-            self.queue.put_nowait(batch)
-        except Full:
-            self.known_texts -= texts.keys()
-            self.left_out += 1
-            return
-        self.unsent = Batch(instance=self.instance.name)
-        if self.left_out:
-            self._note("gap", f"{self.left_out} times, samples were left out: the store was behind")
-            self.left_out = 0
+            self.outlet.note("pace", f"{name} is sampled every {pace.actual:g} s")
 
 
 def _next(due: float, interval: float, now: float) -> float:
@@ -278,7 +262,3 @@ def _next(due: float, interval: float, now: float) -> float:
 
 def _place(source: Source, column: str) -> int:
     return [one.name for one in source.columns].index(column)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -129,6 +129,13 @@ class Writer:
                 )
         self._clocks = clocks
 
+    def last_sample(self, instance: str, source: str) -> int | None:
+        """When a source was last sampled [µs since 1970]; None if never."""
+        found = self.db.execute(
+            "SELECT at FROM last_sample WHERE instance = ? AND source = ?", (instance, source)
+        ).fetchone()
+        return None if found is None else int(found[0])
+
     def files(self) -> list[File]:
         """The Parquet files on the list, in the order of their numbers."""
         return listed(self.db)

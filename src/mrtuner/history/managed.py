@@ -1,0 +1,180 @@
+"""Instances of Amazon RDS as CloudWatch and RDS itself see them: metrics and events.
+
+One thread serves all of them, since one call gets the metrics of many instances and one the events
+of a region. CloudWatch counts what is asked for: 17 metrics every five minutes are some 150,000 a
+month for an instance.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from queue import Queue
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.aws import cloudwatch, rds
+from mrtuner.aws.session import Account, client
+from mrtuner.errors import MrTunerError
+from mrtuner.history.outlet import Outlet, Tell
+from mrtuner.history.sample import Row, Sample
+from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.store.layout import MICRO
+from mrtuner.history.store.writer import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Between two calls [s].
+_INTERVAL: Final = 300.0
+#: CloudWatch has a point of RDS some two minutes after its minute.
+_LATE: Final = timedelta(minutes=2)
+#: How far back the first call looks, and at most that after a while without a recorder.
+_FIRST: Final = timedelta(minutes=15)
+_CAUGHT_UP: Final = timedelta(hours=24)
+_STEP: Final = timedelta(minutes=1)
+
+_COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "cpu": ("CPUUtilization", "%", "CPU used"),
+    "credits": ("CPUCreditBalance", "", "CPU credits left"),
+    "free_memory": ("FreeableMemory", "B", "memory available"),
+    "swap": ("SwapUsage", "B", "swap used"),
+    "free_storage": ("FreeStorageSpace", "B", "space left on the volume"),
+    "connections": ("DatabaseConnections", "", "sessions"),
+    "read_iops": ("ReadIOPS", "1/s", "reads a second"),
+    "write_iops": ("WriteIOPS", "1/s", "writes a second"),
+    "read_throughput": ("ReadThroughput", "B/s", "read a second"),
+    "write_throughput": ("WriteThroughput", "B/s", "written a second"),
+    "read_latency": ("ReadLatency", "s", "time of one read"),
+    "write_latency": ("WriteLatency", "s", "time of one write"),
+    "queue_depth": ("DiskQueueDepth", "", "requests that wait for the volume"),
+    "burst_balance": ("BurstBalance", "%", "I/O credits left of a gp2 volume"),
+    "iops_balance": ("EBSIOBalance%", "%", "operations left of the instance's burst"),
+    "throughput_balance": ("EBSByteBalance%", "%", "bytes left of the instance's burst"),
+    "received": ("NetworkReceiveThroughput", "B/s", "received a second"),
+    "sent": ("NetworkTransmitThroughput", "B/s", "sent a second"),
+    "replica_lag": ("ReplicaLag", "s", "how far a replica is behind"),
+}
+
+
+def _declaration() -> Iterator[str]:
+    yield '/*\nhelp = "What CloudWatch tells of an RDS instance, a point a minute"'
+    yield 'interval = "5min"\n\n[gauges]'
+    for column, (metric, unit, about) in _COLUMNS.items():
+        unit_of_it = f'unit = "{unit}", ' if unit else ""
+        yield f'{column} = {{type = "float", {unit_of_it}help = "{about} ({metric})"}}'
+    yield "*/\n"
+
+
+#: Not sampled at a connection: it has neither queries nor a program.
+CLOUDWATCH: Final[Source] = parse("cloudwatch", {OLDEST: "\n".join(_declaration())})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedInstance:
+    """An RDS instance to record."""
+
+    name: str  # in the store
+    identifier: str
+
+
+class CloudWatchThread:
+    """Asks CloudWatch and RDS for all instances, until told to stop."""
+
+    def __init__(
+        self, instances: Sequence[ManagedInstance], queue: Queue[Batch], stop: threading.Event,
+        tell: Tell, *, since: Mapping[str, int | None], account: Account = Account(),
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:  # fmt: skip
+        """`since`: when an instance was last recorded, by its name [µs since 1970]."""
+        self.instances, self.stop, self.tell = instances, stop, tell
+        self.outlets = {one.identifier: Outlet(one.name, queue) for one in instances}
+        self.watch, self.service = client("cloudwatch", account), client("rds", account)
+        for one in instances:  # one that is not there is named now
+            rds.instance(self.service, one.identifier)
+        self.clock = clock or _utc
+        self.since = {one.identifier: self._first(since[one.name]) for one in instances}
+        self.events_since = max(self.since.values())
+
+    def run(self) -> None:
+        """Ask at once and then every five minutes; a failure is told once, and tried again."""
+        failed = False
+        while True:
+            try:
+                self.ask()
+            except MrTunerError as error:
+                if not failed:
+                    self.tell(f"AWS: {error.message}; trying again")
+                failed = True
+            else:
+                if failed:
+                    self.tell("AWS answers again")
+                failed = False
+            if self.stop.wait(_INTERVAL):
+                return
+
+    def _first(self, last: int | None) -> datetime:
+        """From when on to ask: after the last point, as far as CloudWatch is asked at all."""
+        earliest = self.clock() - (_FIRST if last is None else _CAUGHT_UP)
+        return earliest if last is None else max(earliest, _time(last) + _STEP)
+
+    def ask(self) -> None:
+        """Get the points and events since the last call, and hand them over."""
+        until = self.clock() - _LATE
+        if until > min(self.since.values()):
+            self._points(until)
+        if until > self.events_since:
+            self._events(until)
+
+    def _points(self, until: datetime) -> None:
+        metrics = {metric: column for column, (metric, _, _) in _COLUMNS.items()}
+        wanted = [
+            cloudwatch.Wanted(instance=name, metric=metric)
+            for name in self.outlets
+            for metric in metrics
+        ]
+        start = min(self.since.values())
+        found = cloudwatch.metric_data(self.watch, wanted, start, until)
+        for name, outlet in self.outlets.items():
+            rows: dict[datetime, dict[str, float]] = {}
+            for metric, column in metrics.items():
+                points = found[cloudwatch.Wanted(instance=name, metric=metric)]
+                for at, value in zip(points.times, points.values, strict=True):
+                    rows.setdefault(at.astimezone(UTC), {})[column] = value
+            fresh = [(at, row) for at, row in sorted(rows.items()) if at >= self.since[name]]
+            if fresh and outlet.send([_sample(at, row) for at, row in fresh]):
+                self.since[name] = fresh[-1][0] + _STEP
+
+    def _events(self, until: datetime) -> None:
+        """Those of the instances that are recorded, from one call for the region."""
+        told = rds.events(
+            self.service, source_type="db-instance", since=self.events_since, until=until
+        )
+        for event in told:
+            outlet = self.outlets.get(event.source)
+            if outlet is not None and self.events_since <= event.at < until:
+                outlet.note("rds", event.message, _micro(event.at))
+        self.events_since = until
+        for outlet in self.outlets.values():
+            outlet.send()
+
+
+def _sample(at: datetime, row: Mapping[str, float]) -> Sample:
+    values = tuple(row.get(column) for column in _COLUMNS)
+    return Sample(
+        source=CLOUDWATCH, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
+        rows=(Row(values=values, reset=None),),
+    )  # fmt: skip
+
+
+def _micro(at: datetime) -> int:
+    return int(at.timestamp()) * MICRO
+
+
+def _time(at: int) -> datetime:
+    return datetime.fromtimestamp(at // MICRO, UTC)
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,138 @@
+"""What CloudWatch and RDS tell of an instance is recorded: against a stand-in for AWS."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import Queue
+
+import boto3
+import pytest
+from click.testing import CliRunner
+from moto import mock_aws
+
+from mrtuner.cli import main
+from mrtuner.errors import MrTunerError
+from mrtuner.history.analysis import Period, host_work
+from mrtuner.history.managed import CLOUDWATCH, CloudWatchThread, ManagedInstance
+from mrtuner.history.reading import open_history
+from mrtuner.history.store.writer import Batch, Writer
+
+#: On a minute, and so recent that CloudWatch keeps its minutes.
+NOON = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=1)
+SHOP = ManagedInstance(name="shop", identifier="shop-prod")
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One instance, with points of ten minutes before noon: CPU 10 to 19 %, reads of 100 a second."""
+    for name, value in (("AWS_REGION", "eu-central-1"), ("AWS_ACCESS_KEY_ID", "x"),
+                        ("AWS_SECRET_ACCESS_KEY", "x")):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    with mock_aws():
+        boto3.client("rds", "eu-central-1").create_db_instance(
+            DBInstanceIdentifier="shop-prod", DBInstanceClass="db.r6g.large", Engine="postgres",
+            MasterUsername="postgres", MasterUserPassword="not-a-secret", AllocatedStorage=100,
+        )  # fmt: skip
+        put(-10, 10)
+        yield
+
+
+def put(first: int, count: int) -> None:
+    """Points of so many minutes, of which each is one per cent of CPU above the one before."""
+    boto3.client("cloudwatch", "eu-central-1").put_metric_data(
+        Namespace="AWS/RDS",
+        MetricData=[
+            {
+                "MetricName": metric,
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "shop-prod"}],
+                "Timestamp": NOON + timedelta(minutes=first + n),
+                "Value": value,
+            }
+            for n in range(count)
+            for metric, value in (("CPUUtilization", 20.0 + first + n), ("ReadIOPS", 100.0))
+        ],
+    )
+
+
+def thread(clock: datetime, since: int | None = None) -> tuple[CloudWatchThread, Queue[Batch]]:
+    queue: Queue[Batch] = Queue()
+    found = CloudWatchThread(
+        [SHOP], queue, threading.Event(), print, since={"shop": since}, clock=lambda: clock
+    )
+    return found, queue
+
+
+def batches(queue: Queue[Batch]) -> list[Batch]:
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+def cpu(found: list[Batch]) -> list[float]:
+    return [sample.rows[0].values[0] for batch in found for sample in batch.samples]
+
+
+@pytest.mark.usefixtures("aws")
+def test_points_come_once_each_in_the_order_of_time() -> None:
+    asking, queue = thread(NOON)
+    asking.ask()
+    # The last two minutes may still be on their way.
+    assert cpu(batches(queue)) == [10, 11, 12, 13, 14, 15, 16, 17]
+    asking.clock = lambda: NOON + timedelta(minutes=5)
+    asking.ask()
+    assert cpu(batches(queue)) == [18, 19]
+    asking.ask()
+    assert cpu(batches(queue)) == []
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
+    with Writer(tmp_path, [CLOUDWATCH]) as writer:
+        asking, queue = thread(NOON - timedelta(minutes=5), writer.last_sample("shop", "cloudwatch"))
+        asking.ask()
+        writer.commit(batches(queue))
+    with Writer(tmp_path, [CLOUDWATCH]) as writer:
+        asking, queue = thread(NOON + timedelta(hours=1), writer.last_sample("shop", "cloudwatch"))
+        asking.ask()
+        writer.commit(batches(queue))
+    with open_history(tmp_path) as history:
+        assert [row["cpu"] for row in history.rows("SELECT cpu FROM cloudwatch ORDER BY time")] == [
+            float(one) for one in range(10, 20)
+        ]
+        host = host_work(
+            history, Period(instance="shop", begin=NOON - timedelta(hours=1), end=NOON)
+        )
+    assert host is not None
+    assert host.cpu is not None
+    assert (host.cpu.average, host.cpu.highest) == (pytest.approx(0.145), pytest.approx(0.19))
+    assert host.reads is not None
+    assert host.reads.average == 100
+    assert host.writes is None
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_instance_that_is_not_there_is_named_at_once() -> None:
+    wrong = ManagedInstance(name="shop", identifier="shop-test")
+    with pytest.raises(MrTunerError, match="shop-test"):
+        CloudWatchThread([wrong], Queue(), threading.Event(), print, since={"shop": None})
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_command_records_an_instance_of_rds(tmp_path: Path) -> None:
+    store = str(tmp_path)
+    done = CliRunner().invoke(main, ["record", "rds:shop-prod", "--dir", store, "--for", "2s"])
+    assert done.exit_code == 0, done.output
+    asked = "SELECT DISTINCT instance FROM samples"
+    told = CliRunner().invoke(main, ["history", "query", asked, "--dir", store, "--format", "csv"])
+    assert told.exit_code == 0, told.output
+
+
+def test_a_fleet_names_servers_and_instances_of_rds(tmp_path: Path) -> None:
+    from mrtuner.history.fleet import read_fleet
+
+    file = tmp_path / "fleet.toml"
+    file.write_text('[instances]\nshop = "service=shop"\n[rds]\nshop = "shop-prod"\n')
+    fleet = read_fleet(file)
+    assert [one.name for one in fleet.instances] == ["shop"]
+    assert fleet.managed == [SHOP]
