@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording clean
+.PHONY: install demo test test-slow dist lint types docs requirements catalog bench-start bench-tune bench-worth bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts clean
 
 install: $(STAMP)
 
@@ -91,6 +91,10 @@ bench-history: install
 # What mrtuner record costs the server that it records: some 40 minutes. ARGS shortens it.
 bench-recording: install
 	$(BIN)/python bench/recording.py $(ARGS)
+
+# max_wal_size from averages and from a history, on a load that comes in bursts: three hours.
+bench-bursts: install
+	$(BIN)/python bench/bursts.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache build dist docs/_build report.html report.json
