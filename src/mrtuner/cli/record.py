@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +44,10 @@ UNITS: Final = ("systemd", "container", "kubernetes")
     metavar="SIZE",
     help="Delete the oldest rows when the files are larger, such as 10GB.  [default: no limit]",
 )
+@click.option(
+    "--publish", metavar="URL",
+    help="Copy the files of each past hour to s3://BUCKET/PREFIX, which several recorders may share.",
+)  # fmt: skip
 @options.time_option(
     "--for", "Stop after this long.  [default: record until stopped]", name="duration"
 )
@@ -54,8 +58,8 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 @options.json_option
 def command(
     targets_given: tuple[str, ...], directory: Path | None, config: Path | None, name: str | None,
-    metrics: Path | None, budget: float, max_size: str | None, duration: float | None,
-    unit: str | None, as_json: bool,
+    metrics: Path | None, budget: float, max_size: str | None, publish: str | None,
+    duration: float | None, unit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Record the history of servers, until stopped.
 
@@ -82,7 +86,7 @@ def command(
         _write_unit(unit, targets_given, directory, config)
         return
     instances, managed = _instances(targets_given, config, name)
-    prerequisites.require("duckdb", *(["boto3"] if managed else []))
+    prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
     from mrtuner.history.recorder import Limits, record
     from mrtuner.history.source import built_in, in_directory, installed
@@ -95,19 +99,30 @@ def command(
 
         sources["cloudwatch"] = CLOUDWATCH
     largest = None if max_size is None else int(parse_bytes(max_size))
-    limits = Limits(budget=budget, largest=largest)
+    limits = Limits(budget=budget, largest=largest, hourly=publish is not None)
     place = history_directory(directory)
+    publisher = None if publish is None else _publisher(publish, place)
     with Writer(place, sources.values()) as writer, stop_event(duration) as stop:
         terminal.print_note(f"recording into {place}; Ctrl-C ends it")
         record(
-            writer, instances, stop, managed=managed, limits=limits, tell=terminal.print_note
-        )
+            writer, instances, stop, managed=managed, publish=publisher, limits=limits,
+            tell=terminal.print_note,
+        )  # fmt: skip
     if as_json:
         from mrtuner.documents import as_builtins
         from mrtuner.history.size import size
 
         terminal.answer(as_builtins(size(place)), (), as_json)
     terminal.print_note(f"stopped; see what was recorded: mrtuner history show --dir {place}")
+
+
+def _publisher(url: str, directory: Path) -> Callable[[], object]:
+    """What publishes the store's new files; an address that cannot be one is refused now."""
+    from mrtuner.aws.session import client
+    from mrtuner.history.store import s3
+
+    lake, service = s3.place_of(url), client("s3")
+    return lambda: s3.publish(directory, lake, service)
 
 
 def _instances(

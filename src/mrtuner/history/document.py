@@ -180,6 +180,15 @@ class HistoryCheck(Document, tag="mrtuner.history.verify/1"):
     problems: Annotated[list[str], Doc("what is wrong; empty: nothing")]
 
 
+class HistoryFetched(Document, tag="mrtuner.history.fetched/1"):
+    """What came from a lake on S3."""
+
+    directory: Annotated[str, Doc("the copy")]
+    writers: Annotated[int, Doc("recorders that publish there")]
+    files: Annotated[int, Doc("files that were not here before")]
+    bytes: Annotated[int, Doc("their size")]
+
+
 class HistoryLag(Struct):
     """How up to date one source of an instance is."""
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from mrtuner.history.managed import ManagedInstance
     from mrtuner.postgres.connect import Connection
 
+#: Publishes the files of the store that are new.
+Publish = Callable[[], object]
+#: How long the end of a recording waits for them to be published [s].
+_LAST_PUBLISH: Final = 60.0
 #: Batches an instance may be ahead of the writer; beyond that, samples are left out.
 _AHEAD: Final = 120
 #: Between two attempts to connect [s]: doubled until the longest.
@@ -58,15 +62,18 @@ class Limits:
 
     budget: float = BUDGET  # share of a session's time
     largest: int | None = None  # bytes of all files
+    hourly: bool = False  # move the rows of each hour into files, for others to fetch
 
 
 def record(
     writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
-    managed: Sequence[ManagedInstance] = (), limits: Limits | None = None, tell: Tell | None = None,
+    managed: Sequence[ManagedInstance] = (), publish: Publish | None = None,
+    limits: Limits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
     """Record these instances until `stop` is set; then everything that was read is stored.
 
-    Of `managed` ones, what CloudWatch and RDS tell.
+    Of `managed` ones, what CloudWatch and RDS tell. `publish` is called in a thread of its own
+    after files were written.
 
     An instance that cannot be reached is tried again until it can. A disk that is full stops the
     recording until there is space; `tell` gets one sentence about either.
@@ -93,12 +100,16 @@ def record(
     ]
     for thread in threads:
         thread.start()
+    publisher = _Publisher(publish, tell) if publish else None
     keeper = _Keeper(writer, stop, tell, limits)
     keeper.maintain()
     while not stop.is_set() or any(thread.is_alive() for thread in threads):
         keeper.store(_taken(queue))
-        keeper.maintain_when_due()
+        if keeper.maintain_when_due() and publisher:
+            publisher.wake()
     keeper.store(_taken(queue))
+    if publisher:
+        publisher.finish()
 
 
 def _silent(_sentence: str) -> None:
@@ -150,22 +161,54 @@ class _Keeper:
         if failed:
             self.tell("samples are stored again")
 
-    def maintain_when_due(self) -> None:
-        """Look after the files once an hour."""
-        if timestamp() >= self.due:
+    def maintain_when_due(self) -> bool:
+        """Look after the files once an hour; whether that was now."""
+        due = timestamp() >= self.due
+        if due:
             self.maintain()
+        return due
 
     def maintain(self) -> None:
         """Move past hours into files, merge and delete files; a failure is told and tried again."""
         now = timestamp()
         self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
         try:
-            sealing.seal(self.writer, now)
+            sealing.seal(self.writer, now, hourly=self.limits.hourly)
             sealing.compact(self.writer, now)
             sealing.expire(self.writer, now, largest=self.limits.largest)
             sealing.sweep(self.writer, now)
         except (OSError, sqlite3.OperationalError) as error:
             self.tell(f"rows of past hours stay in SQLite for now: {error}")
+
+
+class _Publisher:
+    """Publishes in a thread of its own, so that a network that hangs holds up no sample."""
+
+    def __init__(self, publish: Publish, tell: Tell) -> None:
+        self.publish, self.tell = publish, tell
+        self.wanted, self.over = threading.Event(), False
+        self.thread = threading.Thread(target=self._run, name="record publish", daemon=True)
+        self.wanted.set()
+        self.thread.start()
+
+    def wake(self) -> None:
+        """Publish what is new."""
+        self.wanted.set()
+
+    def finish(self) -> None:
+        """Publish once more, and wait for that, but not for ever."""
+        self.wanted.set()
+        self.over = True
+        self.thread.join(_LAST_PUBLISH)
+
+    def _run(self) -> None:
+        while not self.over or self.wanted.is_set():
+            self.wanted.wait()
+            self.wanted.clear()
+            try:
+                self.publish()
+            except MrTunerError as error:
+                self.tell(f"nothing was published: {error.message}; tried again with the next hour")
 
 
 # The side of one instance.

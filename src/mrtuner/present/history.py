@@ -312,6 +312,12 @@ def check_lines(told: Told) -> Iterator[str]:
         yield "The store is whole."
 
 
+def fetched_lines(told: Told) -> Iterator[str]:
+    """Yield what came from a lake on S3."""
+    files, size = plural(told["files"], "file"), pretty_bytes(told["bytes"])
+    yield f"{told['directory']}: {files} ({size}) of {plural(told['writers'], 'recorder')} fetched"
+
+
 def status_lines(told: Told) -> Iterator[str]:
     """Yield how far behind each source is, late and unreadable ones first."""
     state = "a recorder is at work" if told["recording"] else "nobody records"

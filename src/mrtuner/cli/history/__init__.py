@@ -16,6 +16,7 @@ command = Commands(
         "status": "Tell whether recording goes on and how far behind it is.",
         "size": "Show what the history takes on disk, and will take.",
         "verify": "Read every file and check that it is as it was written.",
+        "fetch": "Fetch what recorders published to S3.",
         "compact": "Move rows into files, merge files and delete old ones.",
     },
     package="mrtuner.cli.history",

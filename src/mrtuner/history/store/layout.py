@@ -30,6 +30,7 @@ HOUR: Final = 3600 * MICRO
 TABLES: Final = (
     "CREATE TABLE source (name TEXT PRIMARY KEY, declaration TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE writer (id TEXT NOT NULL, started INTEGER NOT NULL)",
+    "CREATE TABLE copy (of TEXT NOT NULL)",
     """CREATE TABLE last_sample (instance TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
        PRIMARY KEY (instance, source)) WITHOUT ROWID""",
     """CREATE TABLE last_row (instance TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL,

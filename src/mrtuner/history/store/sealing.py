@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,17 +36,17 @@ def sources_of(writer: Writer) -> tuple[Source, ...]:
     return (*writer.sources, *OWN)
 
 
-def seal(writer: Writer, now: int, *, everything: bool = False) -> int:
+def seal(writer: Writer, now: int, *, hourly: bool = False, everything: bool = False) -> int:
     """Move rows of the past into files, and return how many.
 
-    Yesterday's are moved; of today, those of past hours where there are many. `everything` moves
-    all up to now. `now` is in microseconds since 1970.
+    Yesterday's are moved; of today, those of past hours where there are many or `hourly` asks for
+    it. `everything` moves all up to now. `now` is in microseconds since 1970.
     """
     moved = 0
     for source in sources_of(writer):
         table = layout.hot_table(source)
         count = writer.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        step = HOUR if count > MANY_ROWS else _DAY
+        step = HOUR if hourly or count > MANY_ROWS else _DAY
         days = writer.db.execute(
             f"SELECT DISTINCT time / {_DAY} FROM {table} "
             f"WHERE ? OR time / {step} <> ? / {step} ORDER BY 1", (everything, now),
@@ -113,6 +114,14 @@ def _enlist(writer: Writer, files: Iterable[File]) -> None:
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(f.number, f.view, f.path, f.first, f.last, f.rows, f.bytes, f.sha256) for f in files],
     )
+
+
+def adopt(writer: Writer, files: Iterable[File], gone: Iterable[File]) -> None:
+    """Put files of other writers on the list, and take those off that are gone."""
+    number = _next_number(writer)
+    with writer.transaction():
+        _enlist(writer, [replace(file, number=number + n) for n, file in enumerate(files)])
+        _retire(writer, gone)
 
 
 def _retire(writer: Writer, files: Iterable[File]) -> None:

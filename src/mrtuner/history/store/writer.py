@@ -56,11 +56,14 @@ class Batch:
 class Writer:
     """The one process that writes a store. `with Writer(directory, sources) as writer:`."""
 
-    def __init__(self, directory: Path, sources: Iterable[Source]) -> None:
-        """Open a store, or make one.
+    def __init__(
+        self, directory: Path, sources: Iterable[Source], *, copy_of: str | None = None
+    ) -> None:
+        """Open a store, or make one. A copy of a lake elsewhere is written by fetching alone.
 
         Raises:
-            Refused: another process writes it, or it is of a newer version.
+            Refused: another process writes it, it is of a newer version, or it is a copy and
+                `copy_of` does not say of what, or the other way round.
             UsageError: the directory holds something else, or cannot be written.
         """
         self.directory = directory
@@ -74,7 +77,11 @@ class Writer:
             raise
         self._missing: dict[str, tuple[Missing, ...]] = {}
         self._clocks: dict[tuple[str, str], tuple[int, float]] = {}
-        self.id = self._id()
+        try:
+            self.id = self._id(copy_of)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -87,10 +94,19 @@ class Writer:
         self.db.close()
         os.close(self._lock)
 
-    def _id(self) -> str:
+    def _id(self, copy_of: str | None) -> str:
         """This store's own part of file names, so that several may share a lake."""
         with self.transaction():
             found = self.db.execute("SELECT id FROM writer").fetchone()
+            copied = self.db.execute("SELECT of FROM copy").fetchone()
+            if found is not None and copy_of != (copied and copied[0]):
+                raise Refused(
+                    f"{self.directory} holds a copy of {copied[0]}" if copied
+                    else f"{self.directory} holds what was recorded here",
+                    "Give another directory with --dir.",
+                )  # fmt: skip
+            if found is None and copy_of is not None:
+                self.db.execute("INSERT INTO copy VALUES (?)", (copy_of,))
             if found is None:
                 found = (secrets.token_hex(4),)
                 self.db.execute("INSERT INTO writer VALUES (?, ?)", (found[0], time.time_ns()))

@@ -1,0 +1,51 @@
+"""`mrtuner history fetch`: a copy of what recorders published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.history.store_options import LONGEST_PERIOD, directory_option
+
+
+@options.command("fetch")
+@click.argument("url", metavar="URL")
+@directory_option
+@options.time_option(
+    "--since", "Fetch files that reach back no further than this, such as 30d.  [default: all]",
+    most=LONGEST_PERIOD,
+)  # fmt: skip
+@options.json_option
+def command(url: str, directory: Path | None, since: float | None, as_json: bool) -> None:
+    """Fetch what mrtuner record --publish wrote to S3 into a directory, to read it here.
+
+    \b
+    Examples:
+      mrtuner history fetch s3://company-history/postgres --dir fleet
+      mrtuner history fetch s3://company-history/postgres --dir fleet --since 30d
+      mrtuner history show --dir fleet --instance shop
+
+    What is there already is not fetched again, so repeat it to bring the copy up to date. The
+    directory is a copy: nothing is recorded into it.
+    """
+    prerequisites.require("duckdb", "boto3")
+    import time
+
+    from mrtuner.aws.session import client
+    from mrtuner.documents import as_builtins
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.document import HistoryFetched
+    from mrtuner.history.store import s3
+    from mrtuner.present.history import fetched_lines
+
+    place = history_directory(directory)
+    oldest = 0 if since is None else round((time.time() - since) * 1_000_000)
+    found = s3.fetch(s3.place_of(url), place, client("s3"), since=oldest)
+    told = as_builtins(
+        HistoryFetched(
+            directory=str(place), writers=found.writers, files=found.files, bytes=found.bytes
+        )
+    )
+    terminal.answer(told, fetched_lines(told), as_json)

@@ -1,0 +1,257 @@
+"""The lake on S3: a recorder publishes its files, and whoever reads fetches those that are needed.
+
+    s3://BUCKET/PREFIX/VIEW/date=YYYY-MM-DD/NUMBER-WRITER.parquet     as below DIR/lake
+    s3://BUCKET/PREFIX/manifests/WRITER.json                          the files of one writer
+    s3://BUCKET/PREFIX/texts/WRITER.json.gz                           texts of its statements
+
+Each writer lists its own files, so several share a lake without a lock. A list replaces only the one
+that was read before it (If-Match), so a store that was copied and is recorded into twice is found
+out before it harms anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mrtuner.aws.calls import call, pages
+from mrtuner.aws.errors import AwsError
+from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
+from mrtuner.files import replace as write_file
+from mrtuner.history.source import OLDEST, Source, parse
+from mrtuner.history.store import layout, opening, sealing
+from mrtuner.history.store.parquet import File, checksum
+from mrtuner.history.store.writer import Writer
+
+#: Of a manifest.
+FORMAT: Final = 1
+_URL: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
+#: An object that is no longer listed is deleted after so long [s]: somebody may still fetch it.
+_GRACE: Final = 24 * 3600
+_CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
+_ABSENT: Final = frozenset({"NoSuchKey", "404"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lake lies."""
+
+    bucket: str
+    prefix: str  # empty, or with a slash at its end
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def key(self, path: str) -> dict[str, str]:
+        """Bucket and key of an object, as the API takes them."""
+        return {"Bucket": self.bucket, "Key": self.prefix + path}
+
+
+def place_of(url: str) -> Place:
+    """Read ``s3://BUCKET/PREFIX``.
+
+    Raises:
+        BadValue: it is no such address.
+    """
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise BadValue(f"{url!r} is not an address on S3", "Write s3://BUCKET/PREFIX.")
+    prefix = (found["prefix"] or "").strip("/")
+    return Place(found["bucket"], f"{prefix}/" if prefix else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What one writer has in the lake."""
+
+    writer: str
+    sources: Mapping[str, str]  # declarations by name
+    files: tuple[File, ...]
+    texts: int = 0  # statements whose texts are there
+    retired: Mapping[str, int] = field(default_factory=dict)  # paths, since when [s since 1970]
+    format: int = FORMAT
+
+
+# Publishing.
+
+
+def publish(directory: Path, place: Place, client: Any) -> int:
+    """Upload the files of a store that are not there yet, then the list of all; return how many.
+
+    A recorder may be at work. If it is killed in between, the files go up again; until a file is
+    listed, nobody reads it.
+
+    Raises:
+        UsageError: there is no store.
+        Refused: another process publishes as the same writer.
+        AwsError: S3 does not take it.
+    """
+    with closing(opening.for_reading(directory)) as db:
+        (writer,) = db.execute("SELECT id FROM writer").fetchone()
+        files = tuple(opening.listed(db))
+        sources = {one.name: one.declaration for one in opening.sources(db) if one.declaration}
+        rows = db.execute("SELECT query_id, text FROM statement_text ORDER BY 1").fetchall()
+    before, tag = _listed(client, place, writer)
+    have = {file.path for file in before.files}
+    new = [file for file in files if file.path not in have]
+    lake = directory / layout.LAKE
+    for file in new:
+        body = (lake / file.path).read_bytes()
+        digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
+        call(client, "put_object", **place.key(file.path), Body=body, ChecksumSHA256=digest)
+    if len(rows) != before.texts:
+        body = gzip.compress(json.dumps(dict(rows), ensure_ascii=False).encode(), mtime=0)
+        call(client, "put_object", **place.key(_texts(writer)), Body=body)
+    kept = {file.path for file in files}
+    now = int(time.time())
+    retired = {path: since for path, since in before.retired.items() if now - since < _GRACE}
+    retired |= dict.fromkeys(have - kept, now)
+    manifest = Manifest(
+        writer=writer, sources=sources, files=files, texts=len(rows), retired=retired
+    )
+    _replace(client, place, manifest, tag)
+    for path in before.retired.keys() - retired.keys():
+        call(client, "delete_object", **place.key(path))
+    return len(new)
+
+
+def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> None:
+    """Put a manifest in the place of the one that was read; `tag` is None where there was none."""
+    condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+    body = json.dumps(asdict(manifest)).encode()
+    try:
+        call(client, "put_object", **place.key(_path(manifest.writer)), Body=body, **condition)
+    except AwsError as error:
+        if error.code not in _CHANGED:
+            raise
+        raise Refused(
+            f"another process publishes to {place} as the same writer",
+            "Record into a directory of its own: this one is a copy, or was copied.",
+        ) from None
+
+
+def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | None]:
+    """The manifest of a writer, and what tells it from a later one; an empty one if none is there."""
+    try:
+        answer = call(client, "get_object", **place.key(_path(writer)))
+    except AwsError as error:
+        if error.code not in _ABSENT:
+            raise
+        return Manifest(writer=writer, sources={}, files=()), None
+    return _read(answer["Body"].read(), place), str(answer["ETag"])
+
+
+def _read(body: bytes, place: Place) -> Manifest:
+    try:
+        found = json.loads(body)
+        if found["format"] > FORMAT:
+            raise Refused(
+                f"{place} was written by a newer MrTuner (format {found['format']}; this one knows "
+                f"{FORMAT})",
+                "Update MrTuner: pip install --upgrade mrtuner.",
+            )
+        files = tuple(File(**one) for one in found["files"])
+        return Manifest(**(found | {"files": files}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(
+            f"a manifest in {place} is damaged", "Delete it: its writer publishes it again."
+        ) from None
+
+
+def _path(writer: str) -> str:
+    return f"manifests/{writer}.json"
+
+
+def _texts(writer: str) -> str:
+    return f"texts/{writer}.json.gz"
+
+
+# Fetching.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a copy of a lake took."""
+
+    writers: int
+    files: int  # that came now
+    bytes: int
+
+
+def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetched:
+    """Make a directory a copy of a lake, with the files that reach to `since` [µs since 1970].
+
+    Files that are there already stay, and those that the lake no longer has go.
+
+    Raises:
+        UsageError: there is no lake, or the directory is not a copy of it.
+        Refused: the lake is of a newer version, or another process uses the directory.
+        AwsError: S3 does not answer.
+    """
+    manifests = list(_manifests(client, place))
+    if not manifests:
+        raise UsageError(f"there is no history at {place}", "Publish it: mrtuner record --publish.")
+    with Writer(directory, _sources(manifests), copy_of=str(place)) as writer:
+        have = {file.path for file in writer.files()}
+        listed = {file.path: file for one in manifests for file in one.files}
+        new = [file for file in listed.values() if file.path not in have and file.last >= since]
+        for file in new:
+            _download(client, place, directory / layout.LAKE, file)
+        gone = [file for file in writer.files() if file.path not in listed]
+        sealing.adopt(writer, new, gone)
+        for one in manifests:
+            _fetch_texts(client, place, writer, one)
+        sealing.sweep(writer, time.time_ns() // 1000)
+    return Fetched(
+        writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new)
+    )
+
+
+def _manifests(client: Any, place: Place) -> Iterator[Manifest]:
+    keys = pages(
+        client, "list_objects_v2", "Contents", Bucket=place.bucket,
+        Prefix=f"{place.prefix}manifests/",
+    )  # fmt: skip
+    for one in keys:
+        answer = call(client, "get_object", Bucket=place.bucket, Key=one["Key"])
+        yield _read(answer["Body"].read(), place)
+
+
+def _sources(manifests: list[Manifest]) -> list[Source]:
+    """Every source that a writer declares; of different declarations the last in order."""
+    texts = {name: text for one in manifests for name, text in one.sources.items()}
+    return [parse(name, {OLDEST: text}) for name, text in sorted(texts.items())]
+
+
+def _download(client: Any, place: Place, lake: Path, file: File) -> None:
+    """Write a file, complete or not at all; raise MrTunerError if it is not the one listed."""
+    target = (lake / file.path).resolve()
+    if not target.is_relative_to(lake.resolve()):
+        raise UsageError(f"a manifest in {place} names a file outside the lake", "Do not trust it.")
+    answer = call(client, "get_object", **place.key(file.path))
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_file(target, answer["Body"].read())
+    if checksum(target) != file.sha256:
+        target.unlink()
+        raise MrTunerError(
+            f"{file.path} in {place} is damaged: its checksum is another",
+            "Restore it from its writer's directory, or remove it from its manifest.",
+        )
+
+
+def _fetch_texts(client: Any, place: Place, writer: Writer, of: Manifest) -> None:
+    if not of.texts:
+        return
+    answer = call(client, "get_object", **place.key(_texts(of.writer)))
+    texts = json.loads(gzip.decompress(answer["Body"].read()))
+    with writer.transaction():
+        writer.db.executemany("INSERT OR IGNORE INTO statement_text VALUES (?, ?)", texts.items())
+
