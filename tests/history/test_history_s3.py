@@ -173,8 +173,10 @@ def test_a_copy_is_not_recorded_into_and_a_store_is_no_copy(client: Any, tmp_pat
         Writer(tmp_path / "copy", [SOURCE])
     with pytest.raises(Refused, match="holds what was recorded here"):
         s3.fetch(PLACE, store, client)
+    other = s3.place_of("s3://company-history/other")
+    s3.publish(store, other, client)
     with pytest.raises(Refused, match="holds a copy"):
-        s3.fetch(s3.place_of("s3://company-history/other"), tmp_path / "copy", client)
+        s3.fetch(other, tmp_path / "copy", client)
 
 
 def test_the_commands(client: Any, tmp_path: Path) -> None:
