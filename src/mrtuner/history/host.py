@@ -45,20 +45,20 @@ waited_memory = {type = "float", unit = "s", help = "time in which some task wai
 context_switches = {help = "changes of the process that a CPU runs"}
 disk_reads = {help = "reads that the disk of the data directory was asked for"}
 disk_writes = {help = "writes that it was asked for"}
-disk_read_bytes = {unit = "B", help = "read from it"}
-disk_written_bytes = {unit = "B", help = "written to it"}
+disk_read_bytes = {unit = "bytes", help = "read from it"}
+disk_written_bytes = {unit = "bytes", help = "written to it"}
 disk_read_time = {type = "float", unit = "s", help = "sum of what the reads took"}
 disk_write_time = {type = "float", unit = "s", help = "sum of what the writes took"}
 disk_queued_time = {type = "float", unit = "s", help = "requests waiting, times the time"}
-received_bytes = {unit = "B", help = "received from the network"}
-sent_bytes = {unit = "B", help = "sent to the network"}
+received_bytes = {unit = "bytes", help = "received from the network"}
+sent_bytes = {unit = "bytes", help = "sent to the network"}
 group_cpu = {type = "float", unit = "s", help = "CPU time of the server's control group"}
 group_throttled = {type = "float", unit = "s", help = "time for which its CPU quota held it back"}
 
 [gauges]
 cpus = {help = "CPUs that the server can use: those there are, or its quota rounded up"}
-memory_available = {unit = "B", help = "memory that programs can have without swapping"}
-group_memory = {unit = "B", help = "memory of the server's control group, page cache included"}
+memory_available = {unit = "bytes", help = "memory that programs can have without swapping"}
+group_memory = {unit = "bytes", help = "memory of the server's control group, page cache included"}
 
 [texts]
 device = {help = "the disk of the data directory"}

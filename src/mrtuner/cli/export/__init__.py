@@ -11,6 +11,7 @@ command = Commands(
     {
         "prometheus": "Answer Prometheus' scrapes, or print the last sample in its format.",
         "otlp": "Send the last sample to an OpenTelemetry collector.",
+        "gcm": "Send the last sample to Google Cloud Monitoring.",
         "rules": "Write alerts for Prometheus, or a dashboard for Grafana.",
     },
     package="mrtuner.cli.export",
@@ -21,6 +22,7 @@ command = Commands(
       mrtuner export prometheus                      answers on http://127.0.0.1:9188/metrics
       mrtuner export prometheus --once > mrtuner.prom
       mrtuner export otlp --endpoint http://collector:4318
+      mrtuner export gcm --project shop-prod
       mrtuner export rules grafana -o mrtuner-dashboard.json
     """,
 )

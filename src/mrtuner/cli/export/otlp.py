@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from mrtuner.cli import options, prerequisites, terminal
+from mrtuner.cli.export.pushing import once_option, push_until_stopped
 from mrtuner.cli.history.store_options import directory_option
-from mrtuner.cli.stopping import stop_event
-from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.errors import UsageError
 
 
 @options.command("otlp")
@@ -23,7 +23,7 @@ from mrtuner.errors import MrTunerError, UsageError
     help="Header of each request; OTEL_EXPORTER_OTLP_HEADERS keeps a token off the command line.",
 )  # fmt: skip
 @options.time_option("--every", "Time between two messages.", default="1min")
-@click.option("--once", is_flag=True, help="Send one message, and end.")
+@once_option
 def command(
     directory: Path | None, endpoint: str, headers: tuple[str, ...], every: float, once: bool
 ) -> None:
@@ -40,18 +40,11 @@ def command(
     prerequisites.require("opentelemetry.proto")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.export.otlp import message, sender
-    from mrtuner.history.export.outbox import Outbox
-    from mrtuner.history.export.push import push
 
-    place = history_directory(directory)
-    outbox = Outbox(place / "outbox" / "otlp")
-    send = sender(endpoint, _headers(headers))
-    with stop_event() as stop:
-        if once:
-            stop.set()
-        push(place, outbox, message, send, stop, every=every, tell=terminal.print_note)
-    if once and len(outbox):
-        raise MrTunerError("the message was not delivered", "It is kept, and sent the next time.")
+    push_until_stopped(
+        history_directory(directory), "otlp", message, sender(endpoint, _headers(headers)),
+        every=every, once=once, tell=terminal.print_note,
+    )  # fmt: skip
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:

@@ -46,7 +46,9 @@ _ATTRIBUTES: Final = {
     "schema": "postgresql.schema.name",
     "name": "postgresql.table.name",
 }
-_UNITS: Final = {"bytes": "By", "ms": "ms", "s": "s", "blocks": "{blocks}", None: "1"}
+_UNITS: Final = {
+    "bytes": "By", "bytes/s": "By/s", "ms": "ms", "s": "s", "blocks": "{blocks}", None: "1",
+}  # fmt: skip
 _TIMEOUT: Final = 10.0
 _NANO: Final = 1_000_000_000
 #: The receiver may take these later. Source: OTLP specification, "Failures".

@@ -22,7 +22,7 @@ def push(
     A receiver that is down gets what it missed later; `tell` gets one sentence when it goes and one
     when it is back.
     """
-    down = False
+    down, rejected = False, 0
     while True:
         outbox.put(message(latest(directory, time.time())))
         try:
@@ -35,5 +35,8 @@ def push(
             if down:
                 tell("delivered again")
             down = False
+        if outbox.rejected > rejected:
+            tell(f"{outbox.rejected - rejected} messages were refused and are lost")
+            rejected = outbox.rejected
         if stop.wait(every):
             return
