@@ -216,7 +216,7 @@ def summary(history: History, about: Period, *, top: int = 10, cpus: int | None 
     host = host_work(history, about)
     return Summary(
         period=about,
-        cpus=cpus or (host and host.cpus),
+        cpus=cpus if cpus is not None or host is None else host.cpus,
         sampled=min(1.0, len(beats) * 60 / max(about.seconds, 60.0)),
         load=load,
         statements=statements(history, about, top),

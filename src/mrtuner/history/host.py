@@ -6,6 +6,7 @@ its control group and network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -91,30 +92,41 @@ def _rows(
     times, disk = cpu_times(tree), None if device is None else counted(tree, device)
     carried = None if interface is None else traffic(tree, interface)
     waited, group = pressure(tree), group_usage(tree)
-    yield {
+    row: dict[str, Any] = {
         "scope": f"{boot_time(tree)} {device} {interface}",
-        "cpu_user": times and times.user,
-        "cpu_system": times and times.system + times.interrupts,
-        "cpu_iowait": times and times.iowait,
-        "cpu_steal": times and times.steal,
-        "cpu_idle": times and times.idle,
         "waited_cpu": waited.get("cpu"),
         "waited_io": waited.get("io"),
         "waited_memory": waited.get("memory"),
         "context_switches": context_switches(tree),
-        "disk_reads": disk and disk.reads,
-        "disk_writes": disk and disk.writes,
-        "disk_read_bytes": disk and disk.read_bytes,
-        "disk_written_bytes": disk and disk.written_bytes,
-        "disk_read_time": disk and disk.read_time,
-        "disk_write_time": disk and disk.write_time,
-        "disk_queued_time": disk and disk.queued_time,
-        "received_bytes": carried and carried.received,
-        "sent_bytes": carried and carried.sent,
         "group_cpu": group.cpu,
         "group_throttled": group.throttled,
         "group_memory": group.memory,
         "cpus": usable,
         "memory_available": available_memory(tree),
-        "device": device and device.name,
+        "device": None if device is None else device.name,
     }
+    if times is not None:
+        row |= {
+            "cpu_user": times.user,
+            "cpu_system": times.system + times.interrupts,
+            "cpu_iowait": times.iowait,
+            "cpu_steal": times.steal,
+            "cpu_idle": times.idle,
+        }
+    if disk is not None:
+        row |= {
+            "disk_reads": disk.reads,
+            "disk_writes": disk.writes,
+            "disk_read_bytes": disk.read_bytes,
+            "disk_written_bytes": disk.written_bytes,
+            "disk_read_time": disk.read_time,
+            "disk_write_time": disk.write_time,
+            "disk_queued_time": disk.queued_time,
+        }
+    if carried is not None:
+        row |= {"received_bytes": carried.received, "sent_bytes": carried.sent}
+    yield {name: row.get(name) for name in _NAMES}
+
+
+#: Every column of the declaration, and what tells when the counters start again.
+_NAMES: Final = ("scope", *re.findall(r"^(\w+) = \{", _DECLARATION, re.MULTILINE))

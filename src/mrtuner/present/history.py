@@ -51,7 +51,8 @@ def _head(told: Told) -> Iterator[str]:
     yield f"{period['instance']}: {begin} to {end} UTC"
     load = told["average_load"]
     if load is None:
-        yield "nothing was sampled in this period"
+        what = "nothing was" if told["host"] is None else "sessions were not"
+        yield f"{what} sampled in this period"
         return
     cpus = f" on {plural(told['cpus'], 'CPU')}" if told["cpus"] else ""
     part = "" if told["sampled"] >= 0.99 else f", {told['sampled']:.0%} of the time sampled"
