@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mrtuner.history.managed import ManagedInstance
     from mrtuner.history.recorder import Instance
 
+#: As mrtuner.history.budget has it, which is not loaded for a help text.
+_BUDGET: Final = 0.01
 UNITS: Final = ("systemd", "container", "kubernetes")
 
 
@@ -37,7 +39,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
     help="Directory with SQL files of your own to sample as well.",
 )  # fmt: skip
 @options.share_option(
-    "--budget", "Share of one session's time that sampling may take.", default="1%"
+    "--budget", "Share of one session's time that sampling may take.", default=f"{_BUDGET:.0%}"
 )
 @click.option(
     "--max-size",
@@ -83,7 +85,15 @@ def command(
     then tells what the store holds, as mrtuner history size does.
     """
     if unit is not None:
-        _write_unit(unit, targets_given, directory, config)
+        if duration is not None:
+            raise UsageError("--for and --unit cannot be used together", "Omit one of them.")
+        folder = None if metrics is None else metrics.absolute()
+        share = None if budget == _BUDGET else f"{100 * budget:g}%"
+        more = {
+            "--name": name, "--metrics": folder, "--budget": share, "--max-size": max_size,
+            "--publish": publish,
+        }  # fmt: skip
+        _write_unit(unit, targets_given, directory, config, more)
         return
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
@@ -153,8 +163,15 @@ def _instances(
 
 
 def _write_unit(
-    unit: str, given: Sequence[str], directory: Path | None, config: Path | None
-) -> None:
+    unit: str, given: Sequence[str], directory: Path | None, config: Path | None,
+    more: Mapping[str, object],
+) -> None:  # fmt: skip
     from mrtuner.history.service import written
 
-    click.echo(written(unit, given, directory, config), nl=False)
+    options = [
+        text
+        for flag, value in more.items()
+        if value is not None
+        for text in (flag, str(value))
+    ]
+    click.echo(written(unit, given, directory, config, options), nl=False)

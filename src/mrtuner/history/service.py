@@ -19,8 +19,11 @@ from mrtuner.postgres.connect import masked
 _DIRECTORY: Final = Path("/var/lib/mrtuner")
 
 
-def written(kind: str, targets: Sequence[str], directory: Path | None, config: Path | None) -> str:
-    """Return the text of a service for these targets.
+def written(
+    kind: str, targets: Sequence[str], directory: Path | None, config: Path | None,
+    more: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return the text of a service for these targets; `more` are further options of the command.
 
     Raises:
         UsageError: nothing is to be recorded, or a connection string holds a password.
@@ -34,12 +37,9 @@ def written(kind: str, targets: Sequence[str], directory: Path | None, config: P
                 "Leave it out of the connection string and use ~/.pgpass or PGPASSWORD.",
             )
     writers = {"systemd": _systemd, "container": _container, "kubernetes": _kubernetes}
-    return writers[kind](_arguments(targets, directory or _DIRECTORY, config))
-
-
-def _arguments(targets: Sequence[str], directory: Path, config: Path | None) -> list[str]:
-    more = ["--config", str(config.absolute())] if config else []
-    return ["record", *targets, "--dir", str(directory), *more]
+    listed = ["--config", str(config.absolute())] if config else []
+    arguments = ["record", *targets, "--dir", str(directory or _DIRECTORY), *listed, *more]
+    return writers[kind](arguments)
 
 
 def _systemd(arguments: list[str]) -> str:
@@ -76,11 +76,13 @@ WantedBy=multi-user.target
 def _container(arguments: list[str]) -> str:
     import json
 
+    aws = any(one.startswith(("rds:", "s3:")) for one in arguments)
+    extras = "history,rds" if aws else "history"
     return f"""\
 # podman build -t mrtuner-record -f Containerfile .
 # podman run -d --name mrtuner-record -v mrtuner:/var/lib/mrtuner -e PGPASSWORD mrtuner-record
 FROM docker.io/library/python:3.12-slim
-RUN pip install --no-cache-dir 'mrtuner[history]=={__version__}' \\
+RUN pip install --no-cache-dir 'mrtuner[{extras}]=={__version__}' \\
     && useradd --system --home-dir /var/lib/mrtuner --create-home mrtuner
 USER mrtuner
 VOLUME /var/lib/mrtuner
