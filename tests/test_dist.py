@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: What each extra is for, as a command that needs it; `{tmp}` is a directory to write to.
 USES = {
     "embedded": "python -c 'from mrtuner.postgres.binaries import find_binaries; find_binaries()'",
-    "export": "mrtuner export rules prometheus && python -c 'import prometheus_client, opentelemetry.proto'",
+    "export": "python -c 'import prometheus_client, opentelemetry.proto'",
     "gcm": "python -c 'import google.cloud.monitoring_v3'",
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
     "lab": "python -c 'import mrtuner.rds.lab.front'",

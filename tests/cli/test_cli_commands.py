@@ -100,8 +100,13 @@ def test_the_group_lists_every_command_with_its_purpose() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["mrtuner"], ["rdstune"], ["mrtuner", "failover"], ["mrtuner", "bench"], ["rdstune", "lab"],
-        ["mrtuner", "history"], ["mrtuner", "export"],
+        ["mrtuner"],
+        ["rdstune"],
+        ["mrtuner", "failover"],
+        ["mrtuner", "bench"],
+        ["rdstune", "lab"],
+        ["mrtuner", "history"],
+        ["mrtuner", "export"],
     ],
     ids=" ".join,
 )

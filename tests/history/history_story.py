@@ -54,7 +54,8 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
         yield _sample("wal", second, of_source("wal", bytes=MB * passed + 15 * MB * busy))
         yield _sample(
             "checkpoints", second,
-            of_source("checkpoints", timed=passed // 300, requested=busy // 60, write_ms=100.0 * passed),
+            of_source("checkpoints", timed=passed // 300, requested=busy // 60,
+                      write_ms=100.0 * passed),
         )  # fmt: skip
         yield _sample("host", second, _host(passed, busy))
         size = "1024" if passed < 1800 else "4096"
@@ -63,7 +64,9 @@ def _samples(passed: int, second: int) -> Iterator[Sample]:
             of_source("settings", name="max_wal_size", value=size, unit="MB", origin="file",
                  pending=False),
         )  # fmt: skip
-        yield _sample("connections", second, of_source("connections", clients=20, active=2, maximum=100))
+        yield _sample(
+            "connections", second, of_source("connections", clients=20, active=2, maximum=100)
+        )
 
 
 def _host(passed: int, busy: int) -> Row:
@@ -83,8 +86,8 @@ def _sessions(second: int) -> Iterator[Row]:
         yield of_source("sessions", pid=pid, query_id=CHEAP, **common)
     if second in BUSY:
         for pid in range(201, 209):
-            yield of_source("sessions", pid=pid, query_id=DEAR, wait_type="IO", wait_event="WALSync",
-                       **common)  # fmt: skip
+            yield of_source("sessions", pid=pid, query_id=DEAR, wait_type="IO",
+                            wait_event="WALSync", **common)  # fmt: skip
     yield of_source("sessions", pid=301, **(common | {"state": "idle in transaction"}))
 
 

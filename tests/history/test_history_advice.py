@@ -62,7 +62,9 @@ def host_batches(seconds: int) -> Iterator[Batch]:
             disk_writes=30 * at, memory_available=2**30,
         )  # fmt: skip
         waiting = [
-            of_source("sessions", pid=pid, state="active", wait_type="IO", wait_event="DataFileRead")
+            of_source(
+                "sessions", pid=pid, state="active", wait_type="IO", wait_event="DataFileRead"
+            )
             for pid in (1, 2, 3)
             if late
         ]

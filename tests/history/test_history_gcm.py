@@ -27,7 +27,7 @@ METHOD = "/google.monitoring.v3.MetricService/CreateTimeSeries"
 KINDS = metric_pb2.MetricDescriptor
 
 
-class Service(grpc.GenericRpcHandler):
+class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     """The method that creates time series; it answers as it is told."""
 
     def __init__(self) -> None:
@@ -93,7 +93,8 @@ def test_the_last_sample_arrives_as_it_is(service: tuple[Service, str], store: P
 
 def test_a_counter_says_since_when_it_counts(service: tuple[Service, str]) -> None:
     one = Figure(name="wal_bytes", help="WAL", unit="bytes", cumulative=True,
-                 labels={"instance": "db", "kind": "x" * 5000}, value=1.5, at=NOW, since=NOW - 60)  # fmt: skip
+                 labels={"instance": "db", "kind": "x" * 5000}, value=1.5, at=NOW,
+                 since=NOW - 60)  # fmt: skip
     sender(service[1])(message("p")([one]))
     (series,) = service[0].got[0].time_series
     assert series.metric_kind == KINDS.CUMULATIVE

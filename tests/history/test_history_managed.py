@@ -27,7 +27,7 @@ SHOP = ManagedInstance(name="shop", identifier="shop-prod")
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One instance, with points of ten minutes before noon: CPU 10 to 19 %, reads of 100 a second."""
+    """One instance, with points of ten minutes before noon: CPU 10 to 19 %, 100 reads a second."""
     for name, value in (("AWS_REGION", "eu-central-1"), ("AWS_ACCESS_KEY_ID", "x"),
                         ("AWS_SECRET_ACCESS_KEY", "x")):  # fmt: skip
         monkeypatch.setenv(name, value)
@@ -89,7 +89,9 @@ def test_points_come_once_each_in_the_order_of_time() -> None:
 @pytest.mark.usefixtures("aws")
 def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
     with Writer(tmp_path, [CLOUDWATCH]) as writer:
-        asking, queue = thread(NOON - timedelta(minutes=5), writer.last_sample("shop", "cloudwatch"))
+        asking, queue = thread(
+            NOON - timedelta(minutes=5), writer.last_sample("shop", "cloudwatch")
+        )
         asking.ask()
         writer.commit(batches(queue))
     with Writer(tmp_path, [CLOUDWATCH]) as writer:
@@ -105,7 +107,8 @@ def test_a_recorder_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> No
         )
     assert host is not None
     assert host.cpu is not None
-    assert (host.cpu.average, host.cpu.highest) == (pytest.approx(0.145), pytest.approx(0.19))
+    assert host.cpu.average == pytest.approx(0.145)
+    assert host.cpu.highest == pytest.approx(0.19)
     assert host.reads is not None
     assert host.reads.average == 100
     assert host.writes is None

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from conftest import NewCluster
-
 from mrtuner.errors import BadValue
 from mrtuner.history.program import Place, Rows
 from mrtuner.history.sample import Sample, Sampler
@@ -172,9 +171,13 @@ def test_the_host_of_a_local_server_is_sampled(new_cluster: NewCluster) -> None:
         before = sampler.sample(host)
         conn.execute("SET statement_timeout = 0")
         conn.execute("SET default_transaction_read_only = off")
-        conn.execute("CREATE TABLE filled AS SELECT repeat('x', 900) FROM generate_series(1, 20000)")
+        conn.execute(
+            "CREATE TABLE filled AS SELECT repeat('x', 900) FROM generate_series(1, 20000)"
+        )
         conn.execute("CHECKPOINT")
-        burn = "DO $$ BEGIN WHILE clock_timestamp() < now() + interval '0.5 s' LOOP END LOOP; END $$"
+        burn = (
+            "DO $$ BEGIN WHILE clock_timestamp() < now() + interval '0.5 s' LOOP END LOOP; END $$"
+        )
         conn.execute(burn)
         after = sampler.sample(host)
     assert before is not None

@@ -40,7 +40,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def recorded(directory: Path, instance: str, days: range) -> Path:
-    """A store with a sample on each of these days, sealed to its last, with one statement's text."""
+    """A store with a sample on each of these days, all in files, and one statement's text."""
     with Writer(directory, [SOURCE]) as writer:
         for day in days:
             one = sample(SOURCE, day * DAY, row("mail", day, 0.0, day))
@@ -63,7 +63,14 @@ def test_two_recorders_share_a_lake_and_one_reads_both(client: Any, tmp_path: Pa
         s3.publish(recorded(tmp_path / name, name, range(3)), PLACE, client)
     found = s3.fetch(PLACE, tmp_path / "copy", client)
     assert found.writers == 2
-    assert rows(tmp_path / "copy") == [("a", 0), ("a", 1), ("a", 2), ("bb", 0), ("bb", 1), ("bb", 2)]
+    assert rows(tmp_path / "copy") == [
+        ("a", 0),
+        ("a", 1),
+        ("a", 2),
+        ("bb", 0),
+        ("bb", 1),
+        ("bb", 2),
+    ]
     with open_history(tmp_path / "copy") as history:
         texts = history.table("SELECT text FROM statement_texts ORDER BY 1")[1]
     assert texts == [("a",), ("bb",)]

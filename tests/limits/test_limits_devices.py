@@ -1,6 +1,7 @@
 """From a data directory down to the devices, and the limits that control groups set on them.
 
-The files are written as Linux writes them; sources are named in mrtuner.host.devices and mrtuner.limits.device_limits.
+The files are written as Linux writes them; sources are named in mrtuner.host.devices and
+mrtuner.limits.device_limits.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ UNITS: Final = ("systemd", "container", "kubernetes")
          "NAME = \"identifier\".",
 )  # fmt: skip
 @click.option(
-    "--name", metavar="NAME",
+    "--name",
+    metavar="NAME",
     help="Name of the instance in the history.  [default: HOST:PORT, or that at RDS]",
 )
 @click.option(
@@ -48,7 +49,7 @@ UNITS: Final = ("systemd", "container", "kubernetes")
 )
 @click.option(
     "--publish", metavar="URL",
-    help="Copy the files of each past hour to s3://BUCKET/PREFIX, which several recorders may share.",
+    help="Copy each past hour to s3://BUCKET/PREFIX, which several recorders may share.",
 )  # fmt: skip
 @options.time_option(
     "--for", "Stop after this long.  [default: record until stopped]", name="duration"
@@ -169,9 +170,6 @@ def _write_unit(
     from mrtuner.history.service import written
 
     options = [
-        text
-        for flag, value in more.items()
-        if value is not None
-        for text in (flag, str(value))
+        text for flag, value in more.items() if value is not None for text in (flag, str(value))
     ]
     click.echo(written(unit, given, directory, config, options), nl=False)

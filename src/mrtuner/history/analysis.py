@@ -396,9 +396,7 @@ def _kernel_work(history: History, about: Period) -> HostWork | None:
         return None
     view = view_for(history, "host", about.begin)
     cpus, memory = (
-        ("cpus", "memory_available")
-        if view == "host"
-        else ("cpus_last", "memory_available_min")
+        ("cpus", "memory_available") if view == "host" else ("cpus_last", "memory_available_min")
     )
     figures = ", ".join(
         f"""sum({part}) / nullif(sum({whole}) FILTER (WHERE {part} IS NOT NULL), 0)

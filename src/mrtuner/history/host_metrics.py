@@ -1,4 +1,4 @@
-"""A recorded host under the names and units of CloudWatch, on a grid of equal steps: for `limits`."""
+"""A recorded host with CloudWatch's names and units, on a grid of equal steps: for `limits`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from queue import Queue
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.aws import cloudwatch, rds
-from mrtuner.aws.session import Account, client
+from mrtuner.aws.session import client
 from mrtuner.errors import MrTunerError
 from mrtuner.history.outlet import Outlet, Tell
 from mrtuner.history.sample import Row, Sample
@@ -84,13 +84,13 @@ class CloudWatchThread:
 
     def __init__(
         self, instances: Sequence[ManagedInstance], queue: Queue[Batch], stop: threading.Event,
-        tell: Tell, *, since: Mapping[str, int | None], account: Account = Account(),
+        tell: Tell, *, since: Mapping[str, int | None],
         clock: Callable[[], datetime] | None = None,
     ) -> None:  # fmt: skip
         """`since`: when an instance was last recorded, by its name [µs since 1970]."""
         self.instances, self.stop, self.tell = instances, stop, tell
         self.outlets = {one.identifier: Outlet(one.name, queue) for one in instances}
-        self.watch, self.service = client("cloudwatch", account), client("rds", account)
+        self.watch, self.service = client("cloudwatch"), client("rds")
         for one in instances:  # one that is not there is named now
             rds.instance(self.service, one.identifier)
         self.clock = clock or _utc

@@ -29,7 +29,9 @@ class Outlet:
 
     def note(self, kind: str, detail: str, at: int | None = None) -> None:
         """Add an event, of now unless `at` says otherwise [µs since 1970]."""
-        event = Event(at=at or timestamp(), instance=self._unsent.instance, kind=kind, detail=detail)
+        event = Event(
+            at=at or timestamp(), instance=self._unsent.instance, kind=kind, detail=detail
+        )
         self._unsent = replace(self._unsent, events=(*self._unsent.events, event))
 
     def send(

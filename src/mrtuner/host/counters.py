@@ -2,8 +2,8 @@
 
 Every function reads files of one tree and returns None for what is not there, so that callers on
 other systems, in containers or on old kernels know less and do not fail. Sources: proc(5); the
-kernel's accounting/psi.rst, admin-guide/cgroup-v2.rst and, for version 1, cpuacct.rst, sched-bwc.rst
-and memory.rst.
+kernel's accounting/psi.rst, admin-guide/cgroup-v2.rst and, for version 1, cpuacct.rst,
+sched-bwc.rst and memory.rst.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ They use only the document ``mrtuner.history/1``, so they can be recreated from 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mrtuner.tables import aligned
@@ -158,7 +158,7 @@ def _checkpoints(told: Told) -> Iterator[str]:
 
 
 #: Figures of a host: their titles, and what they are shown as.
-_HOST: Final = (
+_HOST: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
     ("cpu", "CPU used", lambda one: f"{one:.0%}"),
     ("iowait", "CPU idle, a disk waited for", lambda one: f"{one:.0%}"),
     ("steal", "CPU taken by the hypervisor", lambda one: f"{one:.0%}"),

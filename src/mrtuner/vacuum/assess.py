@@ -90,12 +90,12 @@ def vacuum(
     """Advise autovacuum settings for the database at `dsn`, from rates.
 
     With `watch` [s], rates are measured over that time; without, they are averages since the last
-    reset of statistics, or as `recorded`, by database and oid. Only reads. Locks no tables except those in `sample`, written as in SQL:
-    of these, rows with large values are read and compared before and after the watch; name them
-    only with their owner's consent. What holds back vacuum is reported from `thresholds` on. If the
-    server goes down during the watch, the watch ends and `Vacuum.picture.lost` says so. Raises
-    ConnectError without a usable session, UsageError for an invalid string or a table that
-    cannot be read.
+    reset of statistics, or as `recorded`, by database and oid. Only reads. Locks no tables except
+    those in `sample`, written as in SQL: of these, rows with large values are read and compared
+    before and after the watch; name them only with their owner's consent. What holds back vacuum is
+    reported from `thresholds` on. If the server goes down during the watch, the watch ends and
+    `Vacuum.picture.lost` says so. Raises ConnectError without a usable session, UsageError for an
+    invalid string or a table that cannot be read.
     """
     from mrtuner.postgres.connect import connect
     from mrtuner.vacuum.read import read

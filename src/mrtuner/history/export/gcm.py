@@ -119,8 +119,7 @@ def _client(endpoint: str | None) -> Any:
         except DefaultCredentialsError:
             raise UsageError(
                 "there are no credentials for Google Cloud",
-                "Run gcloud auth application-default login, or set "
-                "GOOGLE_APPLICATION_CREDENTIALS.",
+                "Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS.",
             ) from None
     import grpc
     from google.cloud.monitoring_v3.services.metric_service.transports import (

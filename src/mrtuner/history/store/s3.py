@@ -4,9 +4,9 @@
     s3://BUCKET/PREFIX/manifests/WRITER.json                          the files of one writer
     s3://BUCKET/PREFIX/texts/WRITER.json.gz                           texts of its statements
 
-Each writer lists its own files, so several share a lake without a lock. A list replaces only the one
-that was read before it (If-Match), so a store that was copied and is recorded into twice is found
-out before it harms anything.
+Each writer lists its own files, so several share a lake without a lock. A list replaces only the
+one that was read before it (If-Match), so a store that was copied and is recorded into twice is
+found out before it harms anything.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _replace(client: Any, place: Place, manifest: Manifest, tag: str | None) -> 
 
 
 def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | None]:
-    """The manifest of a writer, and what tells it from a later one; an empty one if none is there."""
+    """The manifest of a writer, empty if there is none, and what tells it from a later one."""
     try:
         answer = call(client, "get_object", **place.key(_path(writer)))
     except AwsError as error:
@@ -210,9 +210,7 @@ def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetc
         for one in manifests:
             _fetch_texts(client, place, writer, one)
         sealing.sweep(writer, time.time_ns() // 1000)
-    return Fetched(
-        writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new)
-    )
+    return Fetched(writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new))
 
 
 def _manifests(client: Any, place: Place) -> Iterator[Manifest]:
@@ -254,4 +252,3 @@ def _fetch_texts(client: Any, place: Place, writer: Writer, of: Manifest) -> Non
     texts = json.loads(gzip.decompress(answer["Body"].read()))
     with writer.transaction():
         writer.db.executemany("INSERT OR IGNORE INTO statement_text VALUES (?, ?)", texts.items())
-
