@@ -54,8 +54,13 @@ def recorder(directory: Path, dsn: str, *more: str) -> Iterator[subprocess.Popen
 
 
 def samples(directory: Path, source: str) -> int:
-    if not (directory / "recent.sqlite").exists():
-        return 0
+    """How many there are; none where the store is not there yet."""
+    with suppress(UsageError):
+        return _samples(directory, source)
+    return 0
+
+
+def _samples(directory: Path, source: str) -> int:
     return int(rows(directory, f"SELECT count(*) FROM samples WHERE source = '{source}'")[0][0])
 
 
