@@ -101,9 +101,7 @@ def test_a_workload_may_be_judged_by_its_longest_pause() -> None:
     cell = Cell("tpcb", 10, 4)
     workload = Workload(name="tpcb", builtin="tpcb", judged_by="longest pause")
     runs = [
-        a_sample(
-            cell, block, label, 1000 * block, pause=pause + block / 100, checkpoint=checkpoint
-        )
+        a_sample(cell, block, label, 1000 * block, pause=pause + block / 100, checkpoint=checkpoint)
         for block in range(1, 7)
         for label, pause, checkpoint in (("a", 5.0, 0.5), ("b", 0.1, 20.0))
     ]

@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import NewCluster
+from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recorder import Instance, record
 from mrtuner.history.source import built_in
