@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import leftovers
 from labs import _lab, client, lab, server_lab  # noqa: F401 - fixtures for every test
@@ -23,6 +24,10 @@ from servers import GRID, MAJORS, at_hand, binaries
 PASSWORD = "correct horse battery staple"
 #: Fixtures with a real server behind them, which a busy machine can hold up.
 SERVERS = {"embedded", "new_cluster", "cluster", "server", "lab", "server_lab"}
+
+# A busy machine draws examples slowly: that says nothing of a strategy.
+settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # A runner in the background ignores or blocks Ctrl-C, and every program that a test starts inherits
 # that.

@@ -19,7 +19,7 @@ from mrtuner.units import GiB
 ASK = settings(
     max_examples=300,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 #: One parameter for each unit that a session may set; bounds without a check hook of their own.

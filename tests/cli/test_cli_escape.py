@@ -146,7 +146,7 @@ def test_every_line_for_people_leaves_by_one_door() -> None:
     past = [
         f"{path.relative_to(CLI)}:{call.lineno}"
         for path in CLI.rglob("*.py")
-        if path.name not in {"terminal.py", "group.py"}
+        if path.name not in {"terminal.py", "commands.py"}
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) in {"click.echo", "click.secho", "print"}

@@ -29,7 +29,7 @@ def table(**given: Any) -> dict[str, Any]:
 
 def told(*tables: dict[str, Any], **given: Any) -> dict[str, Any]:
     plain = {
-        "schema": "mrtuner.vacuum/1", "database": "app", "watched": 900.0,
+        "schema": "mrtuner.vacuum/1", "database": "app", "watched": 900.0, "recorded": False,
         "capacity": {"words": "vacuum needs 1 %", "used": 0.01, "keeps_up": True}, "settings": [],
         "tables": list(tables), "blockers": [], "wraparound": [], "proofs": [], "missing": [],
     }  # fmt: skip
