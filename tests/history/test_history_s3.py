@@ -18,6 +18,7 @@ from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.store import s3, sealing
 from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.cluster import Cluster
 
 SOURCE = queue()
 DAY = 86_400
@@ -196,6 +197,21 @@ def test_the_commands(client: Any, tmp_path: Path) -> None:
     assert empty.exit_code == 2
     assert "there is no history at s3://company-history/none" in empty.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_a_recorder_publishes_and_goes_on_where_it_cannot(
+    client: Any, embedded: Cluster, tmp_path: Path
+) -> None:
+    store = str(recorded(tmp_path / "a", "a", range(2)))
+    record = ["record", embedded.dsn(), "--dir", store, "--for", "2s", "--publish"]
+    lost = CliRunner().invoke(main, [*record, "s3://no-such-bucket/postgres"])
+    assert lost.exit_code == 0, lost.output
+    assert "nothing was published" in lost.stderr
+    done = CliRunner().invoke(main, [*record, URL])
+    assert done.exit_code == 0, done.output
+    assert "nothing was published" not in done.stderr
+    s3.fetch(PLACE, tmp_path / "copy", client)
+    assert rows(tmp_path / "copy") == [("a", 0), ("a", 1)]
 
 
 @pytest.mark.parametrize("url", ["company-history", "http://x/y", "s3://", "s3://UPPER/x"])

@@ -179,6 +179,19 @@ def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     ]
 
 
+def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path) -> None:
+    """A metric of somebody's own, which a recorder started without it must not delete."""
+    with Writer(tmp_path, [SOURCE]) as writer:
+        fill(writer, 3)
+        sealing.seal(writer, MIDNIGHT + 2 * DAY)
+        writer.commit([batch(sample(SOURCE, 3 * 86_400, row("mail", 9000, 0.0, 1)))])
+    before = rows(tmp_path, DONE)
+    with Writer(tmp_path, []) as writer:
+        assert sealing.seal(writer, MIDNIGHT + 5 * DAY) > 0
+        assert sealing.expire(writer, MIDNIGHT + 5 * DAY) == 0
+    assert rows(tmp_path, DONE) == before
+
+
 def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     fill(writer, 300)
     sealing.seal(writer, MIDNIGHT + 5 * DAY)

@@ -207,8 +207,8 @@ class _Publisher:
             self.wanted.clear()
             try:
                 self.publish()
-            except MrTunerError as error:
-                self.tell(f"nothing was published: {error.message}; tried again with the next hour")
+            except (MrTunerError, OSError) as error:
+                self.tell(f"nothing was published: {error}; tried again with the next hour")
 
 
 # The side of one instance.

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.history.source import Kind, Source
-from mrtuner.history.store import layout, parquet
+from mrtuner.history.store import layout, opening, parquet
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.own import OWN
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
 
@@ -32,8 +31,8 @@ _DAY: Final = 24 * HOUR
 
 
 def sources_of(writer: Writer) -> tuple[Source, ...]:
-    """All tables of the store."""
-    return (*writer.sources, *OWN)
+    """All tables of the store, also of sources that are not recorded any more."""
+    return tuple(opening.sources(writer.db))
 
 
 def seal(writer: Writer, now: int, *, hourly: bool = False, everything: bool = False) -> int:
@@ -184,10 +183,14 @@ def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
     Where all of them are larger than `largest` [bytes], the oldest rows as sampled go first, then
     the oldest summaries.
     """
-    keep = {source.name: source.keep for source in sources_of(writer)}
-    keep |= {layout.rollup_view(source): source.keep_rollup for source in sources_of(writer)}
+    known = sources_of(writer)
+    keep = {source.name: source.keep for source in known}
+    keep |= {layout.rollup_view(source): source.keep_rollup for source in known}
     files = writer.files()
-    old = [file for file in files if file.last < now - keep.get(file.view, 0) * MICRO]
+    old = [
+        file for file in files
+        if file.view in keep and file.last < now - keep[file.view] * MICRO
+    ]  # fmt: skip
     old += _beyond(largest, [file for file in files if file not in old])
     if old:
         with writer.transaction():
