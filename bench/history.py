@@ -18,12 +18,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from mrtuner.history.source import OLDEST, Source, parse
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.parquet import Engine
 from mrtuner.history.store.writer import Writer
+
+if TYPE_CHECKING:
+    from mrtuner.history.store.parquet import Engine
 
 #: 2026-01-01 00:00 UTC.
 BEGIN = 1_767_225_600 * MICRO
@@ -61,7 +64,7 @@ def generated(of: Source, instances: int, begin: int, minutes: int, keys: int = 
         columns.append(f'(({size} * {day} * {noise}) / (1 + k))::BIGINT AS "{column.name}"')
     ran = "hash(i, k, m) % 8 = 0" if keys > 1 else "true"
     return f"""SELECT make_timestamp({begin} + m * {MINUTE}) AS time, 'instance-' || i AS instance,
-                      60.0 AS seconds, {", ".join(columns)}
+                      60.0::DOUBLE AS seconds, {", ".join(columns)}
                FROM range({instances}) AS a(i), range({keys}) AS b(k), range({minutes}) AS c(m)
                WHERE {ran}"""
 
@@ -107,7 +110,8 @@ def sqlite_bytes(con: Engine, lake: Path) -> int:
         marks = ", ".join("?" * len(layout.column_names(INSTANCE)))
         found = con.execute(
             f"SELECT * REPLACE (epoch_us(time) AS time) "
-            f"FROM read_parquet('{lake}/{INSTANCE.name}/*/*.parquet') ORDER BY time"
+            f"FROM read_parquet('{lake}/{INSTANCE.name}/*/*.parquet', hive_partitioning = false) "
+            "ORDER BY time"
         )
         while rows := found.fetchmany(50_000):
             db.executemany(f"INSERT INTO {layout.hot_table(INSTANCE)} VALUES ({marks})", rows)
