@@ -76,17 +76,15 @@ def _watched(dsn: str, seconds: float | None) -> tuple[Limits, int]:
 def _recorded(dsn: str, given: Given) -> Limits:
     import numpy as np
 
-    from mrtuner.history.analysis import period
+    from mrtuner.cli.history.remembered import remembered
     from mrtuner.history.host_metrics import STEP, host_metrics
-    from mrtuner.history.reading import open_history
     from mrtuner.limits import Series
     from mrtuner.limits.watch import recorded
 
-    if given["watch"] is not None:
-        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
     options.warn_of_password(dsn)
-    with open_history(given["history"]) as history:
-        about = period(history, given["instance"], since=_ago(given["since"]).total_seconds())
+    since = _ago(given["since"]).total_seconds()
+    opened = remembered(given["history"], given["instance"], since=since, watch=given["watch"])
+    with opened as (history, about):
         found = host_metrics(history, about)
     metrics = {name: np.array(values, dtype=float) for name, values in found.values.items()}
     return recorded(dsn, Series(start=found.begin, step=STEP, metrics=metrics, apart=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli import exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli import exit_codes, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 
@@ -117,9 +117,8 @@ def _remembered(
     """Advice from the busiest times of the history, not from averages."""
     from dataclasses import replace
 
-    from mrtuner.history.analysis import period
+    from mrtuner.cli.history.remembered import remembered
     from mrtuner.history.peaks import peaks
-    from mrtuner.history.reading import open_history
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read import read
     from mrtuner.tuning import tune_server
@@ -127,11 +126,8 @@ def _remembered(
 
     if dsn is None:
         raise UsageError("--history needs a running server", "Give its connection string.")
-    if watch is not None:
-        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
-    prerequisites.require("duckdb")
-    with open_history(directory) as history:
-        found = peaks(history, period(history, instance, since=_REMEMBERED))
+    with remembered(directory, instance, since=_REMEMBERED, watch=watch) as (history, about):
+        found = peaks(history, about)
     said = replace(flags(**machine), watched=True)
     with connect(dsn) as connection:
         return tune_server(replace(read(connection), activity=found.activity), said)

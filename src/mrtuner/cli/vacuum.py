@@ -18,7 +18,6 @@ from mrtuner.cli import (
     watch_progress,
 )
 from mrtuner.cli.commands import offer_verbs
-from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
@@ -177,18 +176,14 @@ def _recorded(
     """Rates by database and oid from a history; None without one."""
     if directory is None:
         return None
-    if watch is not None:
-        raise UsageError("--history and --watch cannot be used together", "Omit one of them.")
-    prerequisites.require("duckdb")
     from dataclasses import asdict
 
-    from mrtuner.history.analysis import period
+    from mrtuner.cli.history.remembered import remembered
     from mrtuner.history.busiest_day import busiest_days
-    from mrtuner.history.reading import open_history
     from mrtuner.vacuum.rates import of_counts
 
-    with open_history(directory) as history:
-        days = busiest_days(history, period(history, instance, since=_REMEMBERED))
+    with remembered(directory, instance, since=_REMEMBERED, watch=watch) as (history, about):
+        days = busiest_days(history, about)
     return {table: of_counts(**asdict(day)) for table, day in days.items()}
 
 
