@@ -15,6 +15,7 @@ from mrtuner.host.counters import (
     cpu_times,
     default_interface,
     group_usage,
+    own_groups,
     pressure,
     traffic,
 )
@@ -38,7 +39,9 @@ def test_a_group_of_version_2_is_read(tmp_path: Path) -> None:
         "cg/two/cpu.stat": "usage_usec 2500000\nnr_throttled 3\nthrottled_usec 500000\n",
         "cg/two/memory.current": "4096\n",
     })  # fmt: skip
-    assert group_usage(machine) == GroupUsage(cpu=2.5, throttled=0.5, memory=4096)
+    assert group_usage(machine, own_groups(machine)) == GroupUsage(
+        cpu=2.5, throttled=0.5, memory=4096
+    )
 
 
 def test_a_group_of_version_1_has_its_files_in_three_hierarchies(tmp_path: Path) -> None:
@@ -51,7 +54,9 @@ def test_a_group_of_version_1_has_its_files_in_three_hierarchies(tmp_path: Path)
         "cg/cpuacct/c/cpuacct.usage": "3000000000\n",
         "cg/memory/m/memory.usage_in_bytes": "8192\n",
     })  # fmt: skip
-    assert group_usage(machine) == GroupUsage(cpu=3.0, throttled=1.5, memory=8192)
+    assert group_usage(machine, own_groups(machine)) == GroupUsage(
+        cpu=3.0, throttled=1.5, memory=8192
+    )
 
 
 def test_the_machine_is_read(tmp_path: Path) -> None:
@@ -85,7 +90,7 @@ def test_where_nothing_is_counted_nothing_is_known(tmp_path: Path) -> None:
     assert (cpu_times(machine), context_switches(machine), available_memory(machine)) == (None,) * 3
     assert boot_time(machine) is None
     assert (default_interface(machine), traffic(machine, "eth0")) == (None, None)
-    assert (pressure(machine), group_usage(machine)) == ({}, NOTHING)
+    assert (pressure(machine), group_usage(machine, own_groups(machine))) == ({}, NOTHING)
 
 
 def test_here_the_time_of_all_cpus_goes_on() -> None:

@@ -16,12 +16,14 @@ from typing import Any, Final
 from mrtuner.facts import Fact
 from mrtuner.history.program import Place, Rows
 from mrtuner.host.counters import (
+    OwnGroups,
     available_memory,
     boot_time,
     context_switches,
     cpu_times,
     default_interface,
     group_usage,
+    own_groups,
     pressure,
     traffic,
 )
@@ -66,6 +68,18 @@ device = {help = "the disk of the data directory"}
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a connection's samples read: found once, since it stays."""
+
+    tree: Tree
+    device: Device | None
+    interface: str | None
+    groups: OwnGroups
+    cpus: int | None
+    booted: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class _HostProgram:
     declaration: str = _DECLARATION
@@ -75,25 +89,31 @@ class _HostProgram:
         if place.postmaster is None:
             return None
         tree = Tree(pid=place.postmaster)
-        directory = place.data_directory or tree.target(f"{tree.process}/cwd")
-        devices = layers(tree, PurePosixPath(directory)) if directory else ()
-        device = devices[0] if devices else None
+        given = place.data_directory
+        directory = PurePosixPath(given) if given else tree.working_directory()
+        devices = layers(tree, directory) if directory else ()
         usable, _ = cpus(tree)
-        count = usable.value if isinstance(usable, Fact) else None
-        return partial(_rows, tree, device, default_interface(tree), count)
+        found = _Found(
+            tree=tree,
+            device=devices[0] if devices else None,
+            interface=default_interface(tree),
+            groups=own_groups(tree),
+            cpus=usable.value if isinstance(usable, Fact) else None,
+            booted=boot_time(tree),
+        )
+        return partial(_rows, found)
 
 
 HOST: Final = _HostProgram()
 
 
-def _rows(
-    tree: Tree, device: Device | None, interface: str | None, usable: int | None
-) -> Iterable[Mapping[str, Any]]:
+def _rows(of: _Found) -> Iterable[Mapping[str, Any]]:
+    tree, device, interface = of.tree, of.device, of.interface
     times, disk = cpu_times(tree), None if device is None else counted(tree, device)
     carried = None if interface is None else traffic(tree, interface)
-    waited, group = pressure(tree), group_usage(tree)
+    waited, group = pressure(tree), group_usage(tree, of.groups)
     row: dict[str, Any] = {
-        "scope": f"{boot_time(tree)} {device} {interface}",
+        "scope": f"{of.booted} {device} {interface}",
         "waited_cpu": waited.get("cpu"),
         "waited_io": waited.get("io"),
         "waited_memory": waited.get("memory"),
@@ -101,7 +121,7 @@ def _rows(
         "group_cpu": group.cpu,
         "group_throttled": group.throttled,
         "group_memory": group.memory,
-        "cpus": usable,
+        "cpus": of.cpus,
         "memory_available": available_memory(tree),
         "device": None if device is None else device.name,
     }

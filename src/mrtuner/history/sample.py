@@ -63,6 +63,7 @@ class Sampler:
     conn: Connection
     missing: dict[str, Missing] = field(default_factory=dict)
     _usable: dict[str, Callable[[], tuple[Row, ...] | None]] = field(default_factory=dict)
+    _where: Place | None = None  # found when a program first asks
 
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
@@ -136,8 +137,10 @@ class Sampler:
 
     def _open(self, source: Source, program: Program) -> bool:
         """Let a program find what it samples."""
+        if self._where is None:
+            self._where = self._place()
         try:
-            rows = program.open(self._place())
+            rows = program.open(self._where)
         except Exception as error:  # code of somebody else: it may raise anything
             self._lacks(source, f"{type(error).__name__}: {error}")
             return False

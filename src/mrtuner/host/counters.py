@@ -44,6 +44,15 @@ class CpuTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnGroups:
+    """The control groups of a process; None where there are none or they cannot be seen."""
+
+    cpu: ControlGroup | None
+    accounts: ControlGroup | None  # that counts its CPU time
+    memory: ControlGroup | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUsage:
     """What the control groups of a process used, and how long a quota kept it waiting."""
 
@@ -126,27 +135,42 @@ def traffic(tree: Tree, interface: str) -> Traffic | None:
     return None
 
 
-def group_usage(tree: Tree) -> GroupUsage:
-    """Return what the process's own control groups used."""
-    own, holds = _own_group(tree, "cpu"), _own_group(tree, "memory")
+def own_groups(tree: Tree) -> OwnGroups:
+    """Find the process's own control groups; it takes a look at all mounts."""
+    cpu, memory_group = (
+        next(iter(lineage(tree, controller).groups), None) for controller in ("cpu", "memory")
+    )
+    accounts = None if cpu is None else _accounts(tree, cpu)
+    return OwnGroups(cpu=cpu, accounts=accounts, memory=memory_group)
+
+
+def group_usage(tree: Tree, of: OwnGroups) -> GroupUsage:
+    """Return what these control groups used."""
     return GroupUsage(
-        cpu=None if own is None else cpu_of_group(tree, own),
-        throttled=None if own is None else _throttled(tree, own),
-        memory=None if holds is None else _held(tree, holds),
+        cpu=None if of.accounts is None else _used(tree, of.accounts),
+        throttled=None if of.cpu is None else _throttled(tree, of.cpu),
+        memory=None if of.memory is None else _held(tree, of.memory),
     )
 
 
 def cpu_of_group(tree: Tree, group: ControlGroup) -> float | None:
-    """Return the CPU seconds of a group and those below it.
+    """Return the CPU seconds of a group and those below it."""
+    accounts = _accounts(tree, group)
+    return None if accounts is None else _used(tree, accounts)
 
-    Version 1 counts them in the hierarchy of another controller, under the same name.
-    """
+
+def _accounts(tree: Tree, group: ControlGroup) -> ControlGroup | None:
+    """The group that counts the CPU seconds of this one: in version 1 that of another hierarchy."""
     if group.version == 2:
-        return _seconds(_pairs(tree, group, "cpu.stat").get("usage_usec"), _MICROSECONDS)
-    for one in lineage(tree, "cpuacct").groups:
-        if one.name == group.name:
-            return _seconds(_number(tree, one, "cpuacct.usage"), _NANOSECONDS)
-    return None
+        return group
+    accounts = lineage(tree, "cpuacct").groups
+    return next((one for one in accounts if one.name == group.name), None)
+
+
+def _used(tree: Tree, accounts: ControlGroup) -> float | None:
+    if accounts.version == 2:
+        return _seconds(_pairs(tree, accounts, "cpu.stat").get("usage_usec"), _MICROSECONDS)
+    return _seconds(_number(tree, accounts, "cpuacct.usage"), _NANOSECONDS)
 
 
 def _throttled(tree: Tree, group: ControlGroup) -> float | None:
@@ -159,10 +183,6 @@ def _throttled(tree: Tree, group: ControlGroup) -> float | None:
 def _held(tree: Tree, group: ControlGroup) -> int | None:
     version_2 = group.version == 2
     return _number(tree, group, "memory.current" if version_2 else "memory.usage_in_bytes")
-
-
-def _own_group(tree: Tree, controller: str) -> ControlGroup | None:
-    return next(iter(lineage(tree, controller).groups), None)
 
 
 def _pairs(tree: Tree, group: ControlGroup, file: str) -> Mapping[str, int]:

@@ -51,6 +51,14 @@ class Tree:
         except OSError:
             return None
 
+    def working_directory(self) -> PurePosixPath | None:
+        """Return the process's working directory; only its owner and root see it.
+
+        That of a postmaster is its data directory.
+        """
+        found = self.target(f"{self.process}/cwd")
+        return None if found is None else PurePosixPath(found)
+
     def is_there(self, path: str | PurePosixPath) -> bool:
         """Whether `path` exists, as far as we may see."""
         try:

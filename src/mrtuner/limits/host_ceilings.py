@@ -61,7 +61,7 @@ class HostCounters:
 
 def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHost:
     """The limits of the process of `tree` and its data directory. Never fails; may know little."""
-    path = data_directory or _working_directory(tree)
+    path = data_directory or tree.working_directory()
     devices = layers(tree, path) if path is not None else ()
     limits, notices = limits_of(tree, devices)
     chosen = limits[0] if limits else None
@@ -134,12 +134,6 @@ def _disk_rates(
 
 
 # Finding things.
-
-
-def _working_directory(tree: Tree) -> PurePosixPath | None:
-    """The postmaster's working directory is its data directory; only its owner and root see it."""
-    target = tree.target(f"{tree.process}/cwd")
-    return None if target is None else PurePosixPath(target)
 
 
 def _about(

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.server.session import counters
 from mrtuner.errors import MrTunerError
-from mrtuner.host.counters import context_switches, cpu_times, group_usage, pressure
+from mrtuner.host.counters import (
+    OwnGroups,
+    context_switches,
+    cpu_times,
+    group_usage,
+    own_groups,
+    pressure,
+)
 from mrtuner.host.devices import Device, counted, layers
 from mrtuner.host.tree import Tree
 from mrtuner.postgres.connect import connect, translated
@@ -57,6 +64,7 @@ class Collector(threading.Thread):
         self.dsn, self.tree = dsn, Tree(pid=postmaster)
         below = () if data is None else layers(Tree(), PurePosixPath(data.absolute()))
         self.device = next(iter(below), None)
+        self.groups = own_groups(self.tree)
         self.over = threading.Event()
         self.rates: list[Counters] = []
         self.waits: Counter[str] = Counter()
@@ -117,7 +125,7 @@ class Collector(threading.Thread):
             self.last |= _switches(self.tree)
             found["server switches voluntary"] = sum(one for one, _ in self.last.values())
             found["server switches forced"] = sum(one for _, one in self.last.values())
-            found |= dict(_group(self.tree))
+            found |= dict(_group(self.tree, self.groups))
         return found
 
 
@@ -207,9 +215,9 @@ def _disk(tree: Tree, device: Device | None) -> Iterator[tuple[str, float]]:
         yield "disk written bytes", found.written_bytes
 
 
-def _group(tree: Tree) -> Iterator[tuple[str, float]]:
-    """What the server's control group used."""
-    used = group_usage(tree)
+def _group(tree: Tree, groups: OwnGroups) -> Iterator[tuple[str, float]]:
+    """What the server's control groups used."""
+    used = group_usage(tree, groups)
     for name, value in (
         ("cgroup cpu", used.cpu), ("cgroup throttled", used.throttled),
         ("cgroup memory", used.memory),
