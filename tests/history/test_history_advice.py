@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from history_data import MIDNIGHT, SECOND, batch, sample
-from history_story import of_source
+from history_story import of_source, story
 
+from conftest import NewCluster
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.analysis import Period
@@ -22,6 +23,7 @@ from mrtuner.history.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits import confirmation
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.units import parse_bytes
 from servers import sql
 
 HOUR = 3600
@@ -133,6 +135,29 @@ def test_limits_says_what_a_history_does_not_go_with(
     done = run("limits", *arguments, "--history", str(tmp_path))
     assert (done.exit_code, done.stdout) == (2, "")
     assert why in done.stderr
+
+
+# Peaks, for tune.
+
+
+def test_tune_uses_the_busiest_quarter_of_an_hour(new_cluster: NewCluster, tmp_path: Path) -> None:
+    """Of `history_story`: ten minutes of 16 MB a second and five of 1, times 1.9; the server's
+    own counters say nothing yet.
+    """
+    story(tmp_path)
+    dsn = new_cluster().dsn()
+    machine = ("--memory", "16GB", "--cpus", "4", "--disk", "1TB", "--json")
+    found = []
+    for more in ((), ("--history", str(tmp_path))):
+        done = run("tune", dsn, *machine, *more)
+        assert done.exit_code == 0, done.output
+        advice = {one["name"]: one for one in json.loads(done.stdout)["advice"]}
+        found.append(advice["max_wal_size"])
+    without, remembered = found
+    assert remembered["basis"] == "measured"
+    by_hand = 1.9 * (600 * 16 + 300) * 1_000_000
+    assert parse_bytes(remembered["value"]) == pytest.approx(by_hand, rel=0.05)
+    assert without["basis"] != "measured"
 
 
 # Tables, for vacuum.
